@@ -64,23 +64,23 @@ test: .venv/developing ## check and test everything, and say how many lines of e
 	exit $$((tests ? tests : checks))
 
 engines: .venv/developing ## one recipe on every engine: the same bytes. What a machine lacks is told and left out, or with ENGINES=all a failure
-	TRAJMILL_ENGINES=$(ENGINES) $(BIN)/pytest -v -rs tests/pipelines/engine/test_engines.py $(ARGS)
+	TRAJMILL_ENGINES=$(ENGINES) $(BIN)/pytest -v -rs tests/pipelines/execution/test_engines.py $(ARGS)
 
 fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line (half an hour)
 	TRAJMILL_FUZZ=80 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
 	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
-	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py \
+	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_segments.py \
 		tests/quality/test_scrub_views.py tests/quality/test_scrub_recall.py tests/quality/test_scrub_is_linear.py
-	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/engine/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py \
+	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/execution/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py \
 		tests/pipelines/forgetting
-	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
+	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/app/cli/test_fuzz_cli.py tests/app/cli/test_inspection.py
 
 .venv/dataflow: requirements/dataflow.txt .venv/stores
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dataflow.txt
 	@touch $@
 
 dataflow: .venv/dataflow ## run on Dataflow as far as this machine can be it, and its image's steps, in a root of their own (some packages more)
-	TRAJMILL_IMAGE=here $(BIN)/pytest tests/pipelines/engine/dataflow $(ARGS)
+	TRAJMILL_IMAGE=here $(BIN)/pytest tests/pipelines/execution/dataflow $(ARGS)
 
 .venv/stores: requirements/stores.txt .venv/developing
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/stores.txt

@@ -1,3 +1,3 @@
 """Measuring speed and memory, on logs that are generated fresh."""
 
-import pipelines  # noqa: F401 - before Arrow, so that memory is allocated as the command does it
+import trajmill.pipelines  # noqa: F401 - before Arrow, so that memory is allocated as the command does it

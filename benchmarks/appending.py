@@ -23,7 +23,7 @@ from rich.table import Table
 from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.generate import files
 from benchmarks.logs.rollouts import task
-from schemas import Trajectory
+from trajmill.schemas import Trajectory
 
 DOMAINS: Final = ("terminal", "swe", "mcp", "search")
 HELD_BACK: Final = 4

@@ -319,9 +319,9 @@ def outcome(name: str) -> Outcome:
         subprocess.run(building, cwd=ROOT, env=environment, check=True)
         (base / "recipe.yaml").write_text(RECIPE)
         words = ["run", str(base / "recipe.yaml"), "--raw", str(raw), "--out", str(out), "--stop-after", "normalize"]
-        command = [sys.executable, "-m", "pipelines", *words]
+        command = [sys.executable, "-m", "trajmill", *words]
         if name == "terminal_escapes":
-            looking = [sys.executable, "-m", "pipelines", "inspect", str(raw / "good.jsonl")]
+            looking = [sys.executable, "-m", "trajmill", "inspect", str(raw / "good.jsonl")]
             command = ["script", "-qec", shlex.join(looking), "/dev/null"]
         code, said, peak, seconds = _measured(command, environment)
         if code < 0:

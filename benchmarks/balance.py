@@ -77,9 +77,9 @@ def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
 def run(place: Path) -> None:
     """Runs the recipe on two workers, and prints what the driver and each of them took by stage."""
     load_ours()
-    from pipelines.engine.execution import Execution
-    from pipelines.recipe.recipe_file import load_recipe
-    from pipelines.run import Run
+    from trajmill.pipelines.execution.execution import Execution
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
 
     children = Children()
     own: list[tuple[str, float]] = [("plan", children.own())]
@@ -98,7 +98,7 @@ def run(place: Path) -> None:
 
 
 def _normalize(given: tuple[Any, Any]) -> float:
-    from pipelines.normalize.normalizer import normalize_part
+    from trajmill.pipelines.normalize.normalizer import normalize_part
 
     begun = time.process_time()
     normalize_part(*given)
@@ -108,10 +108,10 @@ def _normalize(given: tuple[Any, Any]) -> float:
 def pool(place: Path) -> None:
     """Normalizes the parts in a pool of two processes that take one after the other, and prints what each took."""
     load_ours()
-    from pipelines.engine.storage import Folder
-    from pipelines.normalize.normalizer import Normalizer
-    from pipelines.plan.plan import make_plan
-    from pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.normalize.normalizer import Normalizer
+    from trajmill.pipelines.plan.plan import make_plan
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.storage.folders import Folder
 
     recipe, out = load_recipe(str(place / "growth.yaml")), Folder(str(place / "pool"))
     normalizer = Normalizer(recipe, out / "transitions", out / "rejects" / "normalize")

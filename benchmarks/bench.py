@@ -42,15 +42,15 @@ DOMAINS = {
 
 
 def recipe_for(fmt: str) -> Any:
-    from pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     return load_recipe(DOMAINS.get(fmt, "android"))
 
 
 def parse_only(fmt: str, raw: str, out: str) -> None:
     """Parses every input and drops what comes: the connector alone."""
-    from pipelines.normalize.input_reading import read_input
-    from pipelines.plan.plan import make_plan
+    from trajmill.pipelines.normalize.input_reading import read_input
+    from trajmill.pipelines.plan.plan import make_plan
 
     recipe = recipe_for(fmt)
     for one in make_plan(recipe, [raw]).inputs:
@@ -60,9 +60,9 @@ def parse_only(fmt: str, raw: str, out: str) -> None:
 
 def plain(fmt: str, raw: str, out: str) -> None:
     """Plans and normalizes in a plain loop over the same functions that Beam calls."""
-    from pipelines.engine.storage import Folder
-    from pipelines.normalize.normalizer import Normalizer, normalize_part
-    from pipelines.plan.plan import make_plan
+    from trajmill.pipelines.normalize.normalizer import Normalizer, normalize_part
+    from trajmill.pipelines.plan.plan import make_plan
+    from trajmill.pipelines.storage.folders import Folder
 
     recipe = recipe_for(fmt)
     folder = Folder(out)
@@ -75,8 +75,8 @@ def through(stage: str) -> Callable[[str, str, str], None]:
     """Runs the pipeline up to a stage, through Beam."""
 
     def run(fmt: str, raw: str, out: str) -> None:
-        from pipelines.engine.execution import LOCAL, Execution
-        from pipelines.run import Run
+        from trajmill.pipelines.execution.execution import LOCAL, Execution
+        from trajmill.pipelines.run import Run
 
         Run(recipe_for(fmt), [raw], out, Execution(beam=(f"--runner={LOCAL}",))).run(stage)
 

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.drops import order
 from benchmarks.labels import Place
-from pipelines.engine.storage import Folder
-from pipelines.judge.reasons import CONTAMINATED
-from pipelines.recipe.judgement import Benchmark
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
 from samples.writing.json_text import lines
+from trajmill.pipelines.judge.reasons import CONTAMINATED
+from trajmill.pipelines.recipe.judgement import Benchmark
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 
 NAME: Final = "planted"
 SHORTEST: Final = 2

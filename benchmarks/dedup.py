@@ -50,8 +50,8 @@ def write(documents: Planted, place: Path) -> None:
 
 def normalized(place: Path) -> Iterator[str]:
     """Makes transitions of the documents."""
-    from pipelines.recipe.recipe_file import load_recipe
-    from pipelines.run import Run
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
 
     Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("normalize")
     yield "normalize"
@@ -59,8 +59,8 @@ def normalized(place: Path) -> Iterator[str]:
 
 def judged(place: Path) -> Iterator[str]:
     """Judges the transitions that `normalized` made."""
-    from pipelines.recipe.recipe_file import load_recipe
-    from pipelines.run import Run
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
 
     Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("judge")
     yield "judge"

@@ -16,12 +16,12 @@ from typing import Any, Final
 from benchmarks.inner import pages_read
 from benchmarks.logs import screen_logs
 from benchmarks.parsers import fastest, forgetter, parse, real_logs, taken
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from connectors.screens.page import page_of
-from connectors.web.markup import html_document
-from connectors.web.mind2web.page_snapshot import snapshot
-from schemas import Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.web.markup import html_document
+from trajmill.connectors.web.mind2web.page_snapshot import snapshot
+from trajmill.schemas import Trajectory
 
 HTML: Final = ("har", "cdp", "mhtml")
 RECORDINGS: Final = ("rrweb", "playwright_trace")

@@ -31,17 +31,17 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.labels import LABELS, Label, Place, read_labels
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.judge.reasons import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from pipelines.judge.replicates import NAME as REPLICATES
-from pipelines.recipe.judgement import Benchmark, RuleValues
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from quality.signal import Numbers
-from schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
-from schemas.verdict import SIGNAL_PREFIX
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.reasons import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from trajmill.pipelines.judge.replicates import NAME as REPLICATES
+from trajmill.pipelines.recipe.judgement import Benchmark, RuleValues
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.quality.signal import Numbers
+from trajmill.schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
+from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 MORE: Final[Mapping[str, RuleValues]] = {
     "other_language": RuleValues(signal="language", min=0.3),

@@ -50,7 +50,7 @@ def measured(raw: Path, place: Path, out: Path, options: Sequence[str]) -> None:
     """Normalizes, judges and measures what a folder holds."""
     recipe = place / "effect.yaml"
     recipe.write_text(RECIPE)
-    trajmill = [sys.executable, "-m", "pipelines"]
+    trajmill = [sys.executable, "-m", "trajmill"]
     run = [*trajmill, "run", str(recipe), "--raw", str(raw), "--out", f"{place}/out"]
     subprocess.run([*run, "--stop-after", "judge", "--quiet"], check=True)
     subprocess.run([*trajmill, "effect", f"{place}/out", "--out", str(out), *options], check=True)

@@ -14,9 +14,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pipelines.effect.effect import FOUND, Test
-from pipelines.effect.significance import LEVEL, Difference, holm, together
-from pipelines.face.effect_output import pictures
+from trajmill.app.cli.effect_output import pictures
+from trajmill.pipelines.effect.effect import FOUND, Test
+from trajmill.pipelines.effect.significance import LEVEL, Difference, holm, together
 
 COSTS: Final = "costs.json"
 LOGS: Final = "logs"

@@ -34,7 +34,7 @@ AIMS = {
 def cpu_seconds(*words: str) -> float:
     """User and system time of one process of the command line, and of what it starts."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "pipelines", *words]
+    command = [sys.executable, "-m", "trajmill", *words]
     before = os.times()
     subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, check=False)
     after = os.times()

@@ -22,9 +22,9 @@ from benchmarks.bench import spent
 from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import ended, load_ours
-from pipelines.engine.garbage_collection import allocate_sparingly
-from pipelines.engine.generations import chain
-from pipelines.engine.storage import Folder
+from trajmill.pipelines.execution.memory import allocate_sparingly
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.storage.folders import Folder
 
 MODULE: Final = "benchmarks.endurance"
 LIMIT: Final = 2_000_000_000
@@ -51,9 +51,9 @@ def run(place: Path, workers: int) -> None:
     allocate_sparingly()
     if workers == 1:
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    from pipelines.engine.execution import Execution
-    from pipelines.recipe.recipe_file import load_recipe
-    from pipelines.run import Run
+    from trajmill.pipelines.execution.execution import Execution
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
 
     marks: list[dict[str, Any]] = []
 

@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 from lxml import etree
 
-from connectors.android import appium_log, dump
-from connectors.desktop import agentnet, pyautogui
-from connectors.desktop.osworld import lines as osworld_lines
-from connectors.web import markup
-from connectors.web.mind2web import page_snapshot
+from trajmill.connectors.android import appium_log, dump
+from trajmill.connectors.desktop import agentnet, pyautogui
+from trajmill.connectors.desktop.osworld import lines as osworld_lines
+from trajmill.connectors.web import markup
+from trajmill.connectors.web.mind2web import page_snapshot
 
 Decoding = tuple[bytes, Callable[[bytes], Any]]
 """Bytes, and what decodes them."""

@@ -24,16 +24,16 @@ from rich.table import Table
 
 from benchmarks.logs.rollouts import DOMAINS, task
 from benchmarks.processes import Task, load_ours, measured, work
-from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from quality.registry import signals
-from schemas import Assembler, Origin
-from schemas.invariants import check
-from schemas.transition import encoded_schema
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink
+from trajmill.quality.registry import signals
+from trajmill.schemas import Assembler, Origin
+from trajmill.schemas.invariants import check
+from trajmill.schemas.transition import encoded_schema
 
 MODULE: Final = "benchmarks.judge_memory"
 UNITS: Final = "units.json"

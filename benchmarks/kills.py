@@ -97,7 +97,7 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def _start(raw: Path, out: Path, workers: int, temporary: Path, mark: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pipelines", "run", "all", "--raw", str(raw), "--out", str(out)]
+    command = [sys.executable, "-m", "trajmill", "run", "all", "--raw", str(raw), "--out", str(out)]
     environment = {**os.environ, _MARK: mark, "TMPDIR": str(temporary)}
     with (out.parent / "said.log").open("ab") as said:
         return subprocess.Popen(

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.signals import normalized, size_of
-from quality.fasttext_model import Model
-from quality.prose import prose
-from quality.signal import Measured
-from quality.signals.language import CHARACTERS, MODEL, readable
-from quality.tokens import TokenCounter
-from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
+from trajmill.quality.fasttext_model import Model
+from trajmill.quality.prose import prose
+from trajmill.quality.signal import Measured
+from trajmill.quality.signals.language import CHARACTERS, MODEL, readable
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 
 SENTENCES: Final = Path(__file__).with_name("languages.json")
 """Language → three sentences."""

@@ -28,19 +28,19 @@ from rich.table import Table
 from benchmarks.judge_memory import UNITS, write_unit
 from benchmarks.logs.rollouts import DOMAINS
 from benchmarks.processes import Task, load_ours, measured, work
-from pipelines.engine.execution import Execution
-from pipelines.engine.flow import run_over
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.mix.candidates import candidates
-from pipelines.mix.mix import UnitsToShards
-from pipelines.mix.mixing import Mixing, mixing_digest
-from pipelines.mix.mixture import Judged, write_draws
-from pipelines.mix.shard_layout import laid_out
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas.manifest import Manifest
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.flow import run_over
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.candidates import candidates
+from trajmill.pipelines.mix.mix import UnitsToShards
+from trajmill.pipelines.mix.mixing import Mixing, mixing_digest
+from trajmill.pipelines.mix.mixture import Judged, write_draws
+from trajmill.pipelines.mix.shard_layout import laid_out
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.manifest import Manifest
 
 MODULE: Final = "benchmarks.mixing"
 PLACES: Final = ("shards", "draws", "rejects", "spill", "_units/shards", "_units/draws", "_units/rejects")

@@ -18,9 +18,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from quality.fingerprint import trajectory_starts
-from quality.lines import Flags
-from quality.near import (
+from trajmill.quality.fingerprint import trajectory_starts
+from trajmill.quality.lines import Flags
+from trajmill.quality.near import (
     MEMBER,
     STEP,
     Bands,
@@ -32,9 +32,9 @@ from quality.near import (
     second_looks,
     step_kinds,
 )
-from quality.settings import FEW
-from quality.sketch import Sketches, absent_shares, sketched
-from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
+from trajmill.quality.settings import FEW
+from trajmill.quality.sketch import Sketches, absent_shares, sketched
+from trajmill.schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 
 VOCABULARY = [f"word{number}" for number in range(20_000)]
 

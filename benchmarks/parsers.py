@@ -49,13 +49,13 @@ from benchmarks.inner import Decoding, dumps_read, pages_read, scripts_read, tex
 from benchmarks.logs import screen_logs
 from benchmarks.logs.session_logs import MADE, made
 from benchmarks.processes import cpu_seconds
-from connectors.connector import Blob, Connector, MemoryBlob
-from connectors.registry import connector, connectors
-from pipelines.engine.garbage_collection import rare_collections
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.plan.plan import Input, make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import ParseError, Trajectory
+from trajmill.connectors.connector import Blob, Connector, MemoryBlob
+from trajmill.connectors.registry import connector, connectors
+from trajmill.pipelines.execution.memory import rare_collections
+from trajmill.pipelines.plan.plan import Input, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import ParseError, Trajectory
 
 RECIPE: Final = Recipe(name="benchmark", source="benchmark")
 FIXTURES: Final = Path(__file__).parents[1] / "tests" / "fixtures"

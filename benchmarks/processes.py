@@ -23,10 +23,10 @@ Task = tuple[Callable[[], None], Callable[[Path], Iterator[str]]]
 
 def load_ours() -> None:
     """Loads all that our stages need."""
-    import pipelines.run  # noqa: F401
-    from connectors.registry import connectors
-    from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
-    from pipelines.unused_imports import without_pandas
+    import trajmill.pipelines.run  # noqa: F401
+    from trajmill.connectors.registry import connectors
+    from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
+    from trajmill.pipelines.unused_imports import without_pandas
 
     without_pandas()  # as the command does
     allocate_sparingly()

@@ -18,8 +18,8 @@ from typing import Annotated, Final
 import typer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from pipelines.publish.consumers.environment import environment
-from pipelines.publish.forms.tokenizing import CHARACTERS
+from trajmill.pipelines.publish.consumers.environment import environment
+from trajmill.pipelines.publish.forms.tokenizing import CHARACTERS
 
 PACKAGES: Final = ("dashscope==2.0.2", "trl==1.16.0")
 PATTERN: Final = (

@@ -24,11 +24,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import xxhash
 
-from pipelines.mix import reward
-from pipelines.mix.checks import checks_of, ground_truth, keeps_no_change
-from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
-from pipelines.rendering.turns import ending
-from schemas import DOMAINS
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.checks import checks_of, ground_truth, keeps_no_change
+from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
+from trajmill.pipelines.render.turns import ending
+from trajmill.schemas import DOMAINS
 
 _COLUMNS = "row_id trajectory_id segment step domain observation action next_observation exit_code timed_out scrubbed"
 _UNSEEN = 16

@@ -63,7 +63,7 @@ def _chance() -> np.random.Generator:
 
 def _hashes(count: int, among: int) -> Numbers:
     """So many hashes of so many different ones."""
-    from quality.fingerprint import mixed
+    from trajmill.quality.fingerprint import mixed
 
     return mixed(_chance().integers(0, max(1, among), count, np.uint64) + np.uint64(1))
 
@@ -81,9 +81,9 @@ def _drain(answers: Iterator[Any]) -> int:
 
 def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
     """Records as they come to one place: a block a unit, read one at a time from where they were spilled."""
-    from pipelines.engine.exchange import GatheredBlocks, spill
-    from pipelines.engine.storage import Folder
-    from pipelines.judge.packed_rows import by_unit
+    from trajmill.pipelines.execution.exchange import GatheredBlocks, spill
+    from trajmill.pipelines.judge.packed_rows import by_unit
+    from trajmill.pipelines.storage.folders import Folder
 
     folder = Folder(tempfile.mkdtemp(prefix="scale-"))
     return GatheredBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
@@ -91,8 +91,8 @@ def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
 
 def keys(of: Corpus, count: int, whole: int) -> Made:
     """Equal trajectories, or transitions: one of twenty is there twice."""
-    from pipelines.judge.copies import Copies
-    from quality.duplicate import KEY
+    from trajmill.pipelines.judge.copies import Copies
+    from trajmill.quality.duplicate import KEY
 
     found = np.zeros(count, KEY)
     found["high"] = _hashes(count, count * 10)
@@ -103,8 +103,8 @@ def keys(of: Corpus, count: int, whole: int) -> Made:
 
 def tasks(of: Corpus, count: int, among: int) -> Made:
     """Rollouts of tasks, and how many different ones each task has."""
-    from pipelines.judge.near_duplicates import sized
-    from quality.near import ROLLOUT
+    from trajmill.pipelines.judge.near_duplicates import sized
+    from trajmill.quality.near import ROLLOUT
 
     found = np.zeros(count, ROLLOUT)
     found["task"], found["content"] = _hashes(count, among), _hashes(count, 1 << 60)
@@ -114,9 +114,9 @@ def tasks(of: Corpus, count: int, among: int) -> Made:
 
 def steps(of: Corpus, count: int, among: int) -> Made:
     """Steps of rollouts, of which a third are background."""
-    from pipelines.judge.near_duplicates import NearCopies
-    from pipelines.recipe.judgement import NearDuplicates
-    from quality.near import STEP
+    from trajmill.pipelines.judge.near_duplicates import NearCopies
+    from trajmill.pipelines.recipe.judgement import NearDuplicates
+    from trajmill.quality.near import STEP
 
     found = np.zeros(count, STEP)
     found["kind"], found["content"] = _hashes(count, among), _hashes(count, 1 << 60)
@@ -127,9 +127,9 @@ def steps(of: Corpus, count: int, among: int) -> Made:
 
 def members(of: Corpus, count: int, among: int) -> Made:
     """Members of buckets, and the pairs that meet."""
-    from pipelines.judge.near_duplicates import NearCopies
-    from pipelines.recipe.judgement import NearDuplicates
-    from quality.near import MEMBER
+    from trajmill.pipelines.judge.near_duplicates import NearCopies
+    from trajmill.pipelines.recipe.judgement import NearDuplicates
+    from trajmill.quality.near import MEMBER
 
     near = NearDuplicates()
     found = np.zeros(count, MEMBER)
@@ -140,8 +140,8 @@ def members(of: Corpus, count: int, among: int) -> Made:
 
 def replicates(of: Corpus, count: int, whole: int) -> Made:
     """Rows of equal environments, histories and actions."""
-    from pipelines.judge.replicates import _with_domain, tallied
-    from quality.replicate import ROW
+    from trajmill.pipelines.judge.replicates import _with_domain, tallied
+    from trajmill.quality.replicate import ROW
 
     found = np.zeros(count, ROW)
     found["key"], found["answer"] = _hashes(count, count // 2), _hashes(count, count)
@@ -153,7 +153,7 @@ def replicates(of: Corpus, count: int, whole: int) -> Made:
 
 def nodes(of: Corpus, count: int, among: int) -> Made:
     """Nodes of groups, each of which two units hold."""
-    from pipelines.judge.groups import _NODE, tied
+    from trajmill.pipelines.judge.groups import _NODE, tied
 
     found = np.zeros(count, _NODE)
     found["node"], found["group"] = _hashes(count, among), _hashes(count, 1 << 60)
@@ -163,7 +163,7 @@ def nodes(of: Corpus, count: int, among: int) -> Made:
 
 def ties(of: Corpus, count: int) -> Made:
     """Ties of groups between units, all in one place: one for each rollout of a task that is spread over units."""
-    from pipelines.judge.groups import _TIE, named
+    from trajmill.pipelines.judge.groups import _TIE, named
 
     found = np.zeros(count, _TIE)
     found["group"], found["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
@@ -174,9 +174,9 @@ def ties(of: Corpus, count: int) -> Made:
 
 def alike(of: Corpus, count: int) -> Made:
     """Pairs that are alike, all in one place."""
-    from pipelines.judge.near_duplicates import NearCopies
-    from pipelines.recipe.judgement import NearDuplicates
-    from quality.near import PAIR
+    from trajmill.pipelines.judge.near_duplicates import NearCopies
+    from trajmill.pipelines.recipe.judgement import NearDuplicates
+    from trajmill.quality.near import PAIR
 
     found = np.zeros(count, PAIR)
     _places(found, of.units)
@@ -192,11 +192,11 @@ def drawn(of: Corpus, count: int) -> Made:
     """Drawing the mixture of what is kept, in the process that starts the run: all but reading and writing files."""
     import pyarrow as pa
 
-    from pipelines.mix.candidates import Candidates, Wanted, gathered
-    from pipelines.mix.coded_names import Coded
-    from pipelines.mix.mixture import _ledger, _numbers, make_mixture, trained_environments
-    from pipelines.recipe.recipe_file import load_recipe
-    from quality.fingerprint import mixed
+    from trajmill.pipelines.mix.candidates import Candidates, Wanted, gathered
+    from trajmill.pipelines.mix.coded_names import Coded
+    from trajmill.pipelines.mix.mixture import _ledger, _numbers, make_mixture, trained_environments
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.quality.fingerprint import mixed
 
     recipe = load_recipe("terminal")
     wanted = Wanted.by(recipe.mix)
@@ -235,12 +235,12 @@ def drawn(of: Corpus, count: int) -> Made:
 
 def units_listed(of: Corpus, count: int) -> Made:
     """Manifests of so many units: sealed and listed as at the end of a stage, and looked at by the progress bar."""
-    from pipelines.account.stage_progress import StageWatch
-    from pipelines.account.summary import StageStart
-    from pipelines.engine.storage import Folder
-    from pipelines.engine.units import finish_stage, finish_unit, stage_names, units_of
-    from schemas import SCHEMA_VERSION
-    from schemas.manifest import FileEntry, Manifest
+    from trajmill.pipelines.run_record.stage_progress import StageWatch
+    from trajmill.pipelines.run_record.summary import StageStart
+    from trajmill.pipelines.storage.folders import Folder
+    from trajmill.pipelines.storage.units import finish_stage, finish_unit, stage_names, units_of
+    from trajmill.schemas import SCHEMA_VERSION
+    from trajmill.schemas.manifest import FileEntry, Manifest
 
     place = Folder(tempfile.mkdtemp(prefix="scale-"))
     labels = [f"terminal-part-{number:05d}-00000000" for number in range(count)]

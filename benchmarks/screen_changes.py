@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from benchmarks.parsers import held, real_logs
-from connectors.registry import connector
-from connectors.screens.numbers import without_numbers
-from connectors.screens.tree import DIALECT
-from schemas import ParseError, Step, Trajectory
+from trajmill.connectors.registry import connector
+from trajmill.connectors.screens.numbers import without_numbers
+from trajmill.connectors.screens.tree import DIALECT
+from trajmill.schemas import ParseError, Step, Trajectory
 
 
 @dataclass(slots=True)

@@ -26,17 +26,17 @@ import polars as pl
 import uvicorn
 
 from benchmarks.small_pictures import made_small
-from pipelines.engine.execution import Execution
-from pipelines.face.looking.contents import Contents, RunContents
-from pipelines.face.looking.opening import opened
-from pipelines.face.report.report import report
-from pipelines.face.viewer.app import viewer
-from pipelines.face.viewer.command import listening
-from pipelines.face.viewer.guard import ADDRESS
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
+from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
 from tests.conftest import ROOT
-from tests.pipelines.face.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
+from trajmill.app.pages.contents import Contents, RunContents
+from trajmill.app.pages.opening import opened
+from trajmill.app.report.report import report
+from trajmill.app.viewer.app import viewer
+from trajmill.app.viewer.command import listening
+from trajmill.app.viewer.guard import ADDRESS
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
 
 _TOKEN: Final = "screens"
 _IMAGES: Final = ROOT / "docs" / "images"

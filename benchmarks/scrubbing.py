@@ -31,13 +31,13 @@ from rich.table import Table
 
 from benchmarks.secret_anchors import TOOLS, anchors
 from benchmarks.signals import generated, seconds
-from pipelines.engine.parquet import ROW_GROUP_BYTES
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe_file import parse_recipe
-from quality.scrub import KINDS, Kind, scrub
-from quality.scrubbing.columns import Columns
-from schemas import Assembler, Trajectory
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES
+from trajmill.quality.scrub import KINDS, Kind, scrub
+from trajmill.quality.scrubbing.columns import Columns
+from trajmill.schemas import Assembler, Trajectory
 
 AIM: Final = 120.0
 RECIPE: Final = "name: scrubbing\nsource: benchmark\n"

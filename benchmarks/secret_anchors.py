@@ -36,11 +36,11 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from quality.scrub import KINDS, scrub_text
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.kinds import Finds
-from quality.scrubbing.placeholders import core_of, is_certified
 from tests.quality.planted import EMBEDDINGS, plants
+from trajmill.quality.scrub import KINDS, scrub_text
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.kinds import Finds
+from trajmill.quality.scrubbing.placeholders import core_of, is_certified
 
 GITLEAKS: Final = "github.com/zricethezav/gitleaks/v8"
 GITLEAKS_VERSION: Final = "v8.30.1"

@@ -20,14 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pipelines.recipe.recipe import Mix
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from pipelines.worlds.serving.serve_client import RemoteWorld
-from schemas import DOMAINS, scan_transitions
 from tests.conftest import ROOT
-from tests.pipelines.synthesis.chat_server import chat_server
-from tests.pipelines.worlds.logged_world import FromLogs, Logged, logged
+from tests.synthesis.chat_server import chat_server
+from tests.worlds.logged_world import FromLogs, Logged, logged
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import DOMAINS, scan_transitions
+from trajmill.worlds.serve.serve_client import RemoteWorld
 
 _CLIENTS = 8
 
@@ -52,7 +52,7 @@ def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str
     with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
         words = ["serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", "logs@1"]
         words += ["--from", str(out), "--log", str(log), "--pool", pool, "--tries", "1", "--price", "0.1,0.4"]
-        process = subprocess.Popen([sys.executable, "-m", "pipelines", *words], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-m", "trajmill", *words], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             world = RemoteWorld(process.stdout.readline().strip().partition(": ")[2])
@@ -105,7 +105,7 @@ def main() -> None:
             kinds = scan_transitions(again).collect()["environment"].struct.field("kind").value_counts()
             print(f"  read again by a run: {dict(kinds.iter_rows())}")
         prices = str(ROOT / "docs" / "prices.yaml")
-        subprocess.run([sys.executable, "-m", "pipelines", "cost", str(out), "--prices", prices], check=True)
+        subprocess.run([sys.executable, "-m", "trajmill", "cost", str(out), "--prices", prices], check=True)
     sys.exit(0 if good else 1)
 
 

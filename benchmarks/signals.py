@@ -22,14 +22,14 @@ from rich.table import Table
 
 from benchmarks.generate import write_apart
 from benchmarks.processes import cpu_seconds
-from pipelines.engine.parquet import read_transitions, transition_files
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from quality.fingerprint import struct_text
-from quality.measure import Measuring
-from quality.registry import signal, signals
-from quality.signal import Measured
-from quality.tokens import TokenCounter, text_bytes
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.parquet import read_transitions, transition_files
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.measure import Measuring
+from trajmill.quality.registry import signal, signals
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter, text_bytes
 
 APART: Final = ("predictability", "classifier", "datatrove:")
 """Signals whose names hold one of these are told apart: each row is compressed or judged by a model by itself."""

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import xxhash
 
-from pipelines.engine.parquet import read_transitions, transition_files
-from pipelines.rendering.atif_documents import atif_document
-from quality.signals.error_observation import PATTERN
+from trajmill.pipelines.render.atif_documents import atif_document
+from trajmill.pipelines.storage.parquet import read_transitions, transition_files
+from trajmill.quality.signals.error_observation import PATTERN
 
 Row = dict[str, Any]
 

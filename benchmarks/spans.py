@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_transitions
-from pipelines.engine.storage import Folder
-from pipelines.rendering.loss_spans import CLASS_OF_LABEL, CLASSES
-from quality.spans import Labelling
+from trajmill.pipelines.render.loss_spans import CLASS_OF_LABEL, CLASSES
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_transitions
+from trajmill.quality.spans import Labelling
 
 JUDGED: Final = Path(__file__).parent / "labels" / "spans.tsv"
 

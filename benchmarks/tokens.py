@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.signals import normalized
-from quality.fingerprint import struct_text
-from quality.tokens import Counts, TokenCounter, text_bytes
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.tokens import Counts, TokenCounter, text_bytes
 
 SHORTEST = 50
 """Texts of so many tokens or fewer are left out: one token more or less is much of them, and little of a corpus."""

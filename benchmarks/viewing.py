@@ -22,13 +22,13 @@ import polars as pl
 import pyarrow.parquet as pq
 from starlette.testclient import TestClient
 
-from pipelines.engine.execution import Execution
-from pipelines.engine.parquet import ParquetSink
-from pipelines.engine.storage import Folder
-from pipelines.face.looking.contents import RunContents
-from pipelines.face.viewer.app import prepare, viewer
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
+from trajmill.app.pages.contents import RunContents
+from trajmill.app.viewer.app import prepare, viewer
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ParquetSink
 
 _COPIES_A_FILE = 25
 _STARTS = 5

@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.face.replay_command import told
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from pipelines.worlds.replaying.engines import Limits
-from pipelines.worlds.replaying.replay import Asking, Replay
 from samples.makers import make_claude_code, record_terminal, swe_box
 from samples.makers.claude_code_log import Session
 from samples.makers.claude_code_tools import SHELL, Folder
 from samples.makers.swe_script import tasks
 from samples.writing.chance import seeded
+from trajmill.app.cli.replay_command import told
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.worlds.replay.engines import Limits
+from trajmill.worlds.replay.replay import Asking, Replay
 
 ROOT: Final = Path(__file__).parent.parent
 GIT: Final = {

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, Literal, Protocol
 
-from connectors.column_mapping import UNMAPPED, Rows
+from trajmill.connectors.column_mapping import UNMAPPED, Rows
 
 if TYPE_CHECKING:
-    from schemas import Reject, Trajectory
+    from trajmill.schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
 """How much of a file's beginning, decompressed, `sniff` is given; of a longer first record, of its outline."""

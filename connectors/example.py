@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connectors.connector import Connector, MemoryBlob
-from schemas import Observation, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Connector, MemoryBlob
+from trajmill.schemas import Observation, ParseError, Reject, Trajectory
 
 
 def show(connector: Connector, log: str | bytes | Mapping[str, str | bytes], uri: str = "log") -> None:
@@ -18,7 +18,7 @@ def show(connector: Connector, log: str | bytes | Mapping[str, str | bytes], uri
         log: its bytes or text; of a log of several files each by its name. A line break at its beginning is left out.
         uri: what the log is called.
 
-    >>> from connectors.mcp.mcp_recorder import McpRecorder
+    >>> from trajmill.connectors.mcp.mcp_recorder import McpRecorder
     >>> show(McpRecorder(), "no recording")
     refused | bad_json
     """

@@ -10,43 +10,43 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.account.run_log import RunLog
-from pipelines.account.summary import StageStart, Summary
-from pipelines.engine.abandoned import clear_abandoned
-from pipelines.engine.addresses import require_openable
-from pipelines.engine.execution import Execution, Seeing
-from pipelines.engine.flow import run_over
-from pipelines.engine.generations import FIRST, Generation, chain, commit, folder_of, ledgers_of
-from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.ownership import PLAN, RUN, Ownership, identity_of
-from pipelines.engine.parquet import rows_of
-from pipelines.engine.storage import Folder
-from pipelines.engine.stored_blob import opened_archive
-from pipelines.engine.succession import by_rebuild, recipe_of, require_follows, versions_of
-from pipelines.engine.tombstones import Tombstones
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.likeness import STAGE as LIKENESS
-from pipelines.judge.measures import tasks_of
-from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
-from pipelines.mix.mixing import mixing_digest
-from pipelines.mix.mixture import Judged
-from pipelines.mix.passages.preparation import STAGE as PASSAGES
-from pipelines.mix.passages.preparation import Prepared, passage_inputs
-from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows, members_read
-from pipelines.plan.plan import Plan, make_plan
-from pipelines.plan.recognition import PlanCounts
-from pipelines.publish.diversity import kept_counts, variety_rows
-from pipelines.publish.published_generations import publish
-from pipelines.recipe.later_recipes import recipe_of_record, recorded
-from pipelines.recipe.read_by_workers import read_by_workers
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import ConfigError
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.flow import run_over
+from trajmill.pipelines.generations.compatibility import by_rebuild, recipe_of, require_follows, versions_of
+from trajmill.pipelines.generations.forgotten_keys import Tombstones
+from trajmill.pipelines.generations.generations import FIRST, Generation, chain, commit, folder_of, ledgers_of
+from trajmill.pipelines.generations.ledgers import write_ledger
+from trajmill.pipelines.generations.stale_generations import clear_abandoned
+from trajmill.pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measures import tasks_of
+from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
+from trajmill.pipelines.mix.mixing import mixing_digest
+from trajmill.pipelines.mix.mixture import Judged
+from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
+from trajmill.pipelines.mix.passages.preparation import Prepared, passage_inputs
+from trajmill.pipelines.mix.simulation_instructions import read_instructions
+from trajmill.pipelines.plan.known_inputs import Contents, FoundBefore, input_rows, members_read
+from trajmill.pipelines.plan.plan import Plan, make_plan
+from trajmill.pipelines.plan.recognition import PlanCounts
+from trajmill.pipelines.publish.diversity import kept_counts, variety_rows
+from trajmill.pipelines.publish.published_generations import publish
+from trajmill.pipelines.recipe.later_recipes import recipe_of_record, recorded
+from trajmill.pipelines.recipe.read_by_workers import read_by_workers
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.run_log import RunLog
+from trajmill.pipelines.run_record.summary import StageStart, Summary
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import PLAN, RUN, Ownership, identity_of
+from trajmill.pipelines.storage.parquet import rows_of
+from trajmill.pipelines.storage.stored_blob import opened_archive
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 
 @dataclass(frozen=True, slots=True)

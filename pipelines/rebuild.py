@@ -13,23 +13,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipelines.account.summary import StageStart, Summary
-from pipelines.append import Append
-from pipelines.engine.execution import Execution
-from pipelines.engine.generations import chain, ledgers_of
-from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.storage import Folder
-from pipelines.engine.tombstones import Tombstones
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.judging import Unit
-from pipelines.mix.earlier_generations import EarlierGenerations, added
-from pipelines.mix.mixture import Judged
-from pipelines.mix.passages.placing_passages import passage_places
-from pipelines.plan.known_inputs import Contents
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import ConfigError
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.forgotten_keys import Tombstones
+from trajmill.pipelines.generations.generations import chain, ledgers_of
+from trajmill.pipelines.generations.ledgers import write_ledger
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.earlier_generations import EarlierGenerations, added
+from trajmill.pipelines.mix.mixture import Judged
+from trajmill.pipelines.mix.passages.placing_passages import passage_places
+from trajmill.pipelines.plan.known_inputs import Contents
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.summary import StageStart, Summary
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError
 
 
 def rebuild(

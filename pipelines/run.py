@@ -14,8 +14,51 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from pipelines.account.changes import changes, read_record
-from pipelines.account.conservation import (
+from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.flow import Step, run_over
+from trajmill.pipelines.judge.ceiling_columns import CEILINGS_NAME as CEILINGS
+from trajmill.pipelines.judge.ceilings import told_by_domain
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
+from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
+from trajmill.pipelines.judge.evaluation_index import write_index
+from trajmill.pipelines.judge.judge import UnitsToMeasures, UnitsToVerdicts
+from trajmill.pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
+from trajmill.pipelines.judge.measure_files import measure_names
+from trajmill.pipelines.judge.measures import tasks_of
+from trajmill.pipelines.judge.measuring import measuring_digest
+from trajmill.pipelines.judge.replicates import NAME as REPLICATES
+from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
+from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
+from trajmill.pipelines.mix.certified import replays_of
+from trajmill.pipelines.mix.earlier_generations import EarlierGenerations
+from trajmill.pipelines.mix.mix import UnitsToShards
+from trajmill.pipelines.mix.mixing import STAGE as MIX
+from trajmill.pipelines.mix.mixing import Mixing, mixing_digest
+from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
+from trajmill.pipelines.mix.passages.preparation import READ as PASSAGES_READ
+from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
+from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
+from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
+from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
+from trajmill.pipelines.mix.shard_layout import Shard, laid_out
+from trajmill.pipelines.mix.simulation_instructions import read_instructions
+from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
+from trajmill.pipelines.normalize.normalizer import PartsToTransitions, unit_digest
+from trajmill.pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
+from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from trajmill.pipelines.plan.planned_before import PlannedBefore
+from trajmill.pipelines.plan.recognition import PlanCounts
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
+from trajmill.pipelines.publish.dataset import Dataset, samples_in
+from trajmill.pipelines.publish.diversity import Varieties, kept_variety, told_variety
+from trajmill.pipelines.publish.licences import licences_of
+from trajmill.pipelines.recipe.read_by_workers import read_by_workers
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run_record.changes import changes, read_record
+from trajmill.pipelines.run_record.conservation import (
     Line,
     attachment_line,
     input_line,
@@ -24,21 +67,18 @@ from pipelines.account.conservation import (
     transition_line,
     unrecognized_line,
 )
-from pipelines.account.endings import Code, ending_of
-from pipelines.account.mixture_warnings import mixture_warnings
-from pipelines.account.passage_lines import passage_lines
-from pipelines.account.reject_bounds import check_rejects
-from pipelines.account.run_log import LOG, RunLog
-from pipelines.account.run_record import Record
-from pipelines.account.summary import OVER, StageStart, Summary
-from pipelines.engine.addresses import require_openable
-from pipelines.engine.execution import Execution, Seeing
-from pipelines.engine.flow import Step, run_over
-from pipelines.engine.ownership import BLOBS, PLAN, RUN, Identity, Ownership
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.scratch import clear_scratch
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.engine.units import (
+from trajmill.pipelines.run_record.endings import Code, ending_of
+from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
+from trajmill.pipelines.run_record.passage_lines import passage_lines
+from trajmill.pipelines.run_record.reject_bounds import check_rejects
+from trajmill.pipelines.run_record.run_log import LOG, RunLog
+from trajmill.pipelines.run_record.run_record import Record
+from trajmill.pipelines.run_record.summary import OVER, StageStart, Summary
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Ownership
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.pipelines.storage.scratch import clear_scratch
+from trajmill.pipelines.storage.units import (
     MANIFEST,
     done_units,
     finish_stage,
@@ -50,49 +90,9 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
-from pipelines.judge.ceiling_columns import CEILINGS_NAME as CEILINGS
-from pipelines.judge.ceilings import told_by_domain
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.evaluation_index import NAME as BENCHMARKS
-from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
-from pipelines.judge.evaluation_index import write_index
-from pipelines.judge.judge import UnitsToMeasures, UnitsToVerdicts
-from pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
-from pipelines.judge.likeness import STAGE as LIKENESS
-from pipelines.judge.measure_files import measure_names
-from pipelines.judge.measures import tasks_of
-from pipelines.judge.measuring import measuring_digest
-from pipelines.judge.replicates import NAME as REPLICATES
-from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
-from pipelines.judge.verdicts import STAGE as JUDGE
-from pipelines.mix.certified import replays_of
-from pipelines.mix.earlier_generations import EarlierGenerations
-from pipelines.mix.mix import UnitsToShards
-from pipelines.mix.mixing import STAGE as MIX
-from pipelines.mix.mixing import Mixing, mixing_digest
-from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
-from pipelines.mix.passages.preparation import READ as PASSAGES_READ
-from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
-from pipelines.mix.passages.preparation import STAGE as PASSAGES
-from pipelines.mix.passages.preparation import Preparation, passage_inputs
-from pipelines.mix.passages.preparing import kept_names, prepare
-from pipelines.mix.shard_layout import Shard, laid_out
-from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
-from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
-from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
-from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.plan.planned_before import PlannedBefore
-from pipelines.plan.recognition import PlanCounts
-from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
-from pipelines.publish.dataset import Dataset, samples_in
-from pipelines.publish.diversity import Varieties, kept_variety, told_variety
-from pipelines.publish.licences import licences_of
-from pipelines.recipe.read_by_workers import read_by_workers
-from pipelines.recipe.recipe import Recipe
-from quality.scrub import scrub_reject
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
-from schemas.manifest import Manifest, summed_counts
+from trajmill.quality.scrub import scrub_reject
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
+from trajmill.schemas.manifest import Manifest, summed_counts
 
 REPLAYS: Final = "replays"
 PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)

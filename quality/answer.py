@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.fingerprint import mixed, struct_text
-from quality.lines import Lines, Numbers
-from quality.sets import distinct, expanded, holds, joined, split
-from quality.shingle import Hashes, Offsets, shingles
-from quality.unnumbered import TREE
+from trajmill.quality.fingerprint import mixed, struct_text
+from trajmill.quality.lines import Lines, Numbers
+from trajmill.quality.sets import distinct, expanded, holds, joined, split
+from trajmill.quality.shingle import Hashes, Offsets, shingles
+from trajmill.quality.without_element_ids import TREE
 
 SCREENS: Final = ("screen", "state")
 """Forms of observation that show all again, whatever changed."""

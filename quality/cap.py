@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.chance import chances
+from trajmill.quality.hash_sampling import chances
 
 BINS: Final = 4096
 COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.fingerprint import struct_text, text_hashes
-from quality.lines import Numbers
-from quality.spans import Labelling
-from quality.tokens import text_bytes
+from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.lines import Numbers
+from trajmill.quality.spans import Labelling
+from trajmill.quality.tokens import text_bytes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -35,10 +35,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.fingerprint import mixed
-from quality.lines import Flags, Numbers
-from quality.sets import expanded
-from quality.shingle import Offsets, blocks, mixed64, runs, word_hashes, word_places
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.sets import expanded
+from trajmill.quality.shingle import Offsets, blocks, mixed64, runs, word_hashes, word_places
 
 RUN: Final = 13
 """Words of a run; GPT-3's."""

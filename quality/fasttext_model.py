@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from schemas import ConfigError
+from trajmill.schemas import ConfigError
 
 _PREFIX: Final = "__label__"
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from quality.fingerprint import mixed
-from quality.sets import Keys, Places, Sets, common_bits
-from quality.texts import Texts
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.sets import Keys, Places, Sets, common_bits
+from trajmill.quality.texts import Texts
 
 WORDS: Final = 8
 _ODDS: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(WORDS)]

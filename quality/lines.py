@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import mixed
-from quality.shingle import Offsets, buffers
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.shingle import Offsets, buffers
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.uint64]

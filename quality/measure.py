@@ -11,18 +11,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality import fingerprint
-from quality.fingerprint import Lanes, struct_text, text_hashes
-from quality.reach import Reaching
-from quality.registry import signal
-from quality.screens import as_compared
-from quality.settings import PREFERENCES
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.length import transition_tokens
-from quality.stretches import Joining, goes_on, index_of
-from quality.tokens import TokenCounter, text_bytes
-from schemas.row_ids import KEY
-from schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX, measure_schema
+from trajmill.quality import fingerprint
+from trajmill.quality.fingerprint import Lanes, struct_text, text_hashes
+from trajmill.quality.lookback import Reaching
+from trajmill.quality.registry import signal
+from trajmill.quality.screens import as_compared
+from trajmill.quality.segments import Joining, goes_on, index_of
+from trajmill.quality.settings import PREFERENCES
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.length import transition_tokens
+from trajmill.quality.tokens import TokenCounter, text_bytes
+from trajmill.schemas.row_ids import KEY
+from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX, measure_schema
 
 
 def _node(batch: pa.RecordBatch, columns: Sequence[pa.Array], word: str) -> npt.NDArray[np.uint64]:
@@ -129,7 +129,7 @@ def _origins(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArra
 
 @dataclass(slots=True)
 class _Stretch:
-    """What is measured of a batch; see `quality.stretches.Stretch`.
+    """What is measured of a batch; see `quality.segments.Stretch`.
 
     Attributes:
         batch: its columns that tell task and instance.

@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from quality.fingerprint import mixed
-from quality.lines import Flags, Numbers
-from quality.sets import distinct, holds
-from quality.settings import FEW
-from quality.shingle import Hashes, Offsets
-from quality.sketch import Sketches
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.sets import distinct, holds
+from trajmill.quality.settings import FEW
+from trajmill.quality.shingle import Hashes, Offsets
+from trajmill.quality.sketch import Sketches
 
 BEST: Final = 8
 """Members of a bucket, the best first, that each other one is compared with: bounds the pairs to 8 a member."""

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 import re2
 
-from quality.later import Later
-from quality.signal import Measured
+from trajmill.quality.lazy_regex import Later
+from trajmill.quality.signal import Measured
 
 _WORD: Final = r"\pL[\pL\pM'’-]*"
 _GAP: Final = r"""[,;:.!?]?["”’)]? ["“(‘]?"""

@@ -13,41 +13,41 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from quality.settings import DATATROVE
-from quality.signal import Signal
-from quality.signals.binary_content import BinaryContent
-from quality.signals.classifier import Classifier, TrajectoryClassifier
-from quality.signals.context_leak import ContextLeak
-from quality.signals.control_tokens import ControlTokens
-from quality.signals.dangling_call import DanglingCall
-from quality.signals.datatrove_filter import DatatroveFilter
-from quality.signals.empty_action import EmptyAction
-from quality.signals.empty_answer import EmptyAnswer
-from quality.signals.environment_failure import EnvironmentFailure
-from quality.signals.error_observation import ErrorObservation
-from quality.signals.foreign_answer import ForeignAnswer
-from quality.signals.harness_answer import HarnessAnswer
-from quality.signals.language import Language
-from quality.signals.length import Length
-from quality.signals.length_ratio import LengthRatio
-from quality.signals.loop import Loop
-from quality.signals.no_op import NoOp
-from quality.signals.noise_ceiling import NoiseCeiling
-from quality.signals.novelty import Novelty
-from quality.signals.opaque_content import OpaqueContent
-from quality.signals.overlap import Overlap
-from quality.signals.predictability import HistoryPredictability, StepPredictability
-from quality.signals.reasoning_leak import ReasoningLeak
-from quality.signals.recorder_cut import RecorderCut
-from quality.signals.side_request import SideRequest
-from quality.signals.turn_category import TurnCategory
-from quality.signals.turn_mask import TurnMask
-from quality.signals.turn_tokens import TurnTokens
-from quality.signals.turns import Turns
-from quality.signals.unannounced_timeout import UnannouncedTimeout
-from quality.signals.undeclared_tool import UndeclaredTool
-from quality.signals.unsettled import Unsettled
-from schemas import ConfigError
+from trajmill.quality.settings import DATATROVE
+from trajmill.quality.signal import Signal
+from trajmill.quality.signals.binary_content import BinaryContent
+from trajmill.quality.signals.classifier import Classifier, TrajectoryClassifier
+from trajmill.quality.signals.context_leak import ContextLeak
+from trajmill.quality.signals.control_tokens import ControlTokens
+from trajmill.quality.signals.dangling_call import DanglingCall
+from trajmill.quality.signals.datatrove_filter import DatatroveFilter
+from trajmill.quality.signals.empty_action import EmptyAction
+from trajmill.quality.signals.empty_answer import EmptyAnswer
+from trajmill.quality.signals.environment_failure import EnvironmentFailure
+from trajmill.quality.signals.error_observation import ErrorObservation
+from trajmill.quality.signals.foreign_answer import ForeignAnswer
+from trajmill.quality.signals.harness_answer import HarnessAnswer
+from trajmill.quality.signals.language import Language
+from trajmill.quality.signals.length import Length
+from trajmill.quality.signals.length_ratio import LengthRatio
+from trajmill.quality.signals.loop import Loop
+from trajmill.quality.signals.no_op import NoOp
+from trajmill.quality.signals.noise_ceiling import NoiseCeiling
+from trajmill.quality.signals.novelty import Novelty
+from trajmill.quality.signals.opaque_content import OpaqueContent
+from trajmill.quality.signals.overlap import Overlap
+from trajmill.quality.signals.predictability import HistoryPredictability, StepPredictability
+from trajmill.quality.signals.reasoning_leak import ReasoningLeak
+from trajmill.quality.signals.recorder_cut import RecorderCut
+from trajmill.quality.signals.side_request import SideRequest
+from trajmill.quality.signals.turn_category import TurnCategory
+from trajmill.quality.signals.turn_mask import TurnMask
+from trajmill.quality.signals.turn_tokens import TurnTokens
+from trajmill.quality.signals.turns import Turns
+from trajmill.quality.signals.unannounced_timeout import UnannouncedTimeout
+from trajmill.quality.signals.undeclared_tool import UndeclaredTool
+from trajmill.quality.signals.unsettled import Unsettled
+from trajmill.schemas import ConfigError
 
 GROUP: Final = "trajmill.signals"
 

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
-from quality.lines import Flags, Numbers
-from quality.sets import holds
-from quality.shingle import Offsets, blocks, word_hashes, word_places
-from quality.stretches import goes_on
-from quality.unnumbered import unnumbered
+from trajmill.quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
+from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.segments import goes_on
+from trajmill.quality.sets import holds
+from trajmill.quality.shingle import Offsets, blocks, word_hashes, word_places
+from trajmill.quality.without_element_ids import unnumbered
 
 REPLICATE_SCHEMA: Final = pa.schema(
     [

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import mixed, text_hashes
-from quality.signal import Numbers
+from trajmill.quality.fingerprint import mixed, text_hashes
+from trajmill.quality.signal import Numbers
 
 
 @dataclass(frozen=True, slots=True)

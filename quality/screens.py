@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import mixed
-from quality.lines import Lines, Numbers
-from quality.signal import Measured
-from quality.texts import Flags, Offsets
-from quality.unnumbered import unnumbered
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.lines import Lines, Numbers
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Flags, Offsets
+from trajmill.quality.without_element_ids import unnumbered
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -26,7 +26,7 @@ class Screens:
         compared: of each row whether what stands before and after the action are two whole screens or states, as text.
         before: of each row the place of the text before the action, -1 where nothing is compared.
         after: of each row the place of the text after it, likewise.
-        lines: of the texts, each once; trees without the numbers of their elements (`quality.unnumbered`).
+        lines: of the texts, each once; trees without the numbers of their elements (`quality.without_element_ids`).
         hashes: a 64-bit hash of each line without the blanks at its end.
     """
 

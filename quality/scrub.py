@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
-from quality.scrubbing.detection import Detection, Region, Sight
-from quality.scrubbing.kinds import KINDS, Finds, Kind, Loose, Span, checked_kinds
-from quality.scrubbing.logins import WAITS_BYTES, typed, waits_for_password
-from quality.scrubbing.names import scrub_name, scrub_names
-from quality.scrubbing.session import Patch, Session, patched, settled
-from schemas.reject import Reject
+from trajmill.quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
+from trajmill.quality.scrubbing.detection import Detection, Region, Sight
+from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind, Loose, Span, checked_kinds
+from trajmill.quality.scrubbing.logins import WAITS_BYTES, typed, waits_for_password
+from trajmill.quality.scrubbing.names import scrub_name, scrub_names
+from trajmill.quality.scrubbing.session import Patch, Session, patched, settled
+from trajmill.schemas.reject import Reject
 
 __all__ = ["KINDS", "VERSION", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 

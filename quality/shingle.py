@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.sets import distinct
+from trajmill.quality.sets import distinct
 
 WORDS: Final = 5
 """Words in a shingle; what datatrove, text-dedup and data-juicer take by default."""

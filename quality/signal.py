@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import struct_text, trajectory_starts
-from quality.rows import joined_rows
-from quality.texts import Texts
-from quality.tokens import TokenCounter
+from trajmill.quality.fingerprint import struct_text, trajectory_starts
+from trajmill.quality.rows import joined_rows
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
 
 Numbers: TypeAlias = npt.NDArray[np.float32]
 Found = TypeVar("Found")
@@ -42,7 +42,7 @@ class Measured:
         batch: rows of `schemas.transition.encoded_schema()`.
         starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
         counter: counts tokens under the recipe's tokenizer.
-        before: rows of the first trajectory that come before the batch, as far as `quality.reach` says; None: none do.
+        before: rows of the first trajectory that come before the batch, as far as `quality.lookback` says; None: none.
         after: rows of the last trajectory that come after it, likewise.
         known: what `once` has found.
     """
@@ -77,7 +77,7 @@ class Measured:
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:
         """`find`, one value a row, of the rows together with those beside the batch, for the batch's own rows.
 
-        For what looks from a row at others of its trajectory, no further than `quality.reach` says.
+        For what looks from a row at others of its trajectory, no further than `quality.lookback` says.
         """
         if self.before is None and self.after is None:
             return self.once(find)

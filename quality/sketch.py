@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality import fingerprint
-from quality.answer import CHANGE, Column, answered, whole
-from quality.fingerprint import struct_text, text_hashes, trajectory_starts
-from quality.lines import Flags, Numbers
-from quality.sets import distinct, expanded, holds, joined, ranges, split
-from quality.shingle import Hashes, Offsets
-from quality.stretches import Joining, goes_on, index_of
-from quality.unnumbered import unnumbered
+from trajmill.quality import fingerprint
+from trajmill.quality.answer import CHANGE, Column, answered, whole
+from trajmill.quality.fingerprint import struct_text, text_hashes, trajectory_starts
+from trajmill.quality.lines import Flags, Numbers
+from trajmill.quality.segments import Joining, goes_on, index_of
+from trajmill.quality.sets import distinct, expanded, holds, joined, ranges, split
+from trajmill.quality.shingle import Hashes, Offsets
+from trajmill.quality.without_element_ids import unnumbered
 
 SIZE: Final = 4096
 VERSION: Final = 3
@@ -55,7 +55,7 @@ _BYTES: Final = 4
 
 @dataclass(slots=True)
 class _Stretch:
-    """The sketches of a batch; see `quality.stretches.Stretch`. Limits are of each row's trajectory."""
+    """The sketches of a batch; see `quality.segments.Stretch`. Limits are of each row's trajectory."""
 
     goes_on: bool
     starts: Offsets

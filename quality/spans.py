@@ -1,8 +1,8 @@
 """Labels on spans of a next observation: where what it shows can be known from, as far as that is cheap to tell.
 
 `harness`: the harness made the text. `volatile`: replicates do not agree on it (see `quality.replicate`), so nothing
-that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.frames`). `action`: a line that the
-action holds. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
+that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.boilerplate`). `action`: a line of
+the action. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
 `derivable`: a verifier works it out from the action and what went before (see `quality.derivable`). Where several hold,
 the first in this order is told. A text without a label is new, and whether a model could know it is not told here.
 
@@ -23,19 +23,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.derivable import Deriving
-from quality.derivable.turns import Turns
-from quality.fingerprint import mixed
-from quality.frames import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
-from quality.lines import Lines
-from quality.replicate import Words
-from quality.screens import as_compared, whole_screens
-from quality.signal import Measured
-from quality.stretches import goes_on
-from quality.texts import Texts
-from quality.tokens import TokenCounter
-from quality.values import action_values
-from schemas.verdict import KEY_FIELDS
+from trajmill.quality.boilerplate import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
+from trajmill.quality.derivable import Deriving
+from trajmill.quality.derivable.turns import Turns
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.lines import Lines
+from trajmill.quality.replicate import Words
+from trajmill.quality.screens import as_compared, whole_screens
+from trajmill.quality.segments import goes_on
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.values import action_values
+from trajmill.schemas.verdict import KEY_FIELDS
 
 LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.sets import Keys, Places, ranges
-from quality.shingle import words
+from trajmill.quality.sets import Keys, Places, ranges
+from trajmill.quality.shingle import words
 
 Flags = npt.NDArray[np.bool_]
 Offsets = npt.NDArray[np.int64]

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.sets import sums_before
-from quality.settings import ESTIMATE
-from quality.shingle import blocks
-from schemas import ConfigError
+from trajmill.quality.sets import sums_before
+from trajmill.quality.settings import ESTIMATE
+from trajmill.quality.shingle import blocks
+from trajmill.schemas import ConfigError
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 

@@ -24,14 +24,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.chance import chances
-from quality.fingerprint import mixed
-from quality.lines import Lines
-from quality.screens import screens
-from quality.sets import Sets, common_bits, holds, ranges
-from quality.signal import Measured
-from quality.texts import Texts
-from quality.values import action_values
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.hash_sampling import chances
+from trajmill.quality.lines import Lines
+from trajmill.quality.screens import screens
+from trajmill.quality.sets import Sets, common_bits, holds, ranges
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.values import action_values
 
 KEEPS: Final[Mapping[str, float]] = {
     "retrieval": 1.0,

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.leaves import leaves
-from quality.signal import Measured
-from quality.texts import Texts
-from schemas import KEYSTROKES
+from trajmill.quality.json_leaves import leaves
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.schemas import KEYSTROKES
 
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _LEAF: Final = rf'(?s)(?:[{{}}\[\],\s]|{_STRING}\s*:)*(?:"((?:[^"\\]|\\.)*)"|([^"{{}}\[\],:\s]+))?'

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.fingerprint import text_hashes
-from quality.signal import Measured
-from quality.texts import Texts
-from quality.tokens import TokenCounter
-from quality.values import action_values
+from trajmill.quality.fingerprint import text_hashes
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.values import action_values
 
 OF_TRAJECTORIES: Final = ("task", "environment")
 OF_TRANSITIONS: Final = ("place", "action", "command_head")

@@ -6,15 +6,15 @@ What stands on Arrow is loaded when it is first asked for: a page of help, or a 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.domains import DOMAINS
-from schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
+from trajmill.schemas.domains import DOMAINS
+from trajmill.schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
 
 if TYPE_CHECKING:
-    from schemas.contract import *  # noqa: F403 - its names are listed there, once
+    from trajmill.schemas.contract import *  # noqa: F403 - its names are listed there, once
 else:
 
     def __getattr__(name):
-        contract = import_module("schemas.contract")
+        contract = import_module("trajmill.schemas.contract")
         if name not in contract.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return globals().setdefault(name, getattr(contract, name))

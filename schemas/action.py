@@ -13,7 +13,7 @@ from json import encoder
 from math import isfinite
 from typing import Any, Final
 
-from schemas.record import record
+from trajmill.schemas.record import record
 
 WAIT: Final = "wait"
 """Name of the action that only lets time pass; with a duration it is an action like any other."""

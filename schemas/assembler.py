@@ -14,10 +14,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from schemas.observation import Attachment, Observation
-from schemas.row_ids import KEY, RowIds
-from schemas.trajectory import Context, Origin, Step, Trajectory, long_trajectory_id, trajectory_id, without_surrogates
-from schemas.transition import SHARED_TEXT, encoded_schema
+from trajmill.schemas.observation import Attachment, Observation
+from trajmill.schemas.row_ids import KEY, RowIds
+from trajmill.schemas.trajectory import (
+    Context,
+    Origin,
+    Step,
+    Trajectory,
+    long_trajectory_id,
+    trajectory_id,
+    without_surrogates,
+)
+from trajmill.schemas.transition import SHARED_TEXT, encoded_schema
 
 SEGMENT_BYTES: Final = 128 << 20
 """Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""

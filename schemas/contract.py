@@ -1,6 +1,6 @@
 """What `schemas` gives besides its errors."""
 
-from schemas.action import (
+from trajmill.schemas.action import (
     COMPLETE,
     KEYSTROKES,
     MESSAGE,
@@ -12,12 +12,12 @@ from schemas.action import (
     keystrokes,
     keystrokes_text,
 )
-from schemas.assembler import Assembler
-from schemas.observation import Attachment, Observation
-from schemas.reject import REJECT_SCHEMA, Reject, reject_table
-from schemas.scan import scan_transitions
-from schemas.spool import Pile, Shelf, Spool, Steps
-from schemas.trajectory import (
+from trajmill.schemas.assembler import Assembler
+from trajmill.schemas.observation import Attachment, Observation
+from trajmill.schemas.reject import REJECT_SCHEMA, Reject, reject_table
+from trajmill.schemas.scan import scan_transitions
+from trajmill.schemas.spool import Pile, Shelf, Spool, Steps
+from trajmill.schemas.trajectory import (
     Agent,
     Context,
     Environment,
@@ -27,8 +27,8 @@ from schemas.trajectory import (
     Task,
     Trajectory,
 )
-from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
-from schemas.verdict import USES, verdict_schema
+from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
+from trajmill.schemas.verdict import USES, verdict_schema
 
 __all__ = [
     "COMPLETE",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA
+from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA
 
 
 def _rows(field: pa.Field, path: str) -> Iterator[str]:
@@ -42,7 +42,7 @@ def schema_markdown() -> str:
         "import schemas",
         "",
         'verdicts = polars.scan_parquet("out/mine/verdicts/*/*.parquet").drop("trajectory_id", "step")',
-        'judged = schemas.scan_transitions("out/mine").join(verdicts, on="row_id")',
+        'judged = trajmill.scan_transitions("out/mine").join(verdicts, on="row_id")',
         "```",
         "",
         "| column | type | what it holds | null means |",

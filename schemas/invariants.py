@@ -13,10 +13,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.errors import ContractError
-from schemas.row_ids import KEY
-from schemas.trajectory import WORLD_MODEL
-from schemas.transition import TRANSITION_SCHEMA, encoded_schema
+from trajmill.schemas.errors import ContractError
+from trajmill.schemas.row_ids import KEY
+from trajmill.schemas.trajectory import WORLD_MODEL
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
 _JSON_COLUMNS: Final = (
     ("action", "arguments"),

@@ -12,9 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.errors import ConfigError
-from schemas.row_ids import KEY, RowIds
-from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
+from trajmill.schemas.errors import ConfigError
+from trajmill.schemas.row_ids import KEY, RowIds
+from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
 
 _OF_5: Final = ("observation.envelope", "next_observation.envelope")
 _OF_4: Final = ("time_limit_s", "timed_out", *_OF_5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.record import record
+from trajmill.schemas.record import record
 
 
 @record

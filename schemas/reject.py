@@ -11,8 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.errors import ParseError
-from schemas.record import record
+from trajmill.schemas.errors import ParseError
+from trajmill.schemas.record import record
 
 EXCERPT_BYTES: Final = 4096
 

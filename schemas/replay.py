@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.verdict import KEY_FIELDS
+from trajmill.schemas.verdict import KEY_FIELDS
 
 REPLAY_VERSION: Final = "1"
 """Version of the row format, in the metadata of every file."""

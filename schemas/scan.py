@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import ConfigError, ShardError
-from schemas.migrations import lacking
-from schemas.row_ids import KEY, OF, RowIds
-from schemas.transition import TRANSITION_SCHEMA
+from trajmill.schemas.errors import ConfigError, ShardError
+from trajmill.schemas.migrations import lacking
+from trajmill.schemas.row_ids import KEY, OF, RowIds
+from trajmill.schemas.transition import TRANSITION_SCHEMA
 
 if TYPE_CHECKING:
     import polars

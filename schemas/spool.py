@@ -15,9 +15,9 @@ from dataclasses import fields
 from operator import attrgetter, eq
 from typing import Any, BinaryIO, Final, TypeVar, cast, overload
 
-from schemas.action import Action
-from schemas.observation import Attachment, Observation
-from schemas.trajectory import Step
+from trajmill.schemas.action import Action
+from trajmill.schemas.observation import Attachment, Observation
+from trajmill.schemas.trajectory import Step
 
 T = TypeVar("T")
 

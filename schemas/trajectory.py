@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from schemas.action import Action
-from schemas.observation import Observation
-from schemas.record import record
+from trajmill.schemas.action import Action
+from trajmill.schemas.observation import Observation
+from trajmill.schemas.record import record
 
 WORLD_MODEL: Final = r"^[^\s@]\S*@[^\s@]+$"
 """A world model by name and revision (RE2 syntax, as `re` knows it too): `name@revision`, without blanks."""

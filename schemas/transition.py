@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from schemas.domains import DOMAINS
+from trajmill.schemas.domains import DOMAINS
 
 SCHEMA_VERSION: Final = "5"
 """Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""

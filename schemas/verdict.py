@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.row_ids import KEY
+from trajmill.schemas.row_ids import KEY
 
 VERDICT_VERSION: Final = "2"
 """Version of the row format, in the metadata of every file; 1 had no `row_id`."""

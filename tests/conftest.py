@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
+import shutil
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -66,12 +66,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spares runs in the process of the tests a third of their time: Beam looks for state and timers in every method
-    of every DoFn, again for each bundle, and no DoFn of ours has any."""
     gc.freeze()
     gc.enable()
-    if userstate := sys.modules.get("apache_beam.transforms.userstate"):
-        vars(userstate)["get_dofn_specs"] = lambda _: (set(), set())
 
 
 _COLLECTING = gc.get_threshold()
@@ -121,6 +117,32 @@ def corpus(record_property: Callable[[str, object], None]) -> Callable[[str], li
         return real_files([f"{folder}/" for folder in known["folders"]], record_property)
 
     return files
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Raw logs; not to be changed."""
+    folder = tmp_path_factory.mktemp("raw")
+    for log in sorted((ROOT / "samples" / "terminal" / "asciicast").rglob("*.cast"))[:6]:
+        shutil.copy(log, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output folder of the recipe `terminal` over `raw`; not to be changed."""
+    out = tmp_path_factory.mktemp("made") / "out"
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
+
+    Run(load_recipe("terminal"), [str(raw)], str(out)).run()
+    return out
+
+
+@pytest.fixture
+def finished(made: Path, tmp_path: Path) -> Path:
+    """A copy of `made`, for tests that change it."""
+    return shutil.copytree(made, tmp_path / "out")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

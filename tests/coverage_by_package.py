@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import slipcover
 
-PACKAGES: Final = ("schemas", "connectors", "quality", "pipelines")
+PACKAGES: Final = ("schemas", "connectors", "quality", "pipelines", "worlds", "synthesis", "app")
 
 Seen = dict[str, set[int]]
 """Lines by file, as the compiler names it."""

@@ -6,8 +6,19 @@ import hashlib
 
 import pyarrow as pa
 
-from schemas import Action, Assembler, Observation, Origin, Outcome, Step, Task, Trajectory, call_text, json_text
-from schemas.invariants import check
+from trajmill.schemas import (
+    Action,
+    Assembler,
+    Observation,
+    Origin,
+    Outcome,
+    Step,
+    Task,
+    Trajectory,
+    call_text,
+    json_text,
+)
+from trajmill.schemas.invariants import check
 
 
 def origin(uri: str = "log", connector: str = "made") -> Origin:

@@ -12,17 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.connector import Blob, Connector, MemoryBlob
-from connectors.registry import connectors
-from pipelines.engine.paths import Place
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import Input
-from pipelines.plan.raw_files import RawFile
-from pipelines.plan.recognition import Recognizer
-from pipelines.recipe.recipe import Recipe
-from schemas import TRANSITION_SCHEMA, Assembler, Origin, Reject
-from schemas.invariants import check
-from schemas.row_ids import KEY
+from trajmill.connectors.connector import Blob, Connector, MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import Input
+from trajmill.pipelines.plan.raw_files import RawFile
+from trajmill.pipelines.plan.recognition import Recognizer
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import TRANSITION_SCHEMA, Assembler, Origin, Reject
+from trajmill.schemas.invariants import check
+from trajmill.schemas.row_ids import KEY
 
 RECIPE = Recipe(name="golden", source="golden")
 

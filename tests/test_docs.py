@@ -16,24 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import planted_world
-from connectors.connector import MemoryBlob
-from pipelines.face.cli import app
-from pipelines.recipe.recipe_file import parse_recipe
-from quality.signal import Measured
-from quality.tokens import TokenCounter
-from schemas import ParseError, contract, scan_transitions
+from tests.app.cli.test_cli import ran
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written
 from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
 from tests.make import batch_of, trajectory
-from tests.pipelines.face.test_cli import ran
 from tests.pipelines.publish.hub.pushing import reached
-from tests.pipelines.synthesis.chat_server import chat_server
-from tests.pipelines.worlds.boxes import lacking
-from tests.pipelines.worlds.recording import repository
 from tests.quality.contract import keeps_the_contract
 from tests.rows import parsed
+from tests.synthesis.chat_server import chat_server
+from tests.worlds.boxes import lacking
+from tests.worlds.recording import repository
+from trajmill.app.cli.cli import app
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ParseError, contract, scan_transitions
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
 PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")

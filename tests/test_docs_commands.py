@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import typer
 
-from pipelines.face.cli import app
+from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
-from tests.pipelines.face.test_cli import ran
 from tests.test_docs import PAGES, named
+from trajmill.app.cli.cli import app
 
 GUIDE = "docs/own-logs.md"
 ALL = os.environ.get("TRAJMILL_DOCS") == "all"

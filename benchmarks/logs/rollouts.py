@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.logs.text import Text, code, prose, record
-from schemas import Action, Environment, Observation, Outcome, Step, Task, Trajectory, call_text, json_text
+from trajmill.schemas import Action, Environment, Observation, Outcome, Step, Task, Trajectory, call_text, json_text
 
 ROLLOUTS: Final = (1, 1, 2, 4, 8)
 """Rollouts of a task, one of these."""

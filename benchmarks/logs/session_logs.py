@@ -26,10 +26,10 @@ from benchmarks.logs.terminal_logs import (
     terminus,
     terminus_rows,
 )
-from connectors.connector import MemoryBlob
 from samples.writing.json_text import document, lines
 from samples.writing.messages import Message, function, function_call, greeting, opening, request, response
 from samples.writing.moments import moment
+from trajmill.connectors.connector import MemoryBlob
 
 BYTES: Final = 1_500_000
 """About how much is made of a format."""

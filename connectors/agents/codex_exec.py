@@ -23,19 +23,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.agents.codex_texts import domain, killed_by_code, origin, truncation
-from connectors.agents.event_stream import EventSession, head_events, read_sessions
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.client_outputs import codex_output
-from connectors.conversation.content import media_type
-from connectors.conversation.steps import course, mark_dangling
-from connectors.conversation.tools import MCP_PREFIX
-from connectors.conversation.turns import Call, Said, Turn
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import INT32, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import json_value
-from schemas import Agent, Observation, Reject, Trajectory
+from trajmill.connectors.agents.codex_texts import domain, killed_by_code, origin, truncation
+from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.client_outputs import codex_output
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.steps import course, mark_dangling
+from trajmill.connectors.conversation.tools import MCP_PREFIX
+from trajmill.connectors.conversation.turns import Call, Said, Turn
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import INT32, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Agent, Observation, Reject, Trajectory
 
 _EVENTS: Final = frozenset({"turn.started", "turn.completed", "item.plan.delta"})
 _ITEM_EVENTS: Final = frozenset({"item.started", "item.updated", "item.completed"})

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from connectors.conversation.tools import MCP_PREFIX, domain_of
-from connectors.conversation.wrapped_output import limit_of
-from connectors.reading.values import value_or_none
+from trajmill.connectors.conversation.tools import MCP_PREFIX, domain_of
+from trajmill.connectors.conversation.wrapped_output import limit_of
+from trajmill.connectors.reading.values import value_or_none
 
 HARNESS_TOOLS: Final = frozenset(
     {

@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from connectors.connector import Blob
-from connectors.conversation.items import Items
-from connectors.reading.documents import head_object
-from connectors.reading.fields import brief
-from connectors.reading.lines import json_lines
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.reading.documents import head_object
+from trajmill.connectors.reading.fields import brief
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _NAME_CHARS: Final = 80
 

@@ -25,14 +25,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.agents.gemini_messages import Message, Rendering, Replay
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.steps import course, mark_dangling, mark_turns
-from connectors.conversation.turns import Turn
-from connectors.reading.documents import json_document
-from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM
-from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.agents.gemini_messages import Message, Rendering, Replay
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.steps import course, mark_dangling, mark_turns
+from trajmill.connectors.conversation.turns import Turn
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import BOM
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
 """Paths cut by rewinds that are carried on; each repeats its beginning, so their number is bounded."""

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.conversation.client_outputs import gemini_output
-from connectors.conversation.content import media_type
-from connectors.conversation.opaque import attachment, role_of
-from connectors.conversation.tools import domain_of
-from connectors.conversation.turns import Call, Item, Said, Turn
-from connectors.reading.json_text import shallow_json
-from connectors.reading.times import microseconds
-from schemas import Attachment, Observation, ParseError
+from trajmill.connectors.conversation.client_outputs import gemini_output
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.opaque import attachment, role_of
+from trajmill.connectors.conversation.tools import domain_of
+from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Attachment, Observation, ParseError
 
 HARNESS_TOOLS: Final = frozenset(
     {

@@ -28,19 +28,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.agents.event_stream import EventSession, head_events, read_sessions
-from connectors.agents.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.client_outputs import gemini_output
-from connectors.conversation.content import media_type
-from connectors.conversation.steps import course
-from connectors.conversation.tools import domain_of
-from connectors.conversation.turns import Call, Said, Turn, seconds_between
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import str_in
-from connectors.reading.json_text import shallow_json
-from connectors.reading.times import microseconds
-from schemas import Agent, Observation, Reject, Task, Trajectory
+from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
+from trajmill.connectors.agents.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.client_outputs import gemini_output
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.tools import domain_of
+from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import str_in
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Agent, Observation, Reject, Task, Trajectory
 
 _SHELL: Final = "run_shell_command"
 _FILES: Final = frozenset(

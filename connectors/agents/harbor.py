@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from posixpath import basename, dirname
 from typing import Any, BinaryIO, ClassVar, Final
 
-from connectors.agents.atif import Atif, is_part, values
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
-from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.agents.atif import Atif, is_part, values
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_in
+from trajmill.schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 RESULT: Final = "result.json"
 CONFIG: Final = "config.json"

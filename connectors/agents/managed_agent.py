@@ -29,21 +29,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError
-from connectors.conversation.content import media_type, shown
-from connectors.conversation.failures import failed
-from connectors.conversation.items import Items
-from connectors.conversation.steps import course, mark_dangling
-from connectors.conversation.tools import MCP_PREFIX, domain_of
-from connectors.conversation.turns import Call, Said, Turn, seconds_between
-from connectors.reading.documents import head_object
-from connectors.reading.fields import brief, plain_text, text_in
-from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import json_lines
-from connectors.reading.times import microseconds
-from connectors.reading.values import json_value
-from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.content import media_type, shown
+from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.steps import course, mark_dangling
+from trajmill.connectors.conversation.tools import MCP_PREFIX, domain_of
+from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
+from trajmill.connectors.reading.documents import head_object
+from trajmill.connectors.reading.fields import brief, plain_text, text_in
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _TYPE: Final = re.compile(r"(?:agent|user|session|span)\.[a-z_]{2,60}")
 _BOOKS: Final = re.compile(r"(?:session|span|system)\.|agent\.thread_message_sent|user\.tool_confirmation")

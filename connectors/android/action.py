@@ -28,10 +28,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from connectors.android.view import Element, Screen, short_id
-from connectors.reading.own_arguments import own_arguments
-from connectors.screens.tree import Box
-from schemas import COMPLETE, WAIT, Action, call_text
+from trajmill.connectors.android.view import Element, Screen, short_id
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.connectors.screens.tree import Box
+from trajmill.schemas import COMPLETE, WAIT, Action, call_text
 
 Point: TypeAlias = tuple[float, float]
 

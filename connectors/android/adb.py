@@ -18,11 +18,21 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from connectors.android import action as act
-from connectors.android.entry import About, Captured, Entry, Lost, Moment, Paused, Performed, moment_of, word_set
-from connectors.connector import Blob
-from connectors.reading.lines import lines
-from schemas import ParseError
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.entry import (
+    About,
+    Captured,
+    Entry,
+    Lost,
+    Moment,
+    Paused,
+    Performed,
+    moment_of,
+    word_set,
+)
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.lines import lines
+from trajmill.schemas import ParseError
 
 _TIME: Final = re.compile(
     r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?|\d{9,13}(?:\.\d{1,9})?"

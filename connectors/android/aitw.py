@@ -31,16 +31,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.android import protos
-from connectors.android.action import Point
-from connectors.android.annotations import Annotated, box_of_sides, screen_text, touched_node, trajectories
-from connectors.android.protos import text_of, whole_of
-from connectors.android.view import sound
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading import tfrecord
-from connectors.reading.attached import attachment_of_bytes
-from connectors.screens.tree import DIALECT
-from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
+from trajmill.connectors.android import protos
+from trajmill.connectors.android.action import Point
+from trajmill.connectors.android.annotations import Annotated, box_of_sides, screen_text, touched_node, trajectories
+from trajmill.connectors.android.protos import text_of, whole_of
+from trajmill.connectors.android.view import sound
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading import tfrecord
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.connectors.screens.tree import DIALECT
+from trajmill.schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _OWN: Final = ("image/ui_annotations_", "results/action_type", "results/yx_", "results/type_action")
 _COMMON: Final = frozenset(

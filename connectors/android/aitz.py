@@ -33,22 +33,22 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.annotations import (
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.annotations import (
     Annotated,
     box_of_sides,
     screen_text,
     touched_node,
     trajectories,
 )
-from connectors.android.view import sound
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_of
-from connectors.reading.values import json_value
-from connectors.screens.tree import DIALECT, Box
-from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
+from trajmill.connectors.android.view import sound
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.screens.tree import DIALECT, Box
+from trajmill.schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")

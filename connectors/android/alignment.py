@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from connectors.android.adb import base_name
-from connectors.android.entry import Captured, Entry, Lost, Moment, Paused, Performed
-from schemas import WAIT, ParseError
+from trajmill.connectors.android.adb import base_name
+from trajmill.connectors.android.entry import Captured, Entry, Lost, Moment, Paused, Performed
+from trajmill.schemas import WAIT, ParseError
 
 _NUMBER: Final = re.compile(r"([0-9]{1,9})(?:\.[A-Za-z]+)?$")
 

@@ -23,13 +23,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.view import sound
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import json_rows, row_texts
-from connectors.reading.fields import plain_text
-from connectors.screens.moves import Moves
-from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.view import sound
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import json_rows, row_texts
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Task, Trajectory
 
 _KEYS: Final = (b'"goal"', b'"steps"', b'"action_content"')
 _NOT_ARGUMENTS: Final = frozenset(("action", "bbox"))

@@ -35,8 +35,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.view import (
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.view import (
     FLAGS,
     Screen,
     Source,
@@ -47,13 +47,13 @@ from connectors.android.view import (
     view_node,
     window_node,
 )
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.fields import text_of
-from connectors.reading.lines import json_lines
-from connectors.reading.values import JsonError, first_value, json_value
-from connectors.screens.moves import Moves
-from connectors.screens.tree import Box, Node, Tree
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import JsonError, first_value, json_value
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.tree import Box, Node, Tree
+from trajmill.schemas import (
     COMPLETE,
     WAIT,
     Action,

@@ -19,12 +19,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from connectors.android import action as act
-from connectors.android.view import environment_of
-from connectors.screens.moves import Moves
-from connectors.screens.tree import Box, rendered, tree_text
-from schemas import COMPLETE, Action, Environment, Observation, ParseError, Task, Trajectory
-from schemas.record import record
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.view import environment_of
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.tree import Box, rendered, tree_text
+from trajmill.schemas import COMPLETE, Action, Environment, Observation, ParseError, Task, Trajectory
+from trajmill.schemas.record import record
 
 TAP_DISTANCE: Final = 0.04
 """Fraction of the screen that touch and lift of a tap may be apart."""

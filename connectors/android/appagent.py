@@ -38,14 +38,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.dump import read_dump
-from connectors.android.view import Mark, Screen, environment_of, sound
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.lines import json_lines
-from connectors.screens.moves import Moves
-from schemas import (
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.dump import read_dump
+from trajmill.connectors.android.view import Mark, Screen, environment_of, sound
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import (
     COMPLETE,
     Action,
     Agent,

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from connectors.android.dump_tag import (
+from trajmill.connectors.android.dump_tag import (
     CLOSE,
     CLOSE_CONTAINER,
     CLOSE_TAG,
@@ -30,9 +30,9 @@ from connectors.android.dump_tag import (
     read_tag,
     remembered_tag,
 )
-from connectors.android.view import Screen, Source, Touch, drawn_box, is_outside, window_node
-from connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
-from schemas import ParseError
+from trajmill.connectors.android.view import Screen, Source, Touch, drawn_box, is_outside, window_node
+from trajmill.connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
+from trajmill.schemas import ParseError
 
 _IOS: Final = re.compile(rb"<(?:XCUIElementType\w*|AppiumAUT)[\s>]")
 

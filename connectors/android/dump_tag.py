@@ -12,8 +12,8 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from connectors.android.view import FLAGS, Touch, states_of, view_node
-from connectors.screens.tree import Box, Node
+from trajmill.connectors.android.view import FLAGS, Touch, states_of, view_node
+from trajmill.connectors.screens.tree import Box, Node
 
 _CONTAINERS: Final = frozenset({"hierarchy", "displays", "display", "window"})
 _TEXTS: Final = ("class", "text", "content-desc", "hint", "resource-id", "package", "bounds", "title")

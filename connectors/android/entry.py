@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from connectors.android.action import Point
+from trajmill.connectors.android.action import Point
 
 _MICROSECONDS: Final = 1_000_000
 

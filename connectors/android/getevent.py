@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.android.touch import LINE, Gesture, Touches
-from connectors.connector import Blob, Connector, Sniff
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.android.touch import LINE, Gesture, Touches
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _LISTED: Final = b"add device "
 

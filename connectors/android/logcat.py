@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _LINE: Final = re.compile(
     rb"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"

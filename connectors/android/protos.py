@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from schemas import ParseError
+from trajmill.schemas import ParseError
 
 _KINDS: Final = ("bytes", "string", "float", "int32", "int64", "bool")
 _EXAMPLE: Final = {

@@ -34,8 +34,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.view import (
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.view import (
     Screen,
     Source,
     drawn_box,
@@ -46,12 +46,12 @@ from connectors.android.view import (
     view_node,
     window_node,
 )
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.documents import json_document
-from connectors.screens.moves import Moves
-from connectors.screens.tree import MAX_DEPTH, Node, Tree
-from schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.tree import MAX_DEPTH, Node, Tree
+from trajmill.schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Trajectory
 
 TAP_DISTANCE: Final = 0.02
 """Fraction of the screen within which all points of a tap lie: a finger on glass moves some pixels."""

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from connectors.connector import Blob
-from connectors.reading.lines import lines
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.lines import lines
+from trajmill.schemas import ParseError
 
 LINE: Final = re.compile(
     r"(?:\[\s*(\d{1,10}\.\d{1,9})\]\s*)?(?:(/dev/input/event\d{1,4}):\s+"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
-from connectors.screens.element_ids import is_lasting
-from connectors.screens.tree import DIALECT, Box, Node, Tree, has_area
-from schemas import Attachment, Observation, Trajectory
-from schemas.record import record
-from schemas.trajectory import without_surrogates
+from trajmill.connectors.screens.element_ids import is_lasting
+from trajmill.connectors.screens.tree import DIALECT, Box, Node, Tree, has_area
+from trajmill.schemas import Attachment, Observation, Trajectory
+from trajmill.schemas.record import record
+from trajmill.schemas.trajectory import without_surrogates
 
 Element: TypeAlias = str | dict[str, Any]
 """A node as actions name it."""

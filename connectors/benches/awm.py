@@ -31,17 +31,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.content import observation, shown
-from connectors.conversation.refusals import refused
-from connectors.conversation.shapes import spoken
-from connectors.conversation.told import Told
-from connectors.conversation.turns import Call, Text, Thought
-from connectors.reading.documents import json_document, opening
-from connectors.reading.fields import joined, text_of
-from connectors.reading.values import json_value
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import observation, shown
+from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.shapes import spoken
+from trajmill.connectors.conversation.told import Told
+from trajmill.connectors.conversation.turns import Call, Text, Thought
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.fields import joined, text_of
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import (
     MESSAGE,
     Agent,
     Context,

@@ -42,17 +42,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
-from connectors.conversation.calls import MessageError, action_space, call, json_of
-from connectors.conversation.pairing import Conversation, conversation
-from connectors.conversation.refusals import refused, unmatched
-from connectors.conversation.turns import Part, Result, Said, System, Text, Thought
-from connectors.reading.documents import json_document, opening
-from connectors.reading.fields import brief, key_of, object_of, objects_of, plain_text, text_of
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.reading.places import places_by_beginning
-from connectors.reading.times import moment
-from schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
+from trajmill.connectors.conversation.calls import MessageError, action_space, call, json_of
+from trajmill.connectors.conversation.pairing import Conversation, conversation
+from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, plain_text, text_of
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.reading.places import places_by_beginning
+from trajmill.connectors.reading.times import moment
+from trajmill.schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"simulations": [{"messages": []}], "messages": []}]
 _RESULTS: Final = "results.json"

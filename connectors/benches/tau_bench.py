@@ -37,18 +37,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.pairing import Conversation, conversation
-from connectors.conversation.refusals import refused, unmatched
-from connectors.conversation.shapes import parts, parts_in
-from connectors.conversation.turns import Part, Result, Said, Text, Thought
-from connectors.reading.documents import json_document, opening
-from connectors.reading.fields import plain_text
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.reading.places import places_by_beginning
-from connectors.reading.values import object_or_none
-from schemas import Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.pairing import Conversation, conversation
+from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.shapes import parts, parts_in
+from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.reading.places import places_by_beginning
+from trajmill.connectors.reading.values import object_or_none
+from trajmill.schemas import Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _POLICY: Final = re.compile(r"\s*#\s*(\w{1,40}) agent policy", re.IGNORECASE)
 _SHAPES: Final[list[Shape]] = [[{"traj": []}]]

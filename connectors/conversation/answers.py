@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from connectors.conversation.content import seen_text, shown
-from connectors.conversation.failures import content_failed, exit_code, failed, tells
-from connectors.conversation.turns import Result
-from connectors.reading.fields import key_of
+from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.failures import content_failed, exit_code, failed, tells
+from trajmill.connectors.conversation.turns import Result
+from trajmill.connectors.reading.fields import key_of
 
 Message = Mapping[str, Any]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from connectors.conversation.turns import Call, Time
-from connectors.reading.fields import key_of
-from connectors.reading.json_text import CARRIED_DEPTH, is_json, shallow_json
-from connectors.reading.values import JsonError, json_value
-from schemas import call_text_of, json_text
+from trajmill.connectors.conversation.turns import Call, Time
+from trajmill.connectors.reading.fields import key_of
+from trajmill.connectors.reading.json_text import CARRIED_DEPTH, is_json, shallow_json
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.schemas import call_text_of, json_text
 
 
 class MessageError(ValueError):

@@ -19,10 +19,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from connectors.conversation.templates import may_be_dressed, undressed
-from connectors.conversation.wrapped_output import Output, limit_of, unwrapped
-from connectors.reading.fields import INT32, whole_number_of
-from connectors.reading.values import JsonError, json_value
+from trajmill.connectors.conversation.templates import may_be_dressed, undressed
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of, unwrapped
+from trajmill.connectors.reading.fields import INT32, whole_number_of
+from trajmill.connectors.reading.values import JsonError, json_value
 
 _BEGINNING: Final = re.compile(
     r'\s*(?:<(?:exception|returncode)>|\{\s*"(?:returncode|output)":|The\s+last\s|Exit code: |Chunk ID: |Wall time: '

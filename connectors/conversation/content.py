@@ -10,11 +10,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from connectors.conversation.calls import json_of
-from connectors.conversation.opaque import ENCRYPTED, SEALED, attachment_in, attachment_of_url, reference, size_of
-from connectors.reading.fields import objects_of, plain_text, str_of
-from connectors.reading.json_text import is_json
-from schemas import Attachment, Observation
+from trajmill.connectors.conversation.calls import json_of
+from trajmill.connectors.conversation.opaque import (
+    ENCRYPTED,
+    SEALED,
+    attachment_in,
+    attachment_of_url,
+    reference,
+    size_of,
+)
+from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
+from trajmill.connectors.reading.json_text import is_json
+from trajmill.schemas import Attachment, Observation
 
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\((data:image/[a-z0-9.+-]{1,40};base64,[A-Za-z0-9+/=]*)\)")
 _PICTURES: Final = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from connectors.reading.fields import objects_of
+from trajmill.connectors.reading.fields import objects_of
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 """Members of a declaration that declare several tools: Gemini's, and namespaces of OpenAI."""

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from connectors.conversation.declared_tools import declare, declared_by
-from connectors.conversation.history import Mark, Shared, marks, shared
-from connectors.conversation.pairing import Conversation, Unmatched, conversation
-from connectors.conversation.shapes import parts_in
-from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from connectors.reading.fields import plain_text
-from schemas import Step
+from trajmill.connectors.conversation.declared_tools import declare, declared_by
+from trajmill.connectors.conversation.history import Mark, Shared, marks, shared
+from trajmill.connectors.conversation.pairing import Conversation, Unmatched, conversation
+from trajmill.connectors.conversation.shapes import parts_in
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
 """What Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from tools."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.fields import INT32, whole_number_of
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.fields import INT32, whole_number_of
+from trajmill.connectors.reading.values import json_value
 
 _STATUS: Final = {"error": True, "failed": True, "failure": True, "success": False}
 """What a status says; of the others, such as `completed` and `incomplete`, an item of an API may have any."""

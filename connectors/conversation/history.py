@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from connectors.conversation.turns import Call, Part, Result, Said, Text
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import json_value
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, Text
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import json_value
 
 _TOOL_SEARCH: Final = ("tool_search", "search_tools")
 """How names of searches for tools begin."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from connectors.conversation.turns import Item, Turn, packed, unpacked
-from schemas import Spool, spool
+from trajmill.connectors.conversation.turns import Item, Turn, packed, unpacked
+from trajmill.schemas import Spool, spool
 
 _ITEM_BYTES: Final = 256
 

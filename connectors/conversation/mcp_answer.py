@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from connectors.conversation.content import observation
-from connectors.conversation.mcp_content import resource_text, tool_result, without_data
-from connectors.conversation.mcp_envelope import cut_out, envelope
-from connectors.conversation.references import with_references
-from connectors.reading.json_text import shallow_json
-from schemas import Observation
+from trajmill.connectors.conversation.content import observation
+from trajmill.connectors.conversation.mcp_content import resource_text, tool_result, without_data
+from trajmill.connectors.conversation.mcp_envelope import cut_out, envelope
+from trajmill.connectors.conversation.references import with_references
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.schemas import Observation
 
 
 def answered(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.conversation.opaque import attachment, reference, size_of
-from connectors.reading.json_text import shallow_json
-from schemas import Attachment
+from trajmill.connectors.conversation.opaque import attachment, reference, size_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.schemas import Attachment
 
 _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta", "_type", "resultType"})
 """Members of a result that say nothing where there is no content."""

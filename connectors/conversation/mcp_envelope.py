@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.conversation.mcp_content import without_data
-from connectors.conversation.references import LEAST, may_hold, referring
-from connectors.reading.json_text import is_shallow_text, shallow_json
-from connectors.reading.values import JsonError, first_value, json_value
-from schemas import Attachment
+from trajmill.connectors.conversation.mcp_content import without_data
+from trajmill.connectors.conversation.references import LEAST, may_hold, referring
+from trajmill.connectors.reading.json_text import is_shallow_text, shallow_json
+from trajmill.connectors.reading.values import JsonError, first_value, json_value
+from trajmill.schemas import Attachment
 
 _RESULT: Final = re.compile(r'"result"\s*:\s*(?=\{)')
 _TRIES: Final = 8

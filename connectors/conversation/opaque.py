@@ -13,8 +13,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.attached import attachment_of_bytes
-from schemas import Attachment
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.schemas import Attachment
 
 ENCRYPTED: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
 """What an API sealed, wherever it stands."""

@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from connectors.conversation.client_outputs import command_output
-from connectors.conversation.content import observation
-from connectors.conversation.items import Items
-from connectors.conversation.reminders import CLOSE, voices, without_reminders
-from connectors.conversation.retries import asks_again, without_retry
-from connectors.conversation.steps import course
-from connectors.conversation.turns import (
+from trajmill.connectors.conversation.client_outputs import command_output
+from trajmill.connectors.conversation.content import observation
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.reminders import CLOSE, voices, without_reminders
+from trajmill.connectors.conversation.retries import asks_again, without_retry
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.turns import (
     Call,
     Item,
     Part,
@@ -37,9 +37,9 @@ from connectors.conversation.turns import (
     Turn,
     seconds_between,
 )
-from connectors.conversation.wrapped_output import Output
-from schemas import Step, Steps
-from schemas.record import record
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.schemas import Step, Steps
+from trajmill.schemas.record import record
 
 _PART_BYTES: Final = 512
 """What a part takes in memory besides its texts, roughly."""

@@ -17,9 +17,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from connectors.conversation.opaque import reference, role_of
-from connectors.reading.attached import attachment_of_bytes
-from schemas import Attachment, Observation
+from trajmill.connectors.conversation.opaque import reference, role_of
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.schemas import Attachment, Observation
 
 LEAST: Final = 256
 """Characters from which a word of base64 is opaque."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.connector import Blob
-from connectors.conversation.pairing import Unmatched
-from schemas import Reject
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.conversation.pairing import Unmatched
+from trajmill.schemas import Reject
 
 _DETAILS = {
     "result_without_call": "no open call of the conversation is answered by this result",

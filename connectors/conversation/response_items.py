@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from connectors.conversation.answers import answer
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.content import Shown, seen_text, shown
-from connectors.conversation.failures import exit_code, failed
-from connectors.conversation.opaque import attachment
-from connectors.conversation.turns import Part, Result, Thought, Unlogged
-from connectors.reading.fields import brief, key_of, objects_of, plain_text
+from trajmill.connectors.conversation.answers import answer
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import Shown, seen_text, shown
+from trajmill.connectors.conversation.failures import exit_code, failed
+from trajmill.connectors.conversation.opaque import attachment
+from trajmill.connectors.conversation.turns import Part, Result, Thought, Unlogged
+from trajmill.connectors.reading.fields import brief, key_of, objects_of, plain_text
 
 Message = Mapping[str, Any]
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from connectors.conversation.turns import Call
-from connectors.reading.json_text import is_shallow
-from schemas import COMPLETE, Context, call_text_of, json_text
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.reading.json_text import is_shallow
+from trajmill.schemas import COMPLETE, Context, call_text_of, json_text
 
 SEARCH: Final = "search"
 VISIT: Final = "visit"

@@ -24,18 +24,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from connectors.conversation.answers import answer, content_of
-from connectors.conversation.calls import MessageError, call, json_of
-from connectors.conversation.content import is_server_error, seen_text, shown
-from connectors.conversation.failures import content_failed, exit_code, failed
-from connectors.conversation.opaque import attachment_in
-from connectors.conversation.pairing import Conversation, conversation
-from connectors.conversation.response_items import item_parts
-from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from connectors.reading.fields import key_of, plain_text
-from connectors.reading.times import moment
-from connectors.reading.values import json_value
-from schemas import Attachment
+from trajmill.connectors.conversation.answers import answer, content_of
+from trajmill.connectors.conversation.calls import MessageError, call, json_of
+from trajmill.connectors.conversation.content import is_server_error, seen_text, shown
+from trajmill.connectors.conversation.failures import content_failed, exit_code, failed
+from trajmill.connectors.conversation.opaque import attachment_in
+from trajmill.connectors.conversation.pairing import Conversation, conversation
+from trajmill.connectors.conversation.response_items import item_parts
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
+from trajmill.connectors.reading.fields import key_of, plain_text
+from trajmill.connectors.reading.times import moment
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Attachment
 
 Message = Mapping[str, Any]
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from connectors.conversation.references import with_references
-from connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
-from connectors.reading.fields import joined
-from schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
+from trajmill.connectors.conversation.references import with_references
+from trajmill.connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
+from trajmill.connectors.reading.fields import joined
+from trajmill.schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
 
 _Between = Said | Observation | Gap
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from connectors.conversation.wrapped_output import Output, killed_after
+from trajmill.connectors.conversation.wrapped_output import Output, killed_after
 
 _HEAD: Final = re.compile(
     r"(OBSERVATION:(?:\n|\Z)|EXECUTION RESULT of \[[\w.-]{1,100}\]:(?:\n|\Z))?"

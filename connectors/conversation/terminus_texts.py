@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.conversation.wrapped_output import Output, limit_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import json_value
-from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
-from schemas.record import record
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
+from trajmill.schemas.record import record
 
 _MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
 _TASK: Final = "Task Description:\n"

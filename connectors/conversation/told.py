@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connectors.conversation.items import Items
-from connectors.conversation.steps import course
-from connectors.conversation.turns import Call, Gap, Item, Said, Time, Turn, text_of_message
-from schemas import Action, Observation, Step, Steps
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.turns import Call, Gap, Item, Said, Time, Turn, text_of_message
+from trajmill.schemas import Action, Observation, Step, Steps
 
 _CALL_BYTES: Final = 1024
 

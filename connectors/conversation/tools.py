@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from schemas import MESSAGE
+from trajmill.schemas import MESSAGE
 
 MCP_PREFIX: Final = "mcp__"
 """How clients begin the name of a tool that a server of the Model Context Protocol gave them."""

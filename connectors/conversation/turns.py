@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import joined
-from connectors.reading.times import microseconds
-from connectors.reading.values import json_value
-from schemas import MESSAGE, Attachment, Observation, call_text_of
-from schemas.record import record
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import joined
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import MESSAGE, Attachment, Observation, call_text_of
+from trajmill.schemas.record import record
 
 Time = int | datetime | None
 """When something was: in µs since 1970 UTC, or by the log's own clock, which may name no zone."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from connectors.reading.fields import str_of
-from connectors.reading.values import json_value
-from schemas.record import record
+from trajmill.connectors.reading.fields import str_of
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas.record import record
 
 NEVER_ENDED: Final = -1
 """What stands for an exit status where the harness stopped waiting for its command."""

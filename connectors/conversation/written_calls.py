@@ -16,10 +16,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.conversation.answers import content_of
-from connectors.conversation.calls import MessageError, json_of
-from connectors.conversation.shapes import ROLES_OF_AGENT, ROLES_OF_ANSWERS, ROLES_OF_SYSTEMS, literal_value
-from connectors.reading.values import JsonError, first_value, json_value
+from trajmill.connectors.conversation.answers import content_of
+from trajmill.connectors.conversation.calls import MessageError, json_of
+from trajmill.connectors.conversation.shapes import ROLES_OF_AGENT, ROLES_OF_ANSWERS, ROLES_OF_SYSTEMS, literal_value
+from trajmill.connectors.reading.values import JsonError, first_value, json_value
 
 Message = Mapping[str, Any]
 

@@ -30,10 +30,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from connectors.desktop.atspi import Screen
-from connectors.reading.own_arguments import own_arguments
-from schemas import COMPLETE, WAIT, Action, call_text
-from schemas.record import record
+from trajmill.connectors.desktop.atspi import Screen
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.schemas import COMPLETE, WAIT, Action, call_text
+from trajmill.schemas.record import record
 
 Point: TypeAlias = tuple[float, float]
 

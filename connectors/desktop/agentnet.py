@@ -27,13 +27,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.desktop import action as act
-from connectors.desktop.pyautogui import calls_of
-from connectors.reading.documents import json_rows, row_texts
-from connectors.reading.fields import text_of
-from connectors.screens.moves import Moves
-from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.pyautogui import calls_of
+from trajmill.connectors.reading.documents import json_rows, row_texts
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _REASONING: Final = ("observation", "thought", "action")
 

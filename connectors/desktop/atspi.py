@@ -30,12 +30,12 @@ from typing import Final
 
 from lxml import etree
 
-from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
-from connectors.desktop.element import FARTHEST, clean, kind_of
-from connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING
-from connectors.reading.values import BOM, json_value
-from connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
-from schemas import Attachment, Observation, ParseError
+from trajmill.connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
+from trajmill.connectors.desktop.element import FARTHEST, clean, kind_of
+from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING
+from trajmill.connectors.reading.values import BOM, json_value
+from trajmill.connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
+from trajmill.schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "osworld-a11y"
 """Dialect of an observation that keeps the dump's own XML."""

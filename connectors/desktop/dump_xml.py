@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from lxml import etree
 
-from connectors.desktop.element import SYSTEM, Names, Widget, kind_of, remembered_widget, widget
-from connectors.screens.tree import Node
+from trajmill.connectors.desktop.element import SYSTEM, Names, Widget, kind_of, remembered_widget, widget
+from trajmill.connectors.screens.tree import Node
 
 _DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
 _NAME: Final = re.compile(r"[^ \t\r\n/>!?][^ \t\r\n/>]*")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from connectors.desktop.widgets import HOLDING, MEASURING, POPUPS, role_of, states_of
-from connectors.screens.element_ids import lasting
-from connectors.screens.tree import Box, Node
+from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, POPUPS, role_of, states_of
+from trajmill.connectors.screens.element_ids import lasting
+from trajmill.connectors.screens.tree import Box, Node
 
 SYSTEM: Final = re.compile(r"//accessibility\.(ubuntu|windows|macos)\.example\.org/ns/([a-z/]+)")
 """Where a namespace names its system and the kind of what is in it."""

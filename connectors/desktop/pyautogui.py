@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from connectors.desktop import action as act
-from connectors.desktop.action import Call
-from connectors.reading.fields import whole_number_of
-from schemas import COMPLETE, WAIT
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.action import Call
+from trajmill.connectors.reading.fields import whole_number_of
+from trajmill.schemas import COMPLETE, WAIT
 
 LONGEST: Final = 1 << 15
 """Characters of code above which it is not read; the longest real steps have some thousands."""

@@ -46,13 +46,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.desktop import action as act
-from connectors.desktop.action import Call, Point
-from connectors.reading.documents import json_document
-from connectors.reading.fields import plain_text
-from connectors.screens.moves import Moves
-from schemas import Action, Agent, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.action import Call, Point
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Agent, ParseError, Reject, Trajectory
 
 _KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'"Click"', b'"Keyboard"', b'"Hotkey"')
 _BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.mcp_pairs import document, pair
-from connectors.mcp.wire_reader import SessionReader
-from connectors.reading.element_places import elements
-from schemas import Agent, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.mcp_pairs import document, pair
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.reading.element_places import elements
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 
 class AgentVcr(Connector):

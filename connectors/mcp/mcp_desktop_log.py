@@ -24,14 +24,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.wire_find import is_message
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.reading.lines import LINE_BYTES, lines
-from connectors.reading.times import microseconds
-from connectors.reading.values import JsonError, first_value, json_value
-from schemas import Agent, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.wire_find import is_message
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
+from trajmill.connectors.reading.lines import LINE_BYTES, lines
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import JsonError, first_value, json_value
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _LINE: Final = re.compile(
     rb"(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z)?\s*((?:\[[^\]\n]{1,200}\]\s*){1,3})Message from (client|server): ?(?=[{\[])"

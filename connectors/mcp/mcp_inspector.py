@@ -29,17 +29,17 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.vcr_cassette.http_exchange import FAILED
-from connectors.mcp.wire_find import in_text, is_message
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.reading.documents import document_in
-from connectors.reading.element_places import places_of
-from connectors.reading.fields import plain_text
-from connectors.reading.times import microseconds, seconds_of
-from connectors.reading.values import JsonError, first_value
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.vcr_cassette.http_exchange import FAILED
+from trajmill.connectors.mcp.wire_find import in_text, is_message
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
+from trajmill.connectors.reading.documents import document_in
+from trajmill.connectors.reading.element_places import places_of
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.times import microseconds, seconds_of
+from trajmill.connectors.reading.values import JsonError, first_value
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = frozenset({"request", "response", "notification"})
 _SIDES: Final = (CLIENT, SERVER)

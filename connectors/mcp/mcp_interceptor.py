@@ -22,13 +22,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.reading.fields import plain_text
-from connectors.reading.lines import json_lines
-from connectors.reading.times import seconds_of
-from schemas import Agent, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.times import seconds_of
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _METHODS: Final = {
     "initialize": ("initialize", ()),

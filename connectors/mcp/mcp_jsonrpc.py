@@ -25,17 +25,17 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.wire_find import Found, is_message, messages
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.reading.documents import concatenated
-from connectors.reading.element_places import places_of
-from connectors.reading.fields import whole_number_of
-from connectors.reading.lines import Line, first_line, line_values
-from connectors.reading.times import microseconds, seconds_of
-from connectors.reading.values import JsonError, first_value, json_value
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.wire_find import Found, is_message, messages
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import ACTIONS, Message, sender_of
+from trajmill.connectors.reading.documents import concatenated
+from trajmill.connectors.reading.element_places import places_of
+from trajmill.connectors.reading.fields import whole_number_of
+from trajmill.connectors.reading.lines import Line, first_line, line_values
+from trajmill.connectors.reading.times import microseconds, seconds_of
+from trajmill.connectors.reading.values import JsonError, first_value, json_value
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = (
     "direction",

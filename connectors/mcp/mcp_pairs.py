@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from connectors.connector import Blob
-from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.reading.documents import json_document
-from connectors.reading.large.outline import Shape
-from connectors.reading.times import microseconds, seconds_of
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.large.outline import Shape
+from trajmill.connectors.reading.times import microseconds, seconds_of
+from trajmill.schemas import ParseError
 
 _BODIES: Final = (dict, list)
 

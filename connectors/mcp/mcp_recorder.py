@@ -20,12 +20,12 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.mcp_pairs import document, pair
-from connectors.mcp.wire_reader import SessionReader
-from connectors.reading.element_places import elements
-from connectors.reading.large.outline import ARRAY, Shape
-from schemas import Agent, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.mcp.mcp_pairs import document, pair
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"interactions": []}]
 _INTERACTION: Final = re.compile(rb'"type"\s*:\s*"(?:jsonrpc_request|notification|lifecycle)"')

@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from schemas import Action, Observation, Shelf, Step, Steps, call_text_of, json_text
-from schemas.spool import pack_observation, unpack_observation
+from trajmill.schemas import Action, Observation, Shelf, Step, Steps, call_text_of, json_text
+from trajmill.schemas.spool import pack_observation, unpack_observation
 
 
 @dataclass(slots=True)

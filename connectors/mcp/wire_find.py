@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from connectors.reading.server_events import sse_data
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.server_events import sse_data
+from trajmill.connectors.reading.values import json_value
 
 _WITHIN: Final = (
     "initialize_request",

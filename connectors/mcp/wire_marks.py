@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas import json_text, spool
+from trajmill.schemas import json_text, spool
 
 Mark = int | dict[str, Any]
 """A hash of a message, or the message itself."""

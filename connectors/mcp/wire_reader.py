@@ -13,11 +13,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.mcp.wire_calls import steps_of
-from connectors.mcp.wire_marks import kept_bytes
-from connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, Session, SessionError, sender_of
-from connectors.reading.json_text import shallow_json
-from schemas import Agent, Context, Environment, Reject, Trajectory
+from trajmill.connectors.mcp.wire_calls import steps_of
+from trajmill.connectors.mcp.wire_marks import kept_bytes
+from trajmill.connectors.mcp.wire_session import (
+    ACTIONS,
+    CLIENT,
+    PING,
+    SERVER,
+    Message,
+    Session,
+    SessionError,
+    sender_of,
+)
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.schemas import Agent, Context, Environment, Reject, Trajectory
 
 _DISCOVER: Final = "server/discover"
 _BEGIN: Final = ("initialize", _DISCOVER)

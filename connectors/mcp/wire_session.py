@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from connectors.conversation.mcp_answer import answered
-from connectors.mcp.wire_calls import Call, shelf_of
-from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
-from connectors.reading.fields import brief, plain_text
-from connectors.reading.json_text import shallow_json
-from schemas import Agent, Environment, Shelf
-from schemas.record import record
+from trajmill.connectors.conversation.mcp_answer import answered
+from trajmill.connectors.mcp.wire_calls import Call, shelf_of
+from trajmill.connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
+from trajmill.connectors.reading.fields import brief, plain_text
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.schemas import Agent, Environment, Shelf
+from trajmill.schemas.record import record
 
 CLIENT: Final = "client"
 SERVER: Final = "server"

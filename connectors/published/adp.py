@@ -29,21 +29,21 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from connectors.agents.atif import Atif
-from connectors.connector import Blob, Connector, MemoryBlob, Sniff
-from connectors.conversation.calls import MessageError, call, json_of
-from connectors.conversation.content import media_type
-from connectors.conversation.refusals import refused
-from connectors.conversation.steps import course
-from connectors.conversation.turns import Call, Item, Said, Turn
-from connectors.published.cells import number, text
-from connectors.published.inside_row import placed
-from connectors.published.tables import Row, Table
-from connectors.reading.documents import opening
-from connectors.reading.fields import key_of
-from connectors.reading.json_text import is_json, shallow_json
-from connectors.reading.values import json_value
-from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.agents.atif import Atif
+from trajmill.connectors.connector import Blob, Connector, MemoryBlob, Sniff
+from trajmill.connectors.conversation.calls import MessageError, call, json_of
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
+from trajmill.connectors.published.cells import number, text
+from trajmill.connectors.published.inside_row import placed
+from trajmill.connectors.published.tables import Row, Table
+from trajmill.connectors.reading.documents import opening
+from trajmill.connectors.reading.fields import key_of
+from trajmill.connectors.reading.json_text import is_json, shallow_json
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
 _SHELLS: Final = frozenset({"bash", "sh", "shell", "zsh", "terminal"})

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.published.tables import Table
-from connectors.reading.documents import opening
-from connectors.reading.fields import plain_text
-from schemas import DOMAINS, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.published.tables import Table
+from trajmill.connectors.reading.documents import opening
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
 
 COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})
 """A table with these columns, in JSON Lines or Parquet, is the benchmark."""

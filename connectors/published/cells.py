@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.column_mapping import Rows
-from connectors.conversation.calls import MessageError, action_space, json_of
-from connectors.reading.fields import brief, whole_number_of
-from connectors.reading.json_text import is_json
-from connectors.reading.values import json_value
-from schemas import DOMAINS, Outcome, Trajectory
+from trajmill.connectors.column_mapping import Rows
+from trajmill.connectors.conversation.calls import MessageError, action_space, json_of
+from trajmill.connectors.reading.fields import brief, whole_number_of
+from trajmill.connectors.reading.json_text import is_json
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
 """The usual form of observations of a domain; in the other domains it is `response`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from schemas import ParseError, Reject, Trajectory
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 Made = Iterator[Trajectory | Reject]
 

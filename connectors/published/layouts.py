@@ -12,23 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from connectors.apis.chat_tools import ChatTools, written_tools
-from connectors.column_mapping import OF_STEP, WHOLE, Rows
-from connectors.connector import Blob, MemoryBlob
-from connectors.conversation.calls import MessageError, action_space
-from connectors.conversation.pairing import Unmatched
-from connectors.conversation.refusals import refused, unmatched
-from connectors.conversation.shapes import conversation_in
-from connectors.conversation.written_calls import names_of, structured
-from connectors.published import adp, agentworldbench
-from connectors.published.cells import at, completed, domain_of, role, text
-from connectors.published.inside_row import Made, placed
-from connectors.published.steps import Record, steps_of
-from connectors.published.tables import Row, Table
-from connectors.reading.values import json_value
-from connectors.recordings.terminus import chat as terminus_chat
-from connectors.swe.swe_rows import read_row
-from schemas import Context, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.apis.chat_tools import ChatTools, written_tools
+from trajmill.connectors.column_mapping import OF_STEP, WHOLE, Rows
+from trajmill.connectors.connector import Blob, MemoryBlob
+from trajmill.connectors.conversation.calls import MessageError, action_space
+from trajmill.connectors.conversation.pairing import Unmatched
+from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.shapes import conversation_in
+from trajmill.connectors.conversation.written_calls import names_of, structured
+from trajmill.connectors.published import adp, agentworldbench
+from trajmill.connectors.published.cells import at, completed, domain_of, role, text
+from trajmill.connectors.published.inside_row import Made, placed
+from trajmill.connectors.published.steps import Record, steps_of
+from trajmill.connectors.published.tables import Row, Table
+from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.recordings.terminus import chat as terminus_chat
+from trajmill.connectors.swe.swe_rows import read_row
+from trajmill.schemas import Context, ParseError, Reject, Task, Trajectory, json_text
 
 OPEN_BYTES: Final = 1 << 30
 """The most text of rows that wait for the rest of their trajectories, where rows of several trajectories are mixed."""

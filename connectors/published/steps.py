@@ -20,17 +20,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.column_mapping import Rows
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.content import media_type, shown
-from connectors.conversation.references import with_references
-from connectors.conversation.turns import Call
-from connectors.published.cells import FORMS, number, role, text, truth, written
-from connectors.reading.fields import whole_number_of
-from connectors.reading.json_text import is_json
-from connectors.reading.times import microseconds, moment
-from connectors.reading.values import json_value
-from schemas import KEYSTROKES, Action, Observation, Step, call_text, json_text, keystrokes_text
+from trajmill.connectors.column_mapping import Rows
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import media_type, shown
+from trajmill.connectors.conversation.references import with_references
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.published.cells import FORMS, number, role, text, truth, written
+from trajmill.connectors.reading.fields import whole_number_of
+from trajmill.connectors.reading.json_text import is_json
+from trajmill.connectors.reading.times import microseconds, moment
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import KEYSTROKES, Action, Observation, Step, call_text, json_text, keystrokes_text
 
 _WORD: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})(?:\(|\s*$)")
 _NAMES: Final = ("name", "function", "tool", "tool_name", "action_type", "action", "type")

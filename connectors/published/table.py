@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.published import tables
-from connectors.published.cells import completed
-from connectors.published.layouts import known, mapped
-from connectors.registry import connector
-from connectors.web.mind2web import read_tasks
-from connectors.web.mind2web.rows import COLUMNS, is_row
-from schemas import DOMAINS, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.published import tables
+from trajmill.connectors.published.cells import completed
+from trajmill.connectors.published.layouts import known, mapped
+from trajmill.connectors.registry import connector
+from trajmill.connectors.web.mind2web import read_tasks
+from trajmill.connectors.web.mind2web.rows import COLUMNS, is_row
+from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
 
 NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file", "stream": "an Arrow stream"}
 

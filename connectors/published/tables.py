@@ -22,11 +22,11 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.connector import Blob
-from connectors.reading.documents import json_document
-from connectors.reading.lines import is_by_line, json_lines
-from connectors.reading.places import places_by_beginning
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.lines import is_by_line, json_lines
+from trajmill.connectors.reading.places import places_by_beginning
+from trajmill.schemas import ParseError
 
 PARQUET: Final = b"PAR1"
 ARROW_FILE: Final = b"ARROW1\x00\x00"

@@ -20,8 +20,8 @@ from typing import IO, BinaryIO, Final, cast
 
 import zstandard
 
-from schemas import ParseError, Reject
-from schemas.spool import scratch
+from trajmill.schemas import ParseError, Reject
+from trajmill.schemas.spool import scratch
 
 MEMBERS: Final = 200_000
 """Members of an archive above which it is refused."""

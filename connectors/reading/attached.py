@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol
 
-from connectors.connector import Blob
-from schemas import Attachment
+from trajmill.connectors.connector import Blob
+from trajmill.schemas import Attachment
 
 
 class Keeper(Protocol):

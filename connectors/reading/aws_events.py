@@ -14,7 +14,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.reading.values import JsonError, json_value
+from trajmill.connectors.reading.values import JsonError, json_value
 
 _PRELUDE: Final = struct.Struct(">III")
 _CHECKSUM: Final = struct.Struct(">I")

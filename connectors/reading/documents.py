@@ -11,12 +11,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO, Final
 
-from connectors.connector import HEAD_BYTES, Blob
-from connectors.reading.element_places import elements
-from connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
-from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
-from schemas import ParseError, json_text
+from trajmill.connectors.connector import HEAD_BYTES, Blob
+from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import (
+    BOM,
+    DEPTH,
+    JsonError,
+    first_value,
+    json_value,
+    object_or_none,
+    value_or_none,
+)
+from trajmill.schemas import ParseError, json_text
 
 _TOKEN: Final = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+(["{}\[\],]|\Z)', re.DOTALL)
 """The next sign that tells where a value ends, behind texts and whatever else stands before it; nothing at the end."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from connectors.reading.large.outline import Array
+from trajmill.connectors.reading.large.outline import Array
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Places = np.ndarray[Any, np.dtype[np.int64]]

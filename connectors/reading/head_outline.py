@@ -15,9 +15,16 @@ from typing import Final
 
 import orjson
 
-from connectors.connector import HEAD_BYTES
-from connectors.reading.large.structure import CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, Structure
-from connectors.reading.values import BOM
+from trajmill.connectors.connector import HEAD_BYTES
+from trajmill.connectors.reading.large.structure import (
+    CLOSE_LIST,
+    CLOSE_OBJECT,
+    COMMA,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    Structure,
+)
+from trajmill.connectors.reading.values import BOM
 
 OUTLINED_BYTES: Final = 16 << 20
 """How much of a file's beginning an outline is made of."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.reading.values import nesting
-from schemas import json_text
+from trajmill.connectors.reading.values import nesting
+from trajmill.schemas import json_text
 
 CARRIED_DEPTH: Final = 128
 """Levels of arrays and objects in what is carried on as JSON text: whoever reads it downstream reads so many."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from connectors.connector import Blob
-from connectors.reading.values import BOM, JsonError, json_value
-from schemas import ParseError
-from schemas.record import record
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.values import BOM, JsonError, json_value
+from trajmill.schemas import ParseError
+from trajmill.schemas.record import record
 
 LINE_BYTES: Final = 128 << 20
 """A longer line is not held in memory; it becomes a reject."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import object_or_none
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import object_or_none
 
 _LEVELS: Final = 12
 """Levels of arrays and objects that arguments of an action have at most."""

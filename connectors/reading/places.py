@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final
 import orjson
 import re2
 
-from connectors.reading.large.parts import Array
-from schemas import json_text
+from trajmill.connectors.reading.large.parts import Array
+from trajmill.schemas import json_text
 
 _INDENTED: Final = re.compile(rb"\s*[\[{]\r?\n([ \t]+)[\"{]")
 _PART_BYTES: Final = 1 << 16

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from connectors.connector import Blob
-from schemas import ParseError
-from schemas.record import record
+from trajmill.connectors.connector import Blob
+from trajmill.schemas import ParseError
+from trajmill.schemas.record import record
 
 RECORD_BYTES: Final = 512 << 20
 """A longer record is passed over; it becomes a reject."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from schemas import ParseError
+from trajmill.schemas import ParseError
 
 LEVELS: Final = 160
 """Nesting up to which a document is read."""

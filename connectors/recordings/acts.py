@@ -13,10 +13,10 @@ from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any, Final
 
-from connectors.recordings.screen import screen_observation
-from connectors.screens.moves import Moves
-from schemas import Action, Observation, Shelf, Step, Steps, json_text, keystrokes, keystrokes_text
-from schemas.record import record
+from trajmill.connectors.recordings.screen import screen_observation
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Observation, Shelf, Step, Steps, json_text, keystrokes, keystrokes_text
+from trajmill.schemas.record import record
 
 NAME: Final = "keystrokes"
 

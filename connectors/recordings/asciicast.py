@@ -34,13 +34,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import head_object
-from connectors.reading.values import BOM
-from connectors.recordings.cast_events import Header, header_of, read_cast
-from connectors.recordings.recording import UNDATED, Recording, trajectories_of
-from connectors.recordings.session import Session
-from schemas import Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import head_object
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.recordings.cast_events import Header, header_of, read_cast
+from trajmill.connectors.recordings.recording import UNDATED, Recording, trajectories_of
+from trajmill.connectors.recordings.session import Session
+from trajmill.schemas import Reject, Trajectory
 
 _VERSION: Final = re.compile(rb'"version"\s*:\s*([123])\s*[,}]')
 _VERSION_1: Final = re.compile(rb'"(?:stdout|width|height)"\s*:')

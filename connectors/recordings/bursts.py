@@ -21,9 +21,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from connectors.recordings.acts import Act, shelf_of_acts
-from connectors.recordings.screen import Screen, visible
-from schemas import Shelf
+from trajmill.connectors.recordings.acts import Act, shelf_of_acts
+from trajmill.connectors.recordings.screen import Screen, visible
+from trajmill.schemas import Shelf
 
 ANSWER_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 0.5

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from connectors.connector import Blob
-from connectors.reading.fields import brief, object_of, text_of
-from connectors.reading.lines import WHOLE_BYTES, Line, line_values
-from connectors.reading.values import BOM, first_value
-from connectors.recordings.screen import checked_size
-from connectors.recordings.session import Event
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.fields import brief, object_of, text_of
+from trajmill.connectors.reading.lines import WHOLE_BYTES, Line, line_values
+from trajmill.connectors.reading.values import BOM, first_value
+from trajmill.connectors.recordings.screen import checked_size
+from trajmill.connectors.recordings.session import Event
+from trajmill.schemas import ParseError
 
 MAX_SECONDS: Final = 1e10
 """An event later than this (three centuries) is a broken clock, and no timestamp could be computed from it."""

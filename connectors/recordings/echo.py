@@ -26,9 +26,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from connectors.recordings.acts import CONTROL_D, Act
-from connectors.recordings.screen import Screen, visible
-from connectors.recordings.typed_lines import (
+from trajmill.connectors.recordings.acts import CONTROL_D, Act
+from trajmill.connectors.recordings.screen import Screen, visible
+from trajmill.connectors.recordings.typed_lines import (
     KEY_SECONDS,
     STOPS,
     Gap,
@@ -40,7 +40,7 @@ from connectors.recordings.typed_lines import (
     shelf_of_marks,
     takes_key,
 )
-from schemas import Shelf
+from trajmill.schemas import Shelf
 
 REST_SECONDS: Final = 0.3
 """A full-screen program that shows nothing new for so long waits for a key."""

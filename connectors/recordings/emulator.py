@@ -11,7 +11,7 @@ import weakref
 from importlib.util import find_spec
 from typing import Any, Final
 
-from connectors.recordings.libghostty import ffi
+from trajmill.connectors.recordings.libghostty import ffi
 
 __all__ = [
     "ACTIVE",

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.connector import Blob
-from connectors.recordings.acts import steps_of
-from connectors.recordings.session import Run, Session
-from schemas import Context, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.recordings.acts import steps_of
+from trajmill.connectors.recordings.session import Run, Session
+from trajmill.schemas import Context, Environment, ParseError, Reject, Trajectory
 
 UNDATED: Final = "undated"
 """Native id of a recording without a date; not empty, since an empty one would mean no parent."""

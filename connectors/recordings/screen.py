@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from schemas import Observation
+from trajmill.schemas import Observation
 
 DIALECT: Final = "ansi-screen/1"
 """The visible rows as text, wrapped rows as shown, without blanks at their ends and blank rows at the bottom."""
@@ -64,7 +64,7 @@ class Screen:
     """
 
     def __init__(self, columns: int, rows: int) -> None:
-        from connectors.recordings import emulator  # here, since only who shows a screen needs the library
+        from trajmill.connectors.recordings import emulator  # here, since only who shows a screen needs the library
 
         self._emulator = emulator
         self._terminal = emulator.Terminal(columns, rows, SCROLLBACK)

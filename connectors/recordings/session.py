@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from connectors.recordings.acts import Act, Ending, leaves, shelf_of_acts
-from connectors.recordings.bursts import Bursts
-from connectors.recordings.echo import EchoReader
-from connectors.recordings.screen import Screen
-from connectors.recordings.typed_lines import Gap
-from schemas import ParseError, Shelf
+from trajmill.connectors.recordings.acts import Act, Ending, leaves, shelf_of_acts
+from trajmill.connectors.recordings.bursts import Bursts
+from trajmill.connectors.recordings.echo import EchoReader
+from trajmill.connectors.recordings.screen import Screen
+from trajmill.connectors.recordings.typed_lines import Gap
+from trajmill.schemas import ParseError, Shelf
 
 Event: TypeAlias = tuple[int, float, str, str]
 """(byte offset, seconds since the beginning, code, data).

@@ -21,10 +21,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import json_rows
-from connectors.recordings.terminus import chat as terminus_chat
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import json_rows
+from trajmill.connectors.recordings.terminus import chat as terminus_chat
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _COLUMN: Final = re.compile(rb'"(?:conversations|messages|conversation)"\s*:\s*\[\s*\{')
 _ANSWER: Final = re.compile(rb'\\"keystrokes\\"\s*:|<keystrokes')

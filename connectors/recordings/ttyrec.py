@@ -33,12 +33,12 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.recordings.acts import Act, Ending, shelf_of_acts, steps_of
-from connectors.recordings.recording import UNDATED, Recording, terminal_words, trajectories_of
-from connectors.recordings.screen import Screen, checked_size
-from connectors.recordings.session import Event, Session
-from schemas import Context, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.recordings.acts import Act, Ending, shelf_of_acts, steps_of
+from trajmill.connectors.recordings.recording import UNDATED, Recording, terminal_words, trajectories_of
+from trajmill.connectors.recordings.screen import Screen, checked_size
+from trajmill.connectors.recordings.session import Event, Session
+from trajmill.schemas import Context, ParseError, Reject, Trajectory
 
 MAX_BYTES: Final = 1 << 20
 """Recorders write what one read of the terminal gave, some kilobytes."""

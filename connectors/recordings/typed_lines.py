@@ -15,9 +15,9 @@ from operator import attrgetter
 from statistics import fmean, pstdev
 from typing import Final, TypeAlias
 
-from connectors.recordings.acts import CONTROL_D, Act, act_bytes
-from connectors.recordings.screen import visible
-from schemas import Shelf
+from trajmill.connectors.recordings.acts import CONTROL_D, Act, act_bytes
+from trajmill.connectors.recordings.screen import visible
+from trajmill.schemas import Shelf
 
 STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
 """How a terminal echoes the control keys that stop a program, and the keys."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from connectors.screens.element_ids import lasting
-from schemas.record import record
+from trajmill.connectors.screens.element_ids import lasting
+from trajmill.schemas.record import record
 
 INLINE: Final = "inline"
 """The role of what only marks a run of text (`span`, `b`): it has no line, and its text joins that around it."""

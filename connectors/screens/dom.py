@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.screens.tree import Box
+from trajmill.connectors.screens.tree import Box
 
 MAX_LEVELS: Final = 256
 """Levels of a DOM, slots and frames included; what nests deeper is no page. (Browsers build at most 512 of HTML.)"""

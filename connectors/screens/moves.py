@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from connectors.screens.numbers import Numbers
-from connectors.screens.tree import DIALECT
-from schemas import Action, Observation, Step, Steps, json_text
+from trajmill.connectors.screens.numbers import Numbers
+from trajmill.connectors.screens.tree import DIALECT
+from trajmill.schemas import Action, Observation, Step, Steps, json_text
 
 _ELEMENT: Final = re.compile(r'("(?:element|onto)": "#)(\d+)"')
 """An element as the text and the arguments of actions name it; within a string its quotes would be escaped."""

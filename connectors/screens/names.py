@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.screens import aria
-from connectors.screens.dom import DomNode, Scope, collapsed, parted_text, text_of
+from trajmill.connectors.screens import aria
+from trajmill.connectors.screens.dom import DomNode, Scope, collapsed, parted_text, text_of
 
 MAX_HREF: Final = 100
 """Longer addresses of links and frames are left out: they mostly carry the state of a session and not a place."""

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple
 
-from connectors.screens import aria
-from connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
-from connectors.screens.names import CAPTIONS, Names, name_and_description, value_of
-from connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
-from connectors.screens.tree import DIALECT, has_area, tree_text
-from schemas import Attachment, Observation
+from trajmill.connectors.screens import aria
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
+from trajmill.connectors.screens.names import CAPTIONS, Names, name_and_description, value_of
+from trajmill.connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
+from trajmill.connectors.screens.tree import DIALECT, has_area, tree_text
+from trajmill.schemas import Attachment, Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.screens import aria
-from connectors.screens.tree import Box, rendered
+from trajmill.connectors.screens import aria
+from trajmill.connectors.screens.tree import Box, rendered
 
 TEXT: Final = "text"
 """The role of a run of text."""

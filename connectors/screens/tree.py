@@ -32,7 +32,7 @@ from itertools import count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from schemas.record import record
+from trajmill.schemas.record import record
 
 DIALECT: Final = "uitree/1"
 MAX_DEPTH: Final = 256

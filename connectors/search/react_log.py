@@ -38,11 +38,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.lines import Line, lines
-from connectors.reading.values import BOM
-from connectors.search.react_text import CONTEXT, Text, is_first, moves, steps
-from schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.lines import Line, lines
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.search.react_text import CONTEXT, Text, is_first, moves, steps
+from trajmill.schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 VERIFIER: Final = "answer match"
 """How HotpotQA's answers are judged: equality after normalization."""

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from connectors.conversation import search_tools as vocabulary
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from schemas import COMPLETE, Observation, Step
+from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.schemas import COMPLETE, Observation, Step
 
 _MARKER: Final = re.compile(r"(?:Thought|Action|Observation) ([0-9]{1,9}):")
 _CALL: Final = re.compile(r"(\w{1,64})\[(.*)\]")

@@ -32,11 +32,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation import search_tools as vocabulary
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.schemas import (
     COMPLETE,
     MESSAGE,
     Context,

@@ -34,15 +34,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation import search_tools as vocabulary
-from connectors.conversation.steps import course
-from connectors.conversation.turns import Call, Item, Said, Turn
-from connectors.reading.documents import json_rows, row_texts
-from connectors.reading.fields import joined
-from connectors.reading.json_text import is_shallow
-from connectors.reading.values import json_value
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
+from trajmill.connectors.reading.documents import json_rows, row_texts
+from trajmill.connectors.reading.fields import joined
+from trajmill.connectors.reading.json_text import is_shallow
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import (
     COMPLETE,
     Context,
     Observation,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.conversation import calls
-from connectors.conversation.turns import Call
-from schemas import MESSAGE, json_text
+from trajmill.connectors.conversation import calls
+from trajmill.connectors.conversation.turns import Call
+from trajmill.schemas import MESSAGE, json_text
 
 BASH: Final = "bash"
 """Name of the action that is a line of shell, whichever agent typed it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.conversation.content import Shown, without_pictures
-from connectors.conversation.opaque import attachment_in
-from schemas import Attachment, Observation
+from trajmill.connectors.conversation.content import Shown, without_pictures
+from trajmill.connectors.conversation.opaque import attachment_in
+from trajmill.schemas import Attachment, Observation
 
 _CLIPPED: Final = "<response clipped>"
 _ELIDED: Final = " characters elided"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from connectors.connector import Blob, Log, MemoryBlob
-from connectors.reading.documents import json_document
-from schemas import Outcome, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Log, MemoryBlob
+from trajmill.connectors.reading.documents import json_document
+from trajmill.schemas import Outcome, ParseError, Reject, Trajectory
 
 Made = Iterator[Trajectory | Reject]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas import Environment
+from trajmill.schemas import Environment
 
 _BENCH: Final = re.compile(r"([A-Za-z0-9_.-]+?)__([A-Za-z0-9_.-]+)-i?[0-9]{1,9}")
 _SMITH: Final = re.compile(r"([A-Za-z0-9-]+)__([A-Za-z0-9_.-]+?)\.([0-9a-f]{8})(?:\.[A-Za-z0-9_.-]+)?")

@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from connectors.connector import Blob
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, text_in
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.swe.answer import content_of
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, text_in
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.swe.answer import content_of
+from trajmill.schemas import ParseError
 
 _TAGS: Final = ("issue", "pr_description", "issue_description", "problem_statement")
 _ISSUE: Final = "ISSUE:\n"

@@ -10,15 +10,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from connectors.conversation.turns import Call
-from connectors.conversation.wrapped_output import killed_after
-from connectors.reading.fields import joined, text_in, whole_number_of
-from connectors.reading.times import microseconds
-from connectors.reading.values import value_or_none
-from connectors.swe.actions import call
-from connectors.swe.answer import content_of
-from schemas import Attachment
-from schemas.record import record
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.conversation.wrapped_output import killed_after
+from trajmill.connectors.reading.fields import joined, text_in, whole_number_of
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.swe.actions import call
+from trajmill.connectors.swe.answer import content_of
+from trajmill.schemas import Attachment
+from trajmill.schemas.record import record
 
 _ROLES: Final = {"ai": "assistant", "human": "user", "function": "tool"}
 _CONTENTS: Final = ("output", "text", "system_prompt")

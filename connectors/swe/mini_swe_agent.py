@@ -32,22 +32,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.content import Shown
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call, seconds_between
-from connectors.conversation.wrapped_output import NEVER_ENDED, Output, limit_of, unwrapped
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, text_in
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.reading.places import places_by_lines
-from connectors.reading.times import microseconds
-from connectors.swe.actions import shell, spoken
-from connectors.swe.answer import observation_of
-from connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
-from connectors.swe.instance import environment, instance_of
-from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
-from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.content import Shown
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call, seconds_between
+from trajmill.connectors.conversation.wrapped_output import NEVER_ENDED, Output, limit_of, unwrapped
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, text_in
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.swe.actions import shell, spoken
+from trajmill.connectors.swe.answer import observation_of
+from trajmill.connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
+from trajmill.connectors.swe.instance import environment, instance_of
+from trajmill.connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
+from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [[], {"messages": []}]
 _ENDING: Final = ".traj.json"

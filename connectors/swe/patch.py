@@ -22,9 +22,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.lines import lines
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.lines import lines
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _MAIL: Final = re.compile(rb"From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\r?$")
 _HEADED: Final = re.compile(rb"^diff --(?:git|cc|combined) \S", re.MULTILINE)

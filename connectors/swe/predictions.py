@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from connectors.connector import Asked, Blob, Log, MemoryBlob
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, text_in
-from connectors.reading.lines import first_line, json_lines, lines
-from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value, value_or_none
-from connectors.swe.evaluation_folders import Prediction
-from schemas import ParseError, json_text
+from trajmill.connectors.connector import Asked, Blob, Log, MemoryBlob
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, text_in
+from trajmill.connectors.reading.lines import first_line, json_lines, lines
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import json_value, value_or_none
+from trajmill.connectors.swe.evaluation_folders import Prediction
+from trajmill.schemas import ParseError, json_text
 
 _MEMBER: Final = re.compile(r"prediction/([0-9]{1,12})/([0-9]{1,18})")
 _EVALUATED: Final = "evaluated/"

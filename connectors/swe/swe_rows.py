@@ -30,24 +30,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.templates import may_be_dressed, state_apart, undressed
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from connectors.conversation.wrapped_output import Output, unwrapped
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
-from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import is_by_line, json_lines
-from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value, value_or_none
-from connectors.swe.actions import call, shell, spoken
-from connectors.swe.answer import is_clipped
-from connectors.swe.evaluation import VERIFIER
-from connectors.swe.instance import environment
-from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
-from connectors.swe.text_action import function, last_fence
-from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.templates import may_be_dressed, state_apart, undressed
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_in
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import is_by_line, json_lines
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import json_value, value_or_none
+from trajmill.connectors.swe.actions import call, shell, spoken
+from trajmill.connectors.swe.answer import is_clipped
+from trajmill.connectors.swe.evaluation import VERIFIER
+from trajmill.connectors.swe.instance import environment
+from trajmill.connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
+from trajmill.connectors.swe.text_action import function, last_fence
+from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
 _COLUMN: Final = re.compile(rb'"(?:messages|trajectory)"\s*:\s*(?:"\s*\[|\[\s*\{)')
 _IDS: Final = (b'"instance_id":', b'"trajectory_id":', b'"traj_id":', b'"instance_id" :')

@@ -38,23 +38,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.templates import may_be_dressed, out_of_time, state_apart, undressed
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from connectors.conversation.wrapped_output import Output, limit_of
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, objects_of, plain_text, text_in
-from connectors.reading.json_text import shallow_json
-from connectors.reading.large.outline import ARRAY, Chosen, Shape
-from connectors.reading.places import places_by_lines
-from connectors.reading.values import value_or_none
-from connectors.swe.actions import call, shell, spoken
-from connectors.swe.answer import content_of, observed
-from connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
-from connectors.swe.instance import environment, instance_of
-from connectors.swe.text_action import last_fence
-from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.templates import may_be_dressed, out_of_time, state_apart, undressed
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, objects_of, plain_text, text_in
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.large.outline import ARRAY, Chosen, Shape
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.swe.actions import call, shell, spoken
+from trajmill.connectors.swe.answer import content_of, observed
+from trajmill.connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
+from trajmill.connectors.swe.instance import environment, instance_of
+from trajmill.connectors.swe.text_action import last_fence
+from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
 _STEP: Final = re.compile(
     rb'"trajectory":\s*\[\s*\{\s*"(?:action|observation|response|thought|state|execution_time|messages|query)"\s*:'

@@ -26,14 +26,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Answers, Blob, Connector, Log, Sniff
-from connectors.conversation.told import Told, answered
-from connectors.conversation.wrapped_output import Output, limit_of
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, text_in
-from connectors.swe.actions import submitted
-from connectors.swe.evaluation import EVALUATION_FILES, outcomes
-from connectors.swe.evaluation_folders import (
+from trajmill.connectors.connector import Answers, Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, text_in
+from trajmill.connectors.swe.actions import submitted
+from trajmill.connectors.swe.evaluation import EVALUATION_FILES, outcomes
+from trajmill.connectors.swe.evaluation_folders import (
     OUTPUT,
     PATCH,
     REPORT,
@@ -45,10 +45,10 @@ from connectors.swe.evaluation_folders import (
     nearest,
     trajectories,
 )
-from connectors.swe.instance import environment
-from connectors.swe.issue import issue_in, issue_of_trajectory, state_in
-from connectors.swe.predictions import evaluated, laid_beside, member_of, patch_of, predicted
-from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.swe.instance import environment
+from trajmill.connectors.swe.issue import issue_in, issue_of_trajectory, state_in
+from trajmill.connectors.swe.predictions import evaluated, laid_beside, member_of, patch_of, predicted
+from trajmill.schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
 _TRAJECTORY: Final = "trajectory/"
 _START: Final = re.compile(r"^.*>>>>> Start Test Output.*\n", re.MULTILINE)

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.fields import brief, object_of, text_in
-from connectors.swe.predictions import answered_elsewhere, records
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.fields import brief, object_of, text_in
+from trajmill.connectors.swe.predictions import answered_elsewhere, records
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _CONVERSATIONS: Final = (b'"messages":', b'"trajectory":', b'"history":', b'"messages" :', b'"test_result":')
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas.record import record
+from trajmill.schemas.record import record
 
 # Ticks at the beginning of a line; a pattern that begins with `^` is tried at every character, this one at ticks.
 _FENCE: Final = re.compile(r"```(?<![^\n]```)(\S*)[ \t]*$", re.MULTILINE)

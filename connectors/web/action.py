@@ -32,10 +32,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.own_arguments import own_arguments
-from connectors.screens.dom import DomNode
-from connectors.screens.page import Page
-from schemas import COMPLETE, WAIT, Action, call_text
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.connectors.screens.dom import DomNode
+from trajmill.connectors.screens.page import Page
+from trajmill.schemas import COMPLETE, WAIT, Action, call_text
 
 CLICK: Final = "click"
 DBLCLICK: Final = "dblclick"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.json_text import bounded
-from connectors.web.action import (
+from trajmill.connectors.reading.json_text import bounded
+from trajmill.connectors.web.action import (
     CLICK,
     EXTRACT,
     FILL,
@@ -27,7 +27,7 @@ from connectors.web.action import (
     TYPE,
     UPLOAD,
 )
-from schemas import COMPLETE, WAIT, Action, call_text, json_text
+from trajmill.schemas import COMPLETE, WAIT, Action, call_text, json_text
 
 SEARCH: Final = "search"
 

@@ -14,9 +14,9 @@ from typing import Final
 import pybase64
 import zstandard
 
-from connectors.reading.attached import digest_of
-from schemas import Attachment
-from schemas.record import record
+from trajmill.connectors.reading.attached import digest_of
+from trajmill.schemas import Attachment
+from trajmill.schemas.record import record
 
 UNPACKED_BYTES: Final = 64 << 20
 """A compressed body that is longer unpacked is not read."""

@@ -9,10 +9,10 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from connectors.reading.fields import object_of, str_of
-from connectors.screens.moves import Moves
-from connectors.web import agent_action as act
-from schemas import COMPLETE, Observation
+from trajmill.connectors.reading.fields import object_of, str_of
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web import agent_action as act
+from trajmill.schemas import COMPLETE, Observation
 
 DIALECT: Final = "browser-use"
 SCREEN: Final = re.compile(r"<browser_state>\s*\n?(.*?)\n?\s*</browser_state>", re.DOTALL)

@@ -39,15 +39,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.attached import attachment_of_bytes
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, objects_of, str_of
-from connectors.reading.values import BOM
-from connectors.screens.moves import Moves
-from connectors.web.bodies import unbase64
-from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, listed, told_results
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, objects_of, str_of
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web.bodies import unbase64
+from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, listed, told_results
+from trajmill.schemas import (
     Agent,
     Attachment,
     Observation,

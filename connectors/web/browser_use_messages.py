@@ -26,16 +26,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.content import spoken_text
-from connectors.reading.attached import attachment_of_bytes
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, objects_of, str_of
-from connectors.reading.values import BOM, object_or_none
-from connectors.screens.moves import Moves
-from connectors.web.bodies import unbase64
-from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of
-from schemas import COMPLETE, Agent, Context, Observation, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.content import spoken_text
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, objects_of, str_of
+from trajmill.connectors.reading.values import BOM, object_or_none
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web.bodies import unbase64
+from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of
+from trajmill.schemas import COMPLETE, Agent, Context, Observation, ParseError, Reject, Task, Trajectory
 
 _SIGNS: Final = (b"<browser_state>", b"<user_request>", b"<agent_history>", b"automate browser tasks", b"<page_info>")
 _PICTURE: Final = re.compile(r"data:(image/[a-z.+-]{1,20});base64,(.*)", re.DOTALL)

@@ -27,13 +27,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of, whole_number_of
-from connectors.screens.moves import Moves
-from connectors.web import action as words
-from connectors.web import agent_action as act
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web import action as words
+from trajmill.connectors.web import agent_action as act
+from trajmill.schemas import (
     COMPLETE,
     MESSAGE,
     WAIT,

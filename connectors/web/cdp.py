@@ -37,17 +37,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.fields import object_of, str_of
-from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM, value_or_none
-from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
-from connectors.web.elements import values
-from connectors.web.exchange import Exchange, Message
-from connectors.web.exchange_steps import trajectories
-from connectors.web.exchange_text import READ_HEADERS
-from connectors.web.request_kind import kind_of
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.fields import object_of, str_of
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import BOM, value_or_none
+from trajmill.connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
+from trajmill.connectors.web.elements import values
+from trajmill.connectors.web.exchange import Exchange, Message
+from trajmill.connectors.web.exchange_steps import trajectories
+from trajmill.connectors.web.exchange_text import READ_HEADERS
+from trajmill.connectors.web.request_kind import kind_of
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _DOMAINS: Final = rb"(?:Network|Page|Target|Runtime|Log|Security|DOM|Fetch|Inspector|Performance)"
 _PLAIN: Final = re.compile(rb'\\?"method\\?"\s*:\s*\\?"(?:Network|Page)\.[a-z]\w+\\?"')

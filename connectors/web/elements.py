@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import orjson
 
-from connectors.reading.documents import document_in
-from connectors.reading.element_places import quotes_in
-from connectors.reading.values import BOM, value_or_none
-from schemas import ParseError
+from trajmill.connectors.reading.documents import document_in
+from trajmill.connectors.reading.element_places import quotes_in
+from trajmill.connectors.reading.values import BOM, value_or_none
+from trajmill.schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
 """A longer element is not read into memory; it ends the log."""

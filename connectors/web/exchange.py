@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin
 
-from connectors.web.bodies import Body
-from schemas.record import record
+from trajmill.connectors.web.bodies import Body
+from trajmill.schemas.record import record
 
 
 @record

@@ -25,15 +25,15 @@ from itertools import chain as chained
 from typing import Final
 from urllib.parse import urldefrag
 
-from connectors.connector import Choices
-from connectors.reading.large.outline import Chosen
-from connectors.screens.moves import Moves
-from connectors.web.exchange import Exchange, Message, redirect_target
-from connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
-from connectors.web.request_kind import ASSET, DATA, host_and_path
-from connectors.web.request_role import Page
-from connectors.web.socket_answers import late_runs
-from schemas import Environment, Observation, Trajectory
+from trajmill.connectors.connector import Choices
+from trajmill.connectors.reading.large.outline import Chosen
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web.exchange import Exchange, Message, redirect_target
+from trajmill.connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
+from trajmill.connectors.web.request_kind import ASSET, DATA, host_and_path
+from trajmill.connectors.web.request_role import Page
+from trajmill.connectors.web.socket_answers import late_runs
+from trajmill.schemas import Environment, Observation, Trajectory
 
 _LATER_HOPS: Final = 64
 """How many requests behind a redirect its target is looked for."""

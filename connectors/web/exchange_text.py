@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from connectors.conversation.references import referring
-from connectors.screens.page import page_of
-from connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
-from connectors.web.bodies import Body
-from connectors.web.exchange import Exchange, Message
-from connectors.web.markup import html_document
-from connectors.web.request_role import DOCUMENT, Page
-from schemas import Action, Attachment, Observation, json_text
+from trajmill.connectors.conversation.references import referring
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
+from trajmill.connectors.web.bodies import Body
+from trajmill.connectors.web.exchange import Exchange, Message
+from trajmill.connectors.web.markup import html_document
+from trajmill.connectors.web.request_role import DOCUMENT, Page
+from trajmill.schemas import Action, Attachment, Observation, json_text
 
 MEDIA_TYPE: Final = "message/http"
 

@@ -49,19 +49,19 @@ from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import urlencode
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.archive import Archive
-from connectors.reading.fields import object_of, str_of, whole_number_of
-from connectors.reading.large.outline import Chosen
-from connectors.reading.times import microseconds
-from connectors.reading.values import BOM
-from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
-from connectors.web.elements import excerpt, values
-from connectors.web.exchange import Exchange, Message, packed, unpacked
-from connectors.web.exchange_steps import trajectories
-from connectors.web.exchange_text import READ_HEADERS
-from connectors.web.request_kind import ASSET, DATA, kind_of
-from schemas import ParseError, Pile, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.archive import Archive
+from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.large.outline import Chosen
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
+from trajmill.connectors.web.elements import excerpt, values
+from trajmill.connectors.web.exchange import Exchange, Message, packed, unpacked
+from trajmill.connectors.web.exchange_steps import trajectories
+from trajmill.connectors.web.exchange_text import READ_HEADERS
+from trajmill.connectors.web.request_kind import ASSET, DATA, kind_of
+from trajmill.schemas import ParseError, Pile, Reject, Trajectory
 
 _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
 _NAMES: Final = re.compile(rb'"(?:creator|entries|browser|pages)"\s*:')

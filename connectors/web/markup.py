@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from connectors.screens.dom import MAX_LEVELS, DomNode, Texts
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Texts
 
 
 def _words(text: str) -> frozenset[str]:

@@ -42,16 +42,16 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of, whole_number_of
-from connectors.reading.times import seconds_of_span
-from connectors.screens.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
-from connectors.screens.moves import Moves
-from connectors.screens.page import Page, page_of
-from connectors.screens.tree import Box
-from connectors.web import action as act
-from schemas import Action, Environment, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.times import seconds_of_span
+from trajmill.connectors.screens.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.tree import Box
+from trajmill.connectors.web import action as act
+from trajmill.schemas import Action, Environment, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
 _SIGNS: Final = (b'"utterance"', b'"states"', b'"rawReward"', b'"bgColor"', b'"recordingTarget"', b'"fgColor"')
 _NO_STATES: Final = re.compile(rb'"states"\s*:\s*\[\s*\]')

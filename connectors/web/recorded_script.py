@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of
-from connectors.reading.values import BOM
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import object_of, str_of
+from trajmill.connectors.reading.values import BOM
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _SIDE: Final = (b'"tests"', b'"commands"', b'"suites"', b'"command"')
 _STEP: Final = re.compile(rb'"type"\s*:\s*"(?:setViewport|navigate|click|change|keyDown|waitForElement|doubleClick)"')

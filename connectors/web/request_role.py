@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.web.bodies import media_type_of
-from connectors.web.exchange import Exchange, redirect_target
-from connectors.web.request_kind import DATA, host_and_path, is_asset_type
-from connectors.web.site import site_of
+from trajmill.connectors.web.bodies import media_type_of
+from trajmill.connectors.web.exchange import Exchange, redirect_target
+from trajmill.connectors.web.request_kind import DATA, host_and_path, is_asset_type
+from trajmill.connectors.web.site import site_of
 
 DOCUMENT, FRAME, CALL, BEACON, ASSET, WEBSOCKET = "document", "frame", "call", "beacon", "asset", "websocket"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from connectors.reading.values import value_or_none
-from connectors.web.exchange import Message
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.web.exchange import Message
 
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 3

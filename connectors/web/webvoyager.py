@@ -30,15 +30,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.content import spoken_text
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.documents import json_document
-from connectors.reading.values import BOM
-from connectors.screens.moves import Moves
-from connectors.web import action as words
-from connectors.web import agent_action as act
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.content import spoken_text
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web import action as words
+from trajmill.connectors.web import agent_action as act
+from trajmill.schemas import (
     COMPLETE,
     WAIT,
     Action,

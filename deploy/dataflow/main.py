@@ -2,7 +2,7 @@
 
 import sys
 
-from pipelines.face.cli import main
+from trajmill.app.cli.cli import main
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["template", "launch"]

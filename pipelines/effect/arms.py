@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from pipelines.engine.execution import Execution
-from pipelines.engine.flow import run_over
-from pipelines.engine.storage import Folder
-from pipelines.judge.judge import UnitsToVerdicts
-from pipelines.judge.judging import Judging, Unit, packed_records
-from pipelines.recipe.judgement import RuleValues
-from pipelines.recipe.recipe import Recipe, SpanClass
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.flow import run_over
+from trajmill.pipelines.judge.judge import UnitsToVerdicts
+from trajmill.pipelines.judge.judging import Judging, Unit, packed_records
+from trajmill.pipelines.recipe.judgement import RuleValues
+from trajmill.pipelines.recipe.recipe import Recipe, SpanClass
+from trajmill.pipelines.storage.folders import Folder
 
 Loss: TypeAlias = Literal["answers", "all", "spans"]
 """answers: on those that verdicts call targets; all: on actions and whatever else is shown too; spans: on those spans

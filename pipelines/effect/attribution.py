@@ -22,19 +22,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.effect.arms import EVERYTHING, arms_of
-from pipelines.effect.corpus import rows_of, units_in
-from pipelines.effect.documents import Document
-from pipelines.effect.effect import WHOLE, Settings, Test, begin, by_group, corrected, per_byte, read
-from pipelines.effect.leaving_out import LeavingOut
-from pipelines.effect.significance import FEWEST, LEVEL, difference
-from pipelines.effect.trials import CURATED, Asked, Counting, Domain, Scored, first_tokens
-from pipelines.engine.parquet import read_table, write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mixture import draws_name
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError
+from trajmill.pipelines.effect.arms import EVERYTHING, arms_of
+from trajmill.pipelines.effect.corpus import rows_of, units_in
+from trajmill.pipelines.effect.documents import Document
+from trajmill.pipelines.effect.effect import WHOLE, Settings, Test, begin, by_group, corrected, per_byte, read
+from trajmill.pipelines.effect.leaving_out import LeavingOut
+from trajmill.pipelines.effect.significance import FEWEST, LEVEL, difference
+from trajmill.pipelines.effect.trials import CURATED, Asked, Counting, Domain, Scored, first_tokens
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.mixture import draws_name
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table, write_parquet
+from trajmill.schemas import ConfigError
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from pipelines.effect.arms import Arm
-from pipelines.engine.generations import chain
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import costs_name
-from pipelines.mix.drawn_rows import drawn_rows
-from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
-from pipelines.rendering.turns import Turn, View, turns
-from schemas import ConfigError
+from trajmill.pipelines.effect.arms import Arm
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.mix.drawn_rows import drawn_rows
+from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES
+from trajmill.pipelines.render.turns import Turn, View, turns
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError
 
 Bools = npt.NDArray[np.bool_]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.effect.arms import Arm
-from pipelines.effect.corpus import CUT, Shown
-from pipelines.rendering.loss_spans import CLASSES as SPAN_CLASSES
-from pipelines.rendering.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
-from pipelines.rendering.turns import MARKER, Turn
+from trajmill.pipelines.effect.arms import Arm
+from trajmill.pipelines.effect.corpus import CUT, Shown
+from trajmill.pipelines.render.loss_spans import CLASSES as SPAN_CLASSES
+from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
+from trajmill.pipelines.render.turns import MARKER, Turn
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -17,17 +17,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.effect import transformers
-from pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
-from pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
-from pipelines.effect.documents import VOCABULARY, Document, Tokens, trained
-from pipelines.effect.ngrams import DISCOUNT, ORDER
-from pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
-from pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
-from pipelines.engine.storage import Folder
-from pipelines.recipe.recipe import Recipe
-from pipelines.rendering.turns import View
-from schemas import ConfigError
+from trajmill.pipelines.effect import transformers
+from trajmill.pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
+from trajmill.pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
+from trajmill.pipelines.effect.documents import VOCABULARY, Document, Tokens, trained
+from trajmill.pipelines.effect.ngrams import DISCOUNT, ORDER
+from trajmill.pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
+from trajmill.pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError
 
 PLAN: Final = "plan.json"
 FOUND: Final = "effect.json"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.effect.documents import Document
-from pipelines.effect.ngrams import DISCOUNT, ORDER, Reading
-from pipelines.effect.trials import stream_of
+from trajmill.pipelines.effect.documents import Document
+from trajmill.pipelines.effect.ngrams import DISCOUNT, ORDER, Reading
+from trajmill.pipelines.effect.trials import stream_of
 
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
-from pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
-from pipelines.publish.consumers.environment import called, environment
+from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
+from trajmill.pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
+from trajmill.pipelines.publish.consumers.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, WITHOUT + "frame")

@@ -20,34 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.engine.abandoned import clear_abandoned
-from pipelines.engine.generations import (
-    JOURNAL,
-    Generation,
-    chain,
-    closed_chain,
-    ledgers_of,
-    manifest_of,
-    reopen,
-    stages_of,
-)
-from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
-from pipelines.engine.object_store import forget
-from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
-from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.succession import recipe_of
-from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
-from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
-from pipelines.forgetting.familiarity import (
-    environments_shown,
-    ledger_rows,
-    lines_of_unseen,
-    mended_draws,
-    of_unseen,
-    told_unseen,
-)
-from pipelines.forgetting.rewriting import (
+from trajmill.pipelines.forgetting.rewriting import (
     Change,
     Flags,
     is_whole,
@@ -57,8 +30,16 @@ from pipelines.forgetting.rewriting import (
     rewritten,
     without_lines,
 )
-from pipelines.forgetting.selection import Selection, found, nearest
-from pipelines.forgetting.traces import (
+from trajmill.pipelines.forgetting.seen_index import (
+    environments_shown,
+    ledger_rows,
+    lines_of_unseen,
+    mended_draws,
+    of_unseen,
+    told_unseen,
+)
+from trajmill.pipelines.forgetting.selection import Selection, found, nearest
+from trajmill.pipelines.forgetting.traces import (
     attached,
     drawn_places,
     holding,
@@ -67,25 +48,44 @@ from pipelines.forgetting.traces import (
     own_nodes,
     parquet_holds,
 )
-from pipelines.judge.answering import Answering
-from pipelines.judge.buckets import is_of_buckets
-from pipelines.judge.judging import Unit
-from pipelines.judge.likeness import STAGE as LIKENESS
-from pipelines.judge.measure_files import answers_name, matches_name, measure_names
-from pipelines.judge.replicates import bearing_rows
-from pipelines.mix.mixture import ANSWERS, draws_name
-from pipelines.mix.samples import held_out_kinds
-from pipelines.mix.shard_writing import told_tokens
-from pipelines.plan.known_inputs import Contents, place_of
-from pipelines.plan.plan import Plan
-from pipelines.publish.diversity import kept_counts, variety_rows
-from pipelines.publish.published_generations import SHARDS, publish_again
-from pipelines.recipe.recipe import Recipe
-from pipelines.rendering.answered import HELD, Distractors
-from pipelines.rendering.turns import View
-from quality.sets import distinct
-from schemas import ConfigError, ContractError
-from schemas.manifest import FileEntry, Manifest, summed_counts
+from trajmill.pipelines.generations.compatibility import recipe_of
+from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
+from trajmill.pipelines.generations.generations import (
+    JOURNAL,
+    Generation,
+    chain,
+    closed_chain,
+    ledgers_of,
+    manifest_of,
+    reopen,
+    stages_of,
+)
+from trajmill.pipelines.generations.ledgers import ledger_name, read_ledger, write_ledger
+from trajmill.pipelines.generations.stale_generations import clear_abandoned
+from trajmill.pipelines.judge.answering import Answering
+from trajmill.pipelines.judge.buckets import is_of_buckets
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from trajmill.pipelines.judge.replicates import bearing_rows
+from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.mix.mixture import ANSWERS, draws_name
+from trajmill.pipelines.mix.samples import held_out_kinds
+from trajmill.pipelines.mix.shard_writing import told_tokens
+from trajmill.pipelines.plan.known_inputs import Contents, place_of
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.publish.diversity import kept_counts, variety_rows
+from trajmill.pipelines.publish.published_generations import SHARDS, publish_again
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.render.answered import HELD, Distractors
+from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.object_store import forget
+from trajmill.pipelines.storage.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
+from trajmill.pipelines.storage.parquet import read_table, read_transitions, rows_of, write_parquet
+from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from trajmill.quality.sets import distinct
+from trajmill.schemas import ConfigError, ContractError
+from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")

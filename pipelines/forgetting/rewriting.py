@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.engine.parquet import ParquetSink, rows_of
-from pipelines.engine.storage import Folder
-from pipelines.judge.measure_files import costs_name, sketch_name
-from pipelines.rendering.costs import COST_HASHES
-from quality.sketch import HASHED
-from schemas.manifest import FileEntry
+from trajmill.pipelines.judge.measure_files import costs_name, sketch_name
+from trajmill.pipelines.render.costs import COST_HASHES
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ParquetSink, rows_of
+from trajmill.quality.sketch import HASHED
+from trajmill.schemas.manifest import FileEntry
 
 Flags = npt.NDArray[np.bool_]
 Change = Callable[[pa.Table, int], pa.Table]

@@ -11,9 +11,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from schemas import ConfigError
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.schemas import ConfigError
 
 _COLUMNS = ("trajectory_id", "step", "source", "started_at", "provenance.uri", "provenance.licence")
 _COMPARED: Final = 20_000

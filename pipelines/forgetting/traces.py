@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.forgetting.rewriting import Flags
-from pipelines.judge.judging import Unit
-from pipelines.mix.mixture import draws_name
-from schemas import ConfigError
-from schemas.manifest import Manifest
+from trajmill.pipelines.forgetting.rewriting import Flags
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.mixture import draws_name
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import Manifest
 
 
 def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> bool:

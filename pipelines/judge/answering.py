@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.rendering.answered import Distractors, turn_of
-from pipelines.rendering.turns import View, answer
+from trajmill.pipelines.render.answered import Distractors, turn_of
+from trajmill.pipelines.render.turns import View, answer
 
 _PLAIN: Final = ("row_id", "domain", "exit_code", "timed_out", "scrubbed")
 

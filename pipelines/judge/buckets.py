@@ -10,15 +10,15 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.engine.exchange import Span
-from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, Transform
-from pipelines.engine.ledgers import BANDS, write_ledger
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.near_duplicates import NearCopies, members_of, sized, steps, tasks
-from pipelines.judge.packed_rows import partitioned
-from pipelines.judge.standing import Standing
-from schemas.manifest import FileEntry
+from trajmill.pipelines.execution.exchange import Span
+from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, Transform
+from trajmill.pipelines.generations.ledgers import BANDS, write_ledger
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.near_duplicates import NearCopies, members_of, sized, steps, tasks
+from trajmill.pipelines.judge.packed_rows import partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.manifest import FileEntry
 
 _ROWS: Final = 1 << 21
 """Rows of one of the ledger's files, about."""

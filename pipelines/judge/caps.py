@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.standing import LIMITS, Standing, cap_bins
-from quality.cap import counted, limits
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
+from trajmill.quality.cap import counted, limits
 
 _NUMBER = 8
 """Bytes of the unit's number before its counts."""

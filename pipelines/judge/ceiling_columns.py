@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import ceilings_name
-from quality.ceiling import ROWS_SCHEMA, Estimates
-from schemas.replay import CERTIFIED
-from schemas.row_ids import KEY
-from schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measure_files import ceilings_name
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.quality.ceiling import ROWS_SCHEMA, Estimates
+from trajmill.schemas.replay import CERTIFIED
+from trajmill.schemas.row_ids import KEY
+from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
 
 CEILINGS_NAME: Final = "ceilings.json"
 """The file of what was measured, by cell, and of how far estimates are from it."""

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.judge.ceiling_columns import CEILINGS_NAME, CEILINGS_REPORT, ESTIMATES, MEASURED_ROWS, ROW
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.measure_files import ceilings_name
-from pipelines.judge.packed_rows import PARTITIONS
-from pipelines.judge.replicates import AGREED, AGREEMENT, REPORTED, REPORTER, comparing
-from pipelines.judge.standing import Standing
-from quality.ceiling import CELL, CLASSES, REPLAYED, ROWS_SCHEMA, SOURCES, Pool, shares_in, summed
-from schemas import DOMAINS
+from trajmill.pipelines.judge.ceiling_columns import CEILINGS_NAME, CEILINGS_REPORT, ESTIMATES, MEASURED_ROWS, ROW
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.measure_files import ceilings_name
+from trajmill.pipelines.judge.packed_rows import PARTITIONS
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.replicates import AGREED, AGREEMENT, REPORTED, REPORTER, comparing
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.quality.ceiling import CELL, CLASSES, REPLAYED, ROWS_SCHEMA, SOURCES, Pool, shares_in, summed
+from trajmill.schemas import DOMAINS
 
 NAME: Final = "noise_ceilings"
 _TABLE: Final = -1

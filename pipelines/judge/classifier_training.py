@@ -20,11 +20,11 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.judge.training_rows import Source, TrainingRow, training_rows
-from quality.classification import evaluation
-from quality.fasttext_model import Model
-from schemas import ConfigError
+from trajmill.pipelines.judge.training_rows import Source, TrainingRow, training_rows
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.quality.classification import evaluation
+from trajmill.quality.fasttext_model import Model
+from trajmill.schemas import ConfigError
 
 LIBRARY: Final = "fasttext-numpy2"
 _END: Final = "</s>"

@@ -13,16 +13,16 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.evaluation_index import read_index
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import matches_name
-from pipelines.judge.packed_rows import LOSER, partitioned
-from pipelines.judge.reasons import CONTAMINATED
-from pipelines.judge.standing import Standing
-from quality.contamination import Index
-from quality.exposure import MATCH_SCHEMA, decided, tasks_showing
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.evaluation_index import read_index
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measure_files import matches_name
+from trajmill.pipelines.judge.packed_rows import LOSER, partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import CONTAMINATED
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.contamination import Index
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
 
 RUNS: Final = "runs"
 """The round that counts the tasks which show a run."""

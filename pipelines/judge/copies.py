@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.packed_rows import LOSER, identities, partitioned
-from pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
-from pipelines.judge.standing import Standing
-from quality.duplicate import KEY, losers
-from quality.fingerprint import as_lanes
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.packed_rows import LOSER, identities, partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
+from trajmill.quality.duplicate import KEY, losers
+from trajmill.quality.fingerprint import as_lanes
 
 
 @dataclass(frozen=True, slots=True)

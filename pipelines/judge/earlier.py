@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.engine.ledgers import found_in, known_in, ledger_name
-from pipelines.engine.storage import Folder
-from quality.duplicate import KEY
-from quality.near import MEMBER
-from quality.sets import distinct, holds
+from trajmill.pipelines.generations.ledgers import found_in, known_in, ledger_name
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.quality.duplicate import KEY
+from trajmill.quality.near import MEMBER
+from trajmill.quality.sets import distinct, holds
 
 EARLIER: Final = 1 << 31
 """The number of the first unit of earlier generations; the others follow, generation by generation."""

@@ -16,18 +16,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from connectors.published.agentworldbench import COLUMNS, items
-from connectors.published.tables import Table
-from pipelines.engine.parquet import read_batches, write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.engine.units import finish_unit
-from pipelines.plan.raw_files import list_raw
-from pipelines.recipe.judgement import Benchmark
-from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
-from quality.fingerprint import text_hashes
-from schemas import SCHEMA_VERSION, ConfigError, ParseError
-from schemas.manifest import Manifest
+from trajmill.connectors.published.agentworldbench import COLUMNS, items
+from trajmill.connectors.published.tables import Table
+from trajmill.pipelines.plan.raw_files import list_raw
+from trajmill.pipelines.recipe.judgement import Benchmark
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.contamination import Index, Runs, checkout_name, few_words, name_hash
+from trajmill.quality.fingerprint import text_hashes
+from trajmill.schemas import SCHEMA_VERSION, ConfigError, ParseError
+from trajmill.schemas.manifest import Manifest
 
 NAME: Final = "benchmarks.parquet"
 UNIT: Final = "benchmarks"

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.packed_rows import SIMILAR, apart, partitioned
-from pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
-from pipelines.judge.standing import Standing
-from quality.group import components, name_edges
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
+from trajmill.quality.group import components, name_edges
 
 GROUPS: Final = "groups"
 """The round that names them."""

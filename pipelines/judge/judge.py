@@ -14,26 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.engine.exchange import Span
-from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
-from pipelines.engine.garbage_collection import give_back_memory
-from pipelines.judge.bridges import Bridges
-from pipelines.judge.caps import Caps
-from pipelines.judge.ceilings import Ceilings
-from pipelines.judge.contamination import Contamination
-from pipelines.judge.copies import Copies
-from pipelines.judge.decision import Decision, Key, Round, rounds
-from pipelines.judge.earlier import EARLIER
-from pipelines.judge.groups import GROUPS
-from pipelines.judge.groups import ROUNDS as OF_GROUPS
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measuring import measure_unit
-from pipelines.judge.near_duplicates import LABELS, NearCopies
-from pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
-from pipelines.judge.shares import Shares
-from pipelines.judge.standing import Standing
-from pipelines.judge.verdicts import write_verdict
-from schemas.manifest import Manifest
+from trajmill.pipelines.execution.exchange import Span
+from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
+from trajmill.pipelines.execution.memory import give_back_memory
+from trajmill.pipelines.judge.caps import Caps
+from trajmill.pipelines.judge.ceilings import Ceilings
+from trajmill.pipelines.judge.contamination import Contamination
+from trajmill.pipelines.judge.copies import Copies
+from trajmill.pipelines.judge.corpus_rule import Decision, Key, Round, rounds
+from trajmill.pipelines.judge.earlier import EARLIER
+from trajmill.pipelines.judge.groups import GROUPS
+from trajmill.pipelines.judge.groups import ROUNDS as OF_GROUPS
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measuring import measure_unit
+from trajmill.pipelines.judge.near_duplicates import LABELS, NearCopies
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.pool_conflicts import Bridges
+from trajmill.pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
+from trajmill.pipelines.judge.shares import Shares
+from trajmill.pipelines.judge.verdicts import write_verdict
+from trajmill.schemas.manifest import Manifest
 
 _UNIT: Final = ""
 """What a unit is told as itself."""

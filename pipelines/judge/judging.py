@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.engine.exchange import Key, Span, carried, fetched
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.packed_rows import PARTITIONS
-from pipelines.recipe.recipe import Recipe
-from quality.measure import tells
-from quality.signal import Signal
-from schemas import SCHEMA_VERSION
-from schemas.manifest import Manifest
+from trajmill.pipelines.execution.exchange import Key, Span, carried, fetched
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.packed_rows import PARTITIONS
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.measure import tells
+from trajmill.quality.signal import Signal
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

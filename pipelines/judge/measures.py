@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import sketch_name
-from quality.fingerprint import as_lanes, mixed
-from quality.rule import Decision, decided
-from quality.sets import distinct
-from quality.sketch import SKETCH_SCHEMA, Sketches
-from schemas.verdict import SIGNAL_PREFIX, measure_schema
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measure_files import sketch_name
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.fingerprint import as_lanes, mixed
+from trajmill.quality.rule import Decision, decided
+from trajmill.quality.sets import distinct
+from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
+from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from pipelines.engine.garbage_collection import give_back_memory
-from pipelines.engine.parquet import ParquetSink, read_transitions
-from pipelines.engine.units import check_file, finish_unit, is_done
-from pipelines.judge.answering import Answering
-from pipelines.judge.evaluation_index import read_index
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import (
+from trajmill.pipelines.execution.memory import give_back_memory
+from trajmill.pipelines.judge.answering import Answering
+from trajmill.pipelines.judge.evaluation_index import read_index
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measure_files import (
     answers_name,
     ceilings_name,
     costs_name,
@@ -26,25 +24,27 @@ from pipelines.judge.measure_files import (
     spans_name,
     variety_name,
 )
-from pipelines.rendering import costs
-from pipelines.rendering.answered import HELD
-from pipelines.rendering.costs import COSTS_SCHEMA, Costing
-from pipelines.rendering.turns import View
-from quality.ceiling import ROWS_SCHEMA as CEILING_ROWS
-from quality.ceiling import Classing
-from quality.exposure import MATCH_SCHEMA, Exposing
-from quality.fingerprint import TRANSITION_TEXTS
-from quality.measure import Measuring
-from quality.replicate import REPLICATE_SCHEMA, Following
-from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
-from quality.spans import SPANS_SCHEMA, Labelling
-from quality.spans import VERSION as SPANS_VERSION
-from quality.tokens import TokenCounter
-from quality.variety import VARIETY_SCHEMA, Varying
-from schemas import SCHEMA_VERSION
-from schemas.invariants import check
-from schemas.manifest import Manifest
-from schemas.verdict import measure_schema
+from trajmill.pipelines.render import costs
+from trajmill.pipelines.render.answered import HELD
+from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
+from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
+from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
+from trajmill.quality.ceiling import ROWS_SCHEMA as CEILING_ROWS
+from trajmill.quality.ceiling import Classing
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
+from trajmill.quality.fingerprint import TRANSITION_TEXTS
+from trajmill.quality.measure import Measuring
+from trajmill.quality.replicate import REPLICATE_SCHEMA, Following
+from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
+from trajmill.quality.spans import SPANS_SCHEMA, Labelling
+from trajmill.quality.spans import VERSION as SPANS_VERSION
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.variety import VARIETY_SCHEMA, Varying
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.invariants import check
+from trajmill.schemas.manifest import Manifest
+from trajmill.schemas.verdict import measure_schema
 
 
 class Kind(Protocol):

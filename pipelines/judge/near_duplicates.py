@@ -17,16 +17,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.earlier import EARLIER, Earlier
-from pipelines.judge.judging import Unit
-from pipelines.judge.measures import read_sketches
-from pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
-from pipelines.judge.reasons import NEAR_DUPLICATE
-from pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of, sketches_among
-from pipelines.judge.standing import Standing
-from pipelines.recipe.judgement import NearDuplicates
-from quality.near import (
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.earlier import EARLIER, Earlier
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measures import read_sketches
+from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
+from trajmill.pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of, sketches_among
+from trajmill.pipelines.recipe.judgement import NearDuplicates
+from trajmill.quality.near import (
     MEMBER,
     PAIR,
     ROLLOUT,
@@ -39,8 +39,8 @@ from quality.near import (
     second_looks,
     step_kinds,
 )
-from quality.sets import distinct, holds
-from quality.sketch import Sketches, absent_shares
+from trajmill.quality.sets import distinct, holds
+from trajmill.quality.sketch import Sketches, absent_shares
 
 Packed = Iterable[bytes]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quality.share import BOUNDED
-from quality.variety import OF_TRAJECTORIES
+from trajmill.quality.share_caps import BOUNDED
+from trajmill.quality.variety import OF_TRAJECTORIES
 
 SIMULATED: Final = "simulated"
 CONTAMINATED: Final = "contaminated"

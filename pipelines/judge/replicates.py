@@ -19,25 +19,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.ledgers import KINDS as LEDGERS
-from pipelines.engine.parquet import read_batches, read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import finish_unit
-from pipelines.judge.ceiling_columns import CEILINGS_NAME, CEILINGS_REPORT
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import replicates_name
-from pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
-from pipelines.judge.reasons import REPLICATE
-from pipelines.judge.spans import MEMBER, NO_WORDS, VOLATILE, packed_member, unpacked_members, volatile_words
-from pipelines.judge.standing import Standing
-from pipelines.judge.world_models import simulated_rows
-from quality.fingerprint import as_lanes
-from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
-from quality.unnumbered import TREE
-from schemas import DOMAINS, SCHEMA_VERSION
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.generations.ledgers import KINDS as LEDGERS
+from trajmill.pipelines.judge.ceiling_columns import CEILINGS_NAME, CEILINGS_REPORT
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import replicates_name
+from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import REPLICATE
+from trajmill.pipelines.judge.spans import MEMBER, NO_WORDS, VOLATILE, packed_member, unpacked_members, volatile_words
+from trajmill.pipelines.judge.world_models import simulated_rows
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.fingerprint import as_lanes
+from trajmill.quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
+from trajmill.quality.without_element_ids import TREE
+from trajmill.schemas import DOMAINS, SCHEMA_VERSION
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 NAME: Final = "replicates.json"
 UNIT: Final = "replicates"

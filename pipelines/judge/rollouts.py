@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_rows, read_table
-from pipelines.engine.storage import Folder
-from pipelines.judge.earlier import EARLIER, Earlier
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import sketch_name
-from pipelines.judge.measures import read_sketches
-from pipelines.judge.packed_rows import identities
-from pipelines.judge.reasons import AFTER_NEAR, NEAR_DUPLICATE
-from pipelines.judge.standing import Standing
-from quality.fingerprint import as_lanes
-from quality.sets import holds, ranges
-from quality.sketch import SKETCH_SCHEMA, Sketches
+from trajmill.pipelines.judge.earlier import EARLIER, Earlier
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import sketch_name
+from trajmill.pipelines.judge.measures import read_sketches
+from trajmill.pipelines.judge.packed_rows import identities
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import AFTER_NEAR, NEAR_DUPLICATE
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_rows, read_table
+from trajmill.quality.fingerprint import as_lanes
+from trajmill.quality.sets import holds, ranges
+from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 
 _COLUMNS: Final = ("step", "task_node", "trajectory_hash", "trajectory_id")
 

@@ -1,7 +1,7 @@
 """The bounds of a recipe on how much of what is kept one task, environment, place or command may be, over the corpus.
 
-Hashes of the rows that bear the loss are gathered by domain, where `quality.share` decides; one record of 64 bytes each
-(one a trajectory where only tasks and environments are bounded).
+Hashes of the rows that bear the loss are gathered by domain, where `quality.share_caps` decides; one record of 64 bytes
+each (one a trajectory where only tasks and environments are bounded).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches
-from pipelines.judge.decision import Answers, Key, Keys, Round
-from pipelines.judge.measure_files import variety_name
-from pipelines.judge.packed_rows import LOSER, by_unit, identities
-from pipelines.judge.reasons import SHARE_REASONS
-from pipelines.judge.standing import Standing
-from quality.chance import chances
-from quality.share import BOUNDED, RECORD, beyond
-from quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import SHARE_REASONS
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.hash_sampling import chances
+from trajmill.quality.share_caps import BOUNDED, RECORD, beyond
+from trajmill.quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

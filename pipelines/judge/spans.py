@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches, write_parquet
-from pipelines.engine.units import finish_unit
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import spans_name
-from quality.replicate import Words
-from quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
-from schemas import SCHEMA_VERSION
-from schemas.manifest import Manifest
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measure_files import spans_name
+from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.replicate import Words
+from trajmill.quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import Manifest
 
 VOLATILE: Final = "volatile"
 """What a unit is told of words on which replicates do not agree."""

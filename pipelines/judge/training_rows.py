@@ -14,17 +14,17 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.published.tables import Table
-from pipelines.engine.parquet import read_batches, read_transitions, transition_files
-from pipelines.engine.storage import Folder
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from pipelines.plan.raw_files import list_raw
-from quality.fingerprint import struct_text
-from quality.signal import Measured
-from quality.tokens import TokenCounter
-from quality.wording import lines_of, transition_lines, with_pairs, words
-from schemas import ConfigError, ParseError
+from trajmill.connectors.published.tables import Table
+from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from trajmill.pipelines.plan.raw_files import list_raw
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_transitions, transition_files
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.word_lines import lines_of, transition_lines, with_pairs, words
+from trajmill.schemas import ConfigError, ParseError
 
 Labels = Literal["column", "outcome", "verdict"]
 GOOD: Final = frozenset({"good", "true", "1", "1.0", "yes"})
@@ -33,7 +33,7 @@ _LARGEST: Final = 4 << 30
 
 @dataclass(frozen=True, slots=True, order=True)
 class TrainingRow:
-    """One row: its line of words (see `quality.wording`), whether it is good, and its group."""
+    """One row: its line of words (see `quality.word_lines`), whether it is good, and its group."""
 
     line: str
     good: bool

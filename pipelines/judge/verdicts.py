@@ -11,21 +11,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table, write_parquet
-from pipelines.engine.units import finish_unit
-from pipelines.judge.decision import Decision
-from pipelines.judge.groups import groups_of
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.likeness import write_likeness
-from pipelines.judge.measures import Measures
-from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
-from pipelines.judge.spans import VOLATILE, write_spans
-from pipelines.judge.standing import Standing
-from pipelines.judge.world_models import why_refused
-from quality.ceiling import SOURCES
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
-from schemas.manifest import Manifest
-from schemas.verdict import KEY_FIELDS, REASON_PREFIX
+from trajmill.pipelines.judge.corpus_rule import Decision
+from trajmill.pipelines.judge.groups import groups_of
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measures import Measures
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
+from trajmill.pipelines.judge.similarity_index import write_likeness
+from trajmill.pipelines.judge.spans import VOLATILE, write_spans
+from trajmill.pipelines.judge.world_models import why_refused
+from trajmill.pipelines.storage.parquet import read_table, write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.ceiling import SOURCES
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
+from trajmill.schemas.manifest import Manifest
+from trajmill.schemas.verdict import KEY_FIELDS, REASON_PREFIX
 
 STAGE: Final = "judge"
 

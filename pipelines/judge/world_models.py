@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.packed_rows import LOSER
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.packed_rows import LOSER
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
 
 _LEAVES: Final = ("step", "environment.kind", "environment.world_model")
 _NOT_NAMED: Final = "?"

@@ -13,21 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mix.drawn_rows import WholeRows, python_values
-from pipelines.mix.questions import question, turn_powers
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.mix.samples import UNANSWERABLE
-from pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, UnitRows, WholeTrajectories, as_array
-from pipelines.recipe.recipe import Mix, Pool
-from pipelines.rendering.answered import Answered, Distractors
-from pipelines.rendering.prompts import ASKING, Prompt
-from pipelines.rendering.text_columns import observed
-from pipelines.rendering.turn_columns import TURN_COLUMNS, USER_COLUMNS, answer_texts, user_texts
-from pipelines.rendering.turns import MARKER
-from quality.fingerprint import struct_text
-from quality.sets import ranges
-from quality.tokens import TokenCounter
-from schemas import Reject
+from trajmill.pipelines.mix.drawn_rows import WholeRows, python_values
+from trajmill.pipelines.mix.questions import question, turn_powers
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.samples import UNANSWERABLE
+from trajmill.pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, UnitRows, WholeTrajectories, as_array
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.answered import Answered, Distractors
+from trajmill.pipelines.render.prompts import ASKING, Prompt
+from trajmill.pipelines.render.text_columns import observed
+from trajmill.pipelines.render.turn_columns import TURN_COLUMNS, USER_COLUMNS, answer_texts, user_texts
+from trajmill.pipelines.render.turns import MARKER
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.sets import ranges
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
 
 POOL: Final[Pool] = "rl"
 

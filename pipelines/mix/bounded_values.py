@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.mix.coded_names import Coded, Codes, coded
-from pipelines.recipe.mixture import Bound
-from quality.sets import distinct
+from trajmill.pipelines.mix.coded_names import Coded, Codes, coded
+from trajmill.pipelines.recipe.mixture import Bound
+from trajmill.quality.sets import distinct
 
 Values: TypeAlias = Coded | npt.NDArray[Any]
 """Names, as objects too, or hashes."""

@@ -11,17 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import variety_name
-from pipelines.judge.world_models import answering
-from pipelines.mix.coded_names import Coded, fitting, numbers_of
-from pipelines.mix.given_values import GivenValues, read_values
-from pipelines.mix.keyed import keyed_hash
-from pipelines.recipe.mixture import VALUES
-from pipelines.recipe.recipe import Mix
-from schemas.verdict import SIGNAL_PREFIX
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.judge.world_models import answering
+from trajmill.pipelines.mix.coded_names import Coded, fitting, numbers_of
+from trajmill.pipelines.mix.given_values import GivenValues, read_values
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.recipe.mixture import VALUES
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 WIDER: Final[Mapping[str, frozenset[str]]] = {
     "repository": frozenset({"swe"}),

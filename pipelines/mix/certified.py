@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, check_unit, read_manifest
-from pipelines.judge.judging import Unit
-from schemas import ConfigError
-from schemas.manifest import Manifest
-from schemas.replay import CERTIFIED
-from schemas.row_ids import KEY
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, check_unit, read_manifest
+from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import Manifest
+from trajmill.schemas.replay import CERTIFIED
+from trajmill.schemas.row_ids import KEY
 
 
 def replays_of(folder: Folder) -> Manifest:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import re2
 
-from pipelines.mix import reward
-from pipelines.mix.knowable import NUMBERED, Context
-from pipelines.rendering.answered import Answered, Known, read_path, words
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.answerable import NUMBERED, Context
+from trajmill.pipelines.render.answered import Answered, Known, read_path, words
 
 EXACT_SIZE: Final = 400
 """Characters of an answer up to which it may be asked for letter by letter."""

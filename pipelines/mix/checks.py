@@ -22,11 +22,11 @@ from typing import Any, Final
 
 import xxhash
 
-from pipelines.mix import reward
-from pipelines.mix.check_candidates import COUNTED, LAST, candidates
-from pipelines.recipe.templates import rubric
-from pipelines.rendering.answered import Answered, Known
-from schemas import json_text
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.check_candidates import COUNTED, LAST, candidates
+from trajmill.pipelines.recipe.templates import rubric
+from trajmill.pipelines.render.answered import Answered, Known
+from trajmill.schemas import json_text
 
 MOST: Final = 6
 """Checks of a turn."""

@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.mix.bounded_values import Bounded, Values
-from pipelines.mix.coded_names import Coded, coded
-from pipelines.mix.waiting import Waiting
-from pipelines.recipe.mixture import Bound, Component, Stage
-from quality.sets import distinct, ranges
-from schemas import ConfigError
+from trajmill.pipelines.mix.bounded_values import Bounded, Values
+from trajmill.pipelines.mix.coded_names import Coded, coded
+from trajmill.pipelines.mix.waiting import Waiting
+from trajmill.pipelines.recipe.mixture import Bound, Component, Stage
+from trajmill.quality.sets import distinct, ranges
+from trajmill.schemas import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import RowGroup, row_groups
-from pipelines.engine.storage import Folder
-from pipelines.rendering.costs import COST_HASHES
-from pipelines.rendering.turns import Rows
+from trajmill.pipelines.render.costs import COST_HASHES
+from trajmill.pipelines.render.turns import Rows
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import RowGroup, row_groups
 
 _COLUMNS: Final = (
     "row_id",

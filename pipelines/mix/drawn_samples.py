@@ -11,30 +11,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.garbage_collection import keeping_freed
-from pipelines.engine.parquet import read_table
-from pipelines.engine.units import check_file, check_unit
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import costs_name
-from pipelines.mix.asked_samples import POOL as ASKED
-from pipelines.mix.asked_samples import AskedSamples
-from pipelines.mix.certified import certified, replayed
-from pipelines.mix.drawn_rows import WholeRows, rows_and_wholes
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mixing import Mixing
-from pipelines.mix.mixture import read_answers, read_draws
-from pipelines.mix.questions import turn_powers
-from pipelines.mix.samples import Unlearnable, samples_of
-from pipelines.mix.simulation_instructions import instructed
-from pipelines.mix.whole_samples import WHOLE_POOLS, WholeSamples
-from pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
-from pipelines.recipe.recipe import Pool
-from pipelines.rendering.answered import Distractors
-from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, COUNTED
-from pipelines.rendering.turns import Rows
-from quality.tokens import TokenCounter
-from schemas import Reject
-from schemas.verdict import SIGNAL_PREFIX
+from trajmill.pipelines.execution.memory import keeping_freed
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.mix.asked_samples import POOL as ASKED
+from trajmill.pipelines.mix.asked_samples import AskedSamples
+from trajmill.pipelines.mix.certified import certified, replayed
+from trajmill.pipelines.mix.drawn_rows import WholeRows, rows_and_wholes
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.mixing import Mixing
+from trajmill.pipelines.mix.mixture import read_answers, read_draws
+from trajmill.pipelines.mix.questions import turn_powers
+from trajmill.pipelines.mix.samples import Unlearnable, samples_of
+from trajmill.pipelines.mix.simulation_instructions import instructed
+from trajmill.pipelines.mix.whole_samples import WHOLE_POOLS, WholeSamples
+from trajmill.pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
+from trajmill.pipelines.recipe.recipe import Pool
+from trajmill.pipelines.render.answered import Distractors
+from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES, COUNTED
+from trajmill.pipelines.render.turns import Rows
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import check_file, check_unit
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
+from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 Made: TypeAlias = "tuple[str, str, dict[str, Any] | pa.RecordBatch | Reject]"
 """Pool, domain, and a sample, or many as columns (`made_schema`), or a reject where a pool has no use for it."""

@@ -11,34 +11,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.generations import Generation, ledgers_of, stages_of
-from pipelines.engine.ledgers import KINDS, known_in, read_ledger
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.tombstones import Tombstones
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.buckets import is_of_buckets
-from pipelines.judge.earlier import Earlier, Stages
-from pipelines.judge.judging import Unit
-from pipelines.judge.measures import tasks_of
-from pipelines.judge.packed_rows import identities
-from pipelines.judge.replicates import bearing_rows
-from pipelines.mix.candidates import Candidates, candidates, gathered
-from pipelines.mix.carried import drawn_rows, is_counted
-from pipelines.mix.coded_names import Coded, numbers_of
-from pipelines.mix.mixture import Judged, draw, draws_name, trained_environments
-from pipelines.mix.passages.earlier_passages import passage_rows
-from pipelines.mix.passages.placing_passages import passage_places
-from pipelines.mix.passages.preparation import EarlierStage
-from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
-from pipelines.mix.pools import of_kind
-from pipelines.mix.stage_items import stage_items
-from pipelines.plan.known_inputs import KnownInputs
-from pipelines.plan.plan import Plan
-from pipelines.recipe.recipe import POOLS, Recipe
-from quality.fingerprint import as_lanes
-from quality.sets import distinct
-from schemas import ShardError
+from trajmill.pipelines.generations.forgotten_keys import Tombstones
+from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
+from trajmill.pipelines.generations.ledgers import KINDS, known_in, read_ledger
+from trajmill.pipelines.judge.buckets import is_of_buckets
+from trajmill.pipelines.judge.earlier import Earlier, Stages
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measures import tasks_of
+from trajmill.pipelines.judge.packed_rows import identities
+from trajmill.pipelines.judge.replicates import bearing_rows
+from trajmill.pipelines.mix.candidates import Candidates, candidates, gathered
+from trajmill.pipelines.mix.coded_names import Coded, numbers_of
+from trajmill.pipelines.mix.mixture import Judged, draw, draws_name, trained_environments
+from trajmill.pipelines.mix.passages.earlier_passages import passage_rows
+from trajmill.pipelines.mix.passages.placing_passages import passage_places
+from trajmill.pipelines.mix.passages.preparation import EarlierStage
+from trajmill.pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
+from trajmill.pipelines.mix.pools import of_kind
+from trajmill.pipelines.mix.prior_draws import drawn_rows, is_counted
+from trajmill.pipelines.mix.stage_items import stage_items
+from trajmill.pipelines.plan.known_inputs import KnownInputs
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.fingerprint import as_lanes
+from trajmill.quality.sets import distinct
+from trajmill.schemas import ShardError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.recipe.mixture import VALUES
-from quality.fingerprint import text_hashes
-from schemas import ConfigError
+from trajmill.pipelines.recipe.mixture import VALUES
+from trajmill.quality.fingerprint import text_hashes
+from trajmill.schemas import ConfigError
 
 Floats = npt.NDArray[np.float64]
 

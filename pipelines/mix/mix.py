@@ -15,23 +15,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.exchange import BLOCK_BYTES, Exchange
-from pipelines.engine.flow import Collection, Map, MapTuple, Transform
-from pipelines.engine.garbage_collection import give_back_memory, rare_collections
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import finish_unit
-from pipelines.judge.judging import Unit
-from pipelines.mix.drawn_samples import Made, samples
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mixing import STAGE, Mixing
-from pipelines.mix.mixture import read_draws
-from pipelines.mix.passages.drawing import drawn_passages
-from pipelines.mix.passages.preparation import PassageUnit
-from pipelines.mix.sample_columns import made_schema
-from pipelines.mix.shard_writing import write_shard
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
-from schemas.manifest import Manifest
+from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Exchange
+from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
+from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.drawn_samples import Made, samples
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.mixing import STAGE, Mixing
+from trajmill.pipelines.mix.mixture import read_draws
+from trajmill.pipelines.mix.passages.drawing import drawn_passages
+from trajmill.pipelines.mix.passages.preparation import PassageUnit
+from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.shard_writing import write_shard
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
+from trajmill.schemas.manifest import Manifest
 
 
 def _block(pool: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.mix.passages.preparation import Preparation
-from pipelines.mix.shard_layout import Shard
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.templates import templates_digest
-from schemas import SCHEMA_VERSION
-from schemas.manifest import Manifest
+from trajmill.pipelines.mix.passages.preparation import Preparation
+from trajmill.pipelines.mix.shard_layout import Shard
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.templates import templates_digest
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import Manifest
 
 STAGE: Final = "mix"
 

@@ -18,33 +18,33 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches, read_table, write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import check_unit, finish_unit
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import answers_name, costs_name
-from pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
-from pipelines.mix.carried import NO_DRAWS, EarlierDraws
-from pipelines.mix.coded_names import Coded, coded, hex_texts
-from pipelines.mix.draw import drawing
-from pipelines.mix.passages.drawing import passage_candidates, passage_identities
-from pipelines.mix.passages.placing_passages import with_passages
-from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.placing import Before, Placed, Verdicts, placed
-from pipelines.mix.pools import Held, grouped, pools_of, widened
-from pipelines.mix.sample_tokens import rendered_tokens
-from pipelines.mix.simulated import NAME as SIMULATED
-from pipelines.mix.simulated import check_components, drawn_simulated
-from pipelines.mix.simulation_instructions import instructed_costs
-from pipelines.mix.stage_items import stage_items
-from pipelines.recipe.mixture import Stage
-from pipelines.recipe.recipe import POOLS, Mix, Recipe
-from pipelines.rendering.answered import HELD, Distractors
-from pipelines.rendering.costs import COUNTED
-from quality.sets import distinct, holds
-from quality.tokens import TokenCounter
-from schemas import DOMAINS, SCHEMA_VERSION
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import answers_name, costs_name
+from trajmill.pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
+from trajmill.pipelines.mix.coded_names import Coded, coded, hex_texts
+from trajmill.pipelines.mix.draw import drawing
+from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
+from trajmill.pipelines.mix.passages.placing_passages import with_passages
+from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
+from trajmill.pipelines.mix.placing import Before, Placed, Verdicts, placed
+from trajmill.pipelines.mix.pools import Held, grouped, pools_of, widened
+from trajmill.pipelines.mix.prior_draws import NO_DRAWS, EarlierDraws
+from trajmill.pipelines.mix.sample_tokens import rendered_tokens
+from trajmill.pipelines.mix.simulated import NAME as SIMULATED
+from trajmill.pipelines.mix.simulated import check_components, drawn_simulated
+from trajmill.pipelines.mix.simulation_instructions import instructed_costs
+from trajmill.pipelines.mix.stage_items import stage_items
+from trajmill.pipelines.recipe.mixture import Stage
+from trajmill.pipelines.recipe.recipe import POOLS, Mix, Recipe
+from trajmill.pipelines.render.answered import HELD, Distractors
+from trajmill.pipelines.render.costs import COUNTED
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
+from trajmill.pipelines.storage.units import check_unit, finish_unit
+from trajmill.quality.sets import distinct, holds
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import DOMAINS, SCHEMA_VERSION
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
 POOLS_UNIT: Final = "pools"

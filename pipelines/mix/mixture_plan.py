@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.engine.units import MANIFEST, manifest_name, read_manifest, units_of
-from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
-from pipelines.judge.judging import Judging, Unit, judging_digest
-from pipelines.judge.measuring import measuring_digest
-from pipelines.mix.mixture import Judged, Mixture, draw
-from pipelines.mix.passages.preparation import Preparation
-from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.recipe.recipe import Recipe
-from schemas.manifest import Manifest
+from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
+from trajmill.pipelines.judge.judging import Judging, Unit, judging_digest
+from trajmill.pipelines.judge.measuring import measuring_digest
+from trajmill.pipelines.mix.mixture import Judged, Mixture, draw
+from trajmill.pipelines.mix.passages.preparation import Preparation
+from trajmill.pipelines.mix.simulation_instructions import read_instructions
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.storage.units import MANIFEST, manifest_name, read_manifest, units_of
+from trajmill.schemas.manifest import Manifest
 
 _JUDGE: Final = "Run with --stop-after judge first."
 

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from pipelines.engine.ledgers import known_in, read_ledger
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.judge.likeness import read_likeness
-from pipelines.judge.reasons import BRIDGES_POOLS
-from pipelines.mix.candidates import Candidates
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.newcomers import Bearing, Places, settled
-from pipelines.mix.pools import of_kind
-from pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.generations.ledgers import known_in, read_ledger
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
+from trajmill.pipelines.judge.similarity_index import read_likeness
+from trajmill.pipelines.mix.candidates import Candidates
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.incremental_groups import Bearing, Places, settled
+from trajmill.pipelines.mix.pools import of_kind
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
 
 NODE_COLUMNS: Final = ("task_node", "instance_node", "own_node", "parent_node")
 """By which trajectories are of one group, as they are measured."""

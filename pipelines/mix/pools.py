@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipelines.mix.coded_names import Coded, Codes, fitting
-from pipelines.mix.keyed import keyed_hash
-from quality.group import components
-from quality.sets import distinct, ranges
-from schemas import ConfigError
+from trajmill.pipelines.mix.coded_names import Coded, Codes, fitting
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.quality.group import components
+from trajmill.quality.sets import distinct, ranges
+from trajmill.schemas import ConfigError
 
 LARGE: Final = 100
 """Trajectories of a group below which it is no reason to stop, however small its pool is."""

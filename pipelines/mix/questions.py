@@ -6,12 +6,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from itertools import islice
 from typing import Any
 
-from pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
-from pipelines.recipe.recipe import Mix
-from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
-from pipelines.rendering.loss_spans import turn_spans
-from pipelines.rendering.turns import MARKER, Outline, Turn, View, answering
-from schemas.verdict import SIGNAL_PREFIX
+from trajmill.pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
+from trajmill.pipelines.render.loss_spans import turn_spans
+from trajmill.pipelines.render.turns import MARKER, Outline, Turn, View, answering
+from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 
 def answered_turns(shown: Iterable[Turn], looked: Container[str]) -> Iterator[Answered]:

@@ -14,16 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.recipe.recipe import Mix, Pool
-from pipelines.recipe.templates import PromptTemplate
-from pipelines.rendering.control_bits import ALWAYS, ESCAPABLE, SAID, STATE
-from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
-from pipelines.rendering.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
-from pipelines.rendering.turns import BETWEEN, Outline, Turn, View, heading
-from pipelines.rendering.windows import BETWEEN as ASIDE
-from pipelines.rendering.windows import Group, cuts
-from quality.texts import Texts
-from quality.tokens import Counts, TokenCounter
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.recipe.templates import PromptTemplate
+from trajmill.pipelines.render.control_bits import ALWAYS, ESCAPABLE, SAID, STATE
+from trajmill.pipelines.render.control_bits import CONTEXT as IN_CONTEXT
+from trajmill.pipelines.render.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
+from trajmill.pipelines.render.turns import BETWEEN, Outline, Turn, View, heading
+from trajmill.pipelines.render.windows import BETWEEN as ASIDE
+from trajmill.pipelines.render.windows import Group, cuts
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import Counts, TokenCounter
 
 
 class Tokens(NamedTuple):

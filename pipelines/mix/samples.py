@@ -15,17 +15,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.questions import question_of
-from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
-from pipelines.recipe.recipe import Mix, Pool
-from pipelines.rendering.answered import Distractors
-from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
-from pipelines.rendering.loss_spans import SpanWeights, document_spans, message_spans
-from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
-from pipelines.rendering.turns import Outline, Rows, Turn, View, document, messages, outlined, rendered, turns
-from pipelines.rendering.windows import windows
-from quality.tokens import TokenCounter
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.questions import question_of
+from trajmill.pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.answered import Distractors
+from trajmill.pipelines.render.control_bits import CONTEXT as IN_CONTEXT
+from trajmill.pipelines.render.loss_spans import SpanWeights, document_spans, message_spans
+from trajmill.pipelines.render.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
+from trajmill.pipelines.render.turns import Outline, Rows, Turn, View, document, messages, outlined, rendered, turns
+from trajmill.pipelines.render.windows import windows
+from trajmill.quality.tokens import TokenCounter
 
 _EVALUATED: Final = 5
 """Turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.recipe.recipe import POOLS, Mix
+from trajmill.pipelines.recipe.recipe import POOLS, Mix
 
 
 @dataclass(frozen=True, slots=True)

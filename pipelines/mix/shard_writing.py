@@ -9,17 +9,17 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from pipelines.engine.exchange import Block
-from pipelines.engine.garbage_collection import keeping_freed
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import finish_unit
-from pipelines.mix.mixing import STAGE, Mixing
-from pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
-from pipelines.mix.samples import held_out_kinds, with_own_ids
-from pipelines.mix.shard_layout import Shard
-from schemas import DOMAINS, SCHEMA_VERSION
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.execution.exchange import Block
+from trajmill.pipelines.execution.memory import keeping_freed
+from trajmill.pipelines.mix.mixing import STAGE, Mixing
+from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.samples import held_out_kinds, with_own_ids
+from trajmill.pipelines.mix.shard_layout import Shard
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.schemas import DOMAINS, SCHEMA_VERSION
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 
 def _batch(pool: str, block: Block) -> pa.RecordBatch:

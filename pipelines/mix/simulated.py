@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.mix.coded_names import Coded
-from schemas import ConfigError
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.schemas import ConfigError
 
 NAME: Final = "simulated"
 """Key of what is told of a mixture, there only where something simulated was drawn."""

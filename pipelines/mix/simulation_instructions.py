@@ -1,7 +1,7 @@
 """Simulation instructions that were made for logged trajectories, which their prompts then hold.
 
 What a table of them holds, how it is read, and rows that bear them. Who makes one is the matter of
-`pipelines.synthesis`; a table of the user's own with the same first two columns does as well.
+`trajmill.synthesis`; a table of the user's own with the same first two columns does as well.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quality.tokens import TokenCounter
-from schemas import ConfigError
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError
 
 SYNTHESIZED: Final = "synthesized"
 """The origin of a context that holds one."""

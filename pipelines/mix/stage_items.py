@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.mix.candidates import Candidates
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.draw import Items
-from pipelines.mix.given_values import weighed_keys, weights_by
-from pipelines.recipe.mixture import Component, Stage
-from pipelines.recipe.recipe import Mix, Pool
-from schemas import DOMAINS
+from trajmill.pipelines.mix.candidates import Candidates
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.draw import Items
+from trajmill.pipelines.mix.given_values import weighed_keys, weights_by
+from trajmill.pipelines.recipe.mixture import Component, Stage
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.schemas import DOMAINS
 
 
 def stage_items(

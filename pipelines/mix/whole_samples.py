@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mix.drawn_rows import WholeRows
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, WholeTrajectories, lengths
-from pipelines.recipe.recipe import Pool
-from pipelines.rendering.prompts import Prompt
-from pipelines.rendering.turn_columns import TURN_COLUMNS, answer_texts, user_texts
-from pipelines.rendering.turns import BETWEEN, MARKER
-from quality.sets import ranges
+from trajmill.pipelines.mix.drawn_rows import WholeRows
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, WholeTrajectories, lengths
+from trajmill.pipelines.recipe.recipe import Pool
+from trajmill.pipelines.render.prompts import Prompt
+from trajmill.pipelines.render.turn_columns import TURN_COLUMNS, answer_texts, user_texts
+from trajmill.pipelines.render.turns import BETWEEN, MARKER
+from trajmill.quality.sets import ranges
 
 WHOLE_POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft")
 """Those whose samples show whole trajectories."""

@@ -16,17 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mix.drawn_rows import WholeRows, is_unread, python_values
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.sample_columns import made_schema
-from pipelines.mix.sample_tokens import UnitTokens, summed_wholes
-from pipelines.recipe.recipe import Mix, Pool
-from pipelines.rendering.prompts import CONTEXT, Prompt, Wording, shaped_prompt
-from pipelines.rendering.text_columns import observed
-from pipelines.rendering.turns import View
-from quality.sets import ranges
-from quality.tokens import TokenCounter
-from schemas import Reject
+from trajmill.pipelines.mix.drawn_rows import WholeRows, is_unread, python_values
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.sample_tokens import UnitTokens, summed_wholes
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, shaped_prompt
+from trajmill.pipelines.render.text_columns import observed
+from trajmill.pipelines.render.turns import View
+from trajmill.quality.sets import ranges
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

@@ -13,11 +13,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from connectors.connector import Blob
-from pipelines.engine.storage import Folder
-from schemas import ParseError
-from schemas.manifest import FileEntry
-from schemas.spool import scratch
+from trajmill.connectors.connector import Blob
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ParseError
+from trajmill.schemas.manifest import FileEntry
+from trajmill.schemas.spool import scratch
 
 KEPT: Final = "attachments.kept"
 LOST: Final = "attachments.lost."

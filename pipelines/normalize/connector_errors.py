@@ -17,14 +17,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connectors.registry import connectors as known_connectors
-from pipelines.engine.connector_frames import OURS, raised_at
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
-from pipelines.plan.plan import Input, Plan
-from quality.scrub import scrub_text
-from schemas import ContractError, ParseError, Reject, TrajmillError
-from schemas.manifest import Manifest
+from trajmill.connectors.registry import connectors as known_connectors
+from trajmill.pipelines.plan.connector_frames import OURS, package_of, raised_at
+from trajmill.pipelines.plan.plan import Input, Plan
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.scrub import scrub_text
+from trajmill.schemas import ContractError, ParseError, Reject, TrajmillError
+from trajmill.schemas.manifest import Manifest
 
 CONNECTOR_ERROR: Final = "connector_error"
 COUNT: Final = f"rejected.input.{CONNECTOR_ERROR}"
@@ -90,8 +90,8 @@ def _sources(package: str) -> Iterable[Path]:
 @cache
 def code_digest() -> str:
     """sha256 of all code that makes rows of logs: ours, and the packages of users' connectors."""
-    packages = {type(one).__module__.partition(".")[0] for one in known_connectors().values()}
-    names = sorted(packages | {package.__name__ for package in OURS})
+    packages = {package_of(type(one)) for one in known_connectors().values()}
+    names = sorted(packages | set(OURS))
     digest = hashlib.sha256()
     for name in names:
         for path in _sources(name):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from connectors.registry import connector
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.normalize.connector_errors import noted
-from pipelines.plan.plan import Input
-from pipelines.recipe.recipe import Recipe
-from schemas import Origin, ParseError, Reject, Trajectory
+from trajmill.connectors.registry import connector
+from trajmill.pipelines.normalize.connector_errors import noted
+from trajmill.pipelines.plan.plan import Input
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import Origin, ParseError, Reject, Trajectory
 
 _SHOWN: Final = frozenset({"android", "os", "web"})
 """Domains in which an action without any screen is nothing that a loss could ever stand on; a patch has its issue."""

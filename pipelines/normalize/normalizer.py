@@ -14,25 +14,25 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.reading.attached import handed_to
-from pipelines.engine.flow import Collection, Map, Transform
-from pipelines.engine.garbage_collection import give_back_memory, rare_collections
-from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.engine.tombstones import TRAJECTORY, Tombstones
-from pipelines.engine.units import finish_unit
-from pipelines.normalize.attachments import Attachments
-from pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
-from pipelines.normalize.connector_errors import code_digest, connector_error, is_connectors, noted
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import Input, Part
-from pipelines.recipe.recipe import Recipe
-from quality.scrub import scrub, scrub_reject
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
-from schemas.invariants import check
-from schemas.manifest import FileEntry, Manifest
-from schemas.row_ids import KEY, RowIds
-from schemas.transition import encoded_schema
+from trajmill.connectors.reading.attached import handed_to
+from trajmill.pipelines.execution.flow import Collection, Map, Transform
+from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
+from trajmill.pipelines.generations.forgotten_keys import TRAJECTORY, Tombstones
+from trajmill.pipelines.normalize.attachments import Attachments
+from trajmill.pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
+from trajmill.pipelines.normalize.connector_errors import code_digest, connector_error, is_connectors, noted
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import Input, Part
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.scrub import scrub, scrub_reject
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
+from trajmill.schemas.invariants import check
+from trajmill.schemas.manifest import FileEntry, Manifest
+from trajmill.schemas.row_ids import KEY, RowIds
+from trajmill.schemas.transition import encoded_schema
 
 STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"

@@ -12,18 +12,18 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.engine.addresses import require_openable
-from pipelines.engine.execution import Execution
-from pipelines.engine.ownership import BLOBS, Identity, Ownership
-from pipelines.engine.storage import Folder
-from pipelines.engine.tombstones import Tombstones
-from pipelines.engine.units import done_units, unit_manifests, written_names
-from pipelines.normalize.connector_errors import must_be_read_again
-from pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
-from pipelines.plan.plan import Part, Plan, make_plan
-from pipelines.plan.planned_before import PlannedBefore
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError
+from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.forgotten_keys import Tombstones
+from trajmill.pipelines.normalize.connector_errors import must_be_read_again
+from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
+from trajmill.pipelines.plan.plan import Part, Plan, make_plan
+from trajmill.pipelines.plan.planned_before import PlannedBefore
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import BLOBS, Identity, Ownership
+from trajmill.pipelines.storage.units import done_units, unit_manifests, written_names
+from trajmill.schemas import ConfigError
 
 _SHARE: Final = re.compile(r"(\d+)/(\d+)")
 

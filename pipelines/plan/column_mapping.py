@@ -13,16 +13,16 @@ from difflib import get_close_matches
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from connectors.column_mapping import OF_STEP, Rows
-from connectors.connector import HEAD_BYTES
-from connectors.published.tables import Table, kind_of, names_in
-from connectors.reading.documents import opening
-from connectors.reading.head_outline import OUTLINED_BYTES, outlined
-from connectors.reading.values import json_value
-from pipelines.engine.paths import Place
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError, ParseError
+from trajmill.connectors.column_mapping import OF_STEP, Rows
+from trajmill.connectors.connector import HEAD_BYTES
+from trajmill.connectors.published.tables import Table, kind_of, names_in
+from trajmill.connectors.reading.documents import opening
+from trajmill.connectors.reading.head_outline import OUTLINED_BYTES, outlined
+from trajmill.connectors.reading.values import json_value
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.paths import Place
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import ConfigError, ParseError
 
 TABLE: Final = "table"
 """Name of the connector that reads tables."""

@@ -21,7 +21,7 @@ import fsspec
 import yaml
 from fsspec.utils import glob_translate
 
-from schemas import ConfigError
+from trajmill.schemas import ConfigError
 
 HUB: Final = "hf://"
 CARD: Final = "README.md"

@@ -17,17 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.registry import connectors
-from pipelines.engine.ledgers import INPUTS
-from pipelines.engine.parquet import read_table
-from pipelines.engine.paths import Place, filesystem_of, url_of
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.engine.stored_blob import StoredBlob, opened_archive
-from pipelines.engine.tombstones import LOG, Tombstones
-from pipelines.plan.plan import Plan
-from pipelines.plan.raw_files import RawFile, raw_file
-from pipelines.plan.recognition import Input, Recognized, stamp_of
-from schemas import ParseError, Reject
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.generations.forgotten_keys import LOG, Tombstones
+from trajmill.pipelines.generations.ledgers import INPUTS
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.plan.raw_files import RawFile, raw_file
+from trajmill.pipelines.plan.recognition import Input, Recognized, stamp_of
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.paths import Place, filesystem_of, url_of
+from trajmill.pipelines.storage.stored_blob import StoredBlob, opened_archive
+from trajmill.schemas import ParseError, Reject
 
 
 @dataclass(slots=True)

@@ -14,13 +14,11 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count, groupby
 from typing import Any, Final, Protocol
 
-from connectors.connector import Connector
-from connectors.registry import connectors, version_of
-from pipelines.engine.compression import COMPRESSIONS
-from pipelines.engine.paths import Place
-from pipelines.plan.column_mapping import ColumnMapping
-from pipelines.plan.raw_files import RawFile, gather
-from pipelines.plan.recognition import (
+from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import connectors, version_of
+from trajmill.pipelines.plan.column_mapping import ColumnMapping
+from trajmill.pipelines.plan.raw_files import RawFile, gather
+from trajmill.pipelines.plan.recognition import (
     UNRECOGNIZED_REASONS,
     Input,
     Opened,
@@ -29,8 +27,10 @@ from pipelines.plan.recognition import (
     Recognizer,
     Withdrawn,
 )
-from pipelines.recipe.recipe import Recipe
-from schemas import SCHEMA_VERSION, Reject
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.compression import COMPRESSIONS
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import SCHEMA_VERSION, Reject
 
 __all__ = [
     "UNRECOGNIZED_REASONS",

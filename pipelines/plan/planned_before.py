@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pipelines.engine.ownership import PLAN, RUN
-from pipelines.engine.paths import Place
-from pipelines.engine.storage import Folder
-from pipelines.plan.plan import Plan
-from pipelines.plan.raw_files import RawFile
-from pipelines.plan.recognition import Input, Opened, Recognized, stamp_of
-from schemas import Reject
-from schemas.manifest import PROGRAM_VERSION
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.plan.raw_files import RawFile
+from trajmill.pipelines.plan.recognition import Input, Opened, Recognized, stamp_of
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import PLAN, RUN
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import Reject
+from trajmill.schemas.manifest import PROGRAM_VERSION
 
 LISTED: Final = "listed"
 """Under which `run.json` says when the raw files were listed for `plan.json`: written after it, so never too late."""

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
-from pipelines.engine.paths import JUNK, Place, filesystem_of, local_path, opened, text_of, url_of
-from pipelines.plan import hub_layout as hub
-from pipelines.recipe.columns import WHOLE, Dataset
-from schemas import ConfigError
+from trajmill.pipelines.plan import hub_layout as hub
+from trajmill.pipelines.recipe.columns import WHOLE, Dataset
+from trajmill.pipelines.storage.paths import JUNK, Place, filesystem_of, local_path, opened, text_of, url_of
+from trajmill.schemas import ConfigError
 
 _HOMES: Final = ("/home", "/Users")
 

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import takewhile
 
-from connectors.connector import Connector, Log
-from pipelines.engine.compression import COMPRESSIONS
-from pipelines.plan.raw_files import RawFile
+from trajmill.connectors.connector import Connector, Log
+from trajmill.pipelines.plan.raw_files import RawFile
+from trajmill.pipelines.storage.compression import COMPRESSIONS
 
 
 class RawNames:

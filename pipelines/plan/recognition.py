@@ -17,19 +17,19 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final
 
-from connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
-from connectors.reading.head_outline import OUTLINED_BYTES
-from connectors.registry import connectors, joining, sniff, sniff_one
-from pipelines.engine.connector_frames import raised_at
-from pipelines.engine.containers import NESTING, kind_of
-from pipelines.engine.paths import JUNK, Place, text_of
-from pipelines.engine.stored_blob import StoredBlob, opened_archive
-from pipelines.plan import sniffing
-from pipelines.plan.column_mapping import TABLE
-from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
-from pipelines.plan.raw_names import RawNames, plain_name
-from quality.scrub import scrub_text
-from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
+from trajmill.connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
+from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
+from trajmill.connectors.registry import connectors, joining, sniff, sniff_one
+from trajmill.pipelines.plan import sniffing
+from trajmill.pipelines.plan.column_mapping import TABLE
+from trajmill.pipelines.plan.connector_frames import raised_at
+from trajmill.pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
+from trajmill.pipelines.plan.raw_names import RawNames, plain_name
+from trajmill.pipelines.storage.archives import NESTING, kind_of
+from trajmill.pipelines.storage.paths import JUNK, Place, text_of
+from trajmill.pipelines.storage.stored_blob import StoredBlob, opened_archive
+from trajmill.quality.scrub import scrub_text
+from trajmill.schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
 UNRECOGNIZED_REASONS: Final = frozenset(
     {"unrecognized", "empty", "pickle", "not_utf8", "not_a_file", "outside_root"}

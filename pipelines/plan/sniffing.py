@@ -17,9 +17,9 @@ from itertools import chain
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final
 
-from pipelines.engine.passed_errors import original, told
-from pipelines.engine.server_process import end_with_parent
-from schemas import ShardError
+from trajmill.pipelines.execution.passed_errors import original, told
+from trajmill.pipelines.execution.server_process import end_with_parent
+from trajmill.schemas import ShardError
 
 LEAST: Final = 2_000
 """Files below which it does not pay to start processes: each loads what it asks for as long as 350 files take."""
@@ -55,7 +55,7 @@ def sniffed(
 
 def _started(do: Callable[[Any], Any]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(  # noqa: S603 - words of our own
-        [sys.executable, "-m", "pipelines.plan.sniffing", str(os.getpid())],
+        [sys.executable, "-m", "trajmill.pipelines.plan.sniffing", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.engine.units import finish_unit
-from pipelines.mix.simulated import shares
-from pipelines.publish.card_head import card_head
-from pipelines.publish.croissant import CROISSANT, croissant
-from pipelines.publish.dataset import Dataset
-from pipelines.publish.example_rows import example_rows, inline, named
-from pipelines.publish.licences import COUNTED, UNKNOWN
-from pipelines.recipe.judgement import RuleValues
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.templates import template
-from quality.settings import ESTIMATE
-from schemas import SCHEMA_VERSION
-from schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
+from trajmill.pipelines.mix.simulated import shares
+from trajmill.pipelines.publish.card_head import card_head
+from trajmill.pipelines.publish.croissant import CROISSANT, croissant
+from trajmill.pipelines.publish.dataset import Dataset
+from trajmill.pipelines.publish.example_rows import example_rows, inline, named
+from trajmill.pipelines.publish.licences import COUNTED, UNKNOWN
+from trajmill.pipelines.recipe.judgement import RuleValues
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.templates import template
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.settings import ESTIMATE
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
 
 CARD: Final = "README.md"
 """Its name in the dataset folder."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pyarrow as pa
 import yaml
 
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.publish.dataset import Config, Dataset
-from pipelines.publish.licences import OTHER, on_hub
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.publish.dataset import Config, Dataset
+from trajmill.pipelines.publish.licences import OTHER, on_hub
 
 _SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 _LARGER: Final = ((10**8, "10M<n<100M"), (10**9, "100M<n<1B"))

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.publish.dataset import Config, Dataset
-from pipelines.publish.licences import UNKNOWN
-from schemas import ContractError
-from schemas.manifest import PROGRAM_VERSION
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.publish.dataset import Config, Dataset
+from trajmill.pipelines.publish.licences import UNKNOWN
+from trajmill.schemas import ContractError
+from trajmill.schemas.manifest import PROGRAM_VERSION
 
 CROISSANT: Final = "croissant.json"
 """Its name in the dataset folder."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.account.conservation import Line
-from pipelines.engine.storage import Folder
-from pipelines.engine.succession import RuleSet
-from pipelines.publish.diversity import Varieties
-from pipelines.recipe.recipe import POOLS, Recipe
-from schemas.manifest import FileEntry
+from trajmill.pipelines.generations.compatibility import RuleSet
+from trajmill.pipelines.publish.diversity import Varieties
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.run_record.conservation import Line
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.manifest import FileEntry
 
 ROWS: Final[Mapping[str, str]] = {
     "cpt": "a whole trajectory as text",

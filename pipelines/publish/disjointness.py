@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.mix.keyed import keyed_hash
-from pipelines.publish.near_pairs import Sketch, near_pairs, sketches
-from pipelines.publish.shown_samples import OWNED, Exchange, Shown, shown_samples
-from pipelines.recipe.recipe import POOLS
-from schemas.manifest import Manifest
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.publish.near_pairs import Sketch, near_pairs, sketches
+from trajmill.pipelines.publish.shown_samples import OWNED, Exchange, Shown, shown_samples
+from trajmill.pipelines.recipe.recipe import POOLS
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas.manifest import Manifest
 
 SAMPLE: Final = 20_000
 """Samples that are compared each with each, at most."""

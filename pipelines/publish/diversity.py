@@ -12,17 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.ledgers import KINDS as LEDGERS
-from pipelines.engine.parquet import read_batches, read_table, read_transitions, transition_files
-from pipelines.engine.storage import Folder
-from pipelines.judge.judging import Unit
-from pipelines.judge.measure_files import variety_name
-from quality.diversity import Diversity, diversity
-from quality.fingerprint import trajectory_starts
-from quality.signal import Measured
-from quality.tokens import TokenCounter
-from quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kinds_of, plain
-from schemas import DOMAINS
+from trajmill.pipelines.generations.ledgers import KINDS as LEDGERS
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, transition_files
+from trajmill.quality.diversity import Diversity, diversity
+from trajmill.quality.fingerprint import trajectory_starts
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kinds_of, plain
+from trajmill.schemas import DOMAINS
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
 """The diversity of each of `quality.variety.KINDS`, by domain."""

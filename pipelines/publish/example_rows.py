@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
-from pipelines.publish.dataset import Config
+from trajmill.pipelines.publish.dataset import Config
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
 
 _CHARACTERS: Final = 160
 _ITEMS: Final = 2

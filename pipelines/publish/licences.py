@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from schemas import ShardError
-from schemas.manifest import FileEntry
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ShardError
+from trajmill.schemas.manifest import FileEntry
 
 UNSTATED: Final = ""
 """The licence of rows that state none."""

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import mixed
-from quality.near import signatures
-from quality.sets import distinct
-from quality.shingle import shingles
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.near import signatures
+from trajmill.quality.sets import distinct
+from trajmill.quality.shingle import shingles
 
 _BITS: Final = 256
 _HIGH: Final = np.uint64(40)

@@ -12,7 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pipelines.account.conservation import (
+from trajmill.pipelines.generations.compatibility import rule_sets
+from trajmill.pipelines.generations.generations import FIRST, Generation, ledgers_of
+from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
+from trajmill.pipelines.mix.simulated import NAME as SIMULATED
+from trajmill.pipelines.mix.simulated import summed
+from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
+from trajmill.pipelines.publish.dataset import Dataset, samples_in
+from trajmill.pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
+from trajmill.pipelines.publish.licences import licences_of
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run_record.conservation import (
     Line,
     attachment_line,
     input_line,
@@ -20,13 +33,10 @@ from pipelines.account.conservation import (
     trajectory_line,
     transition_line,
 )
-from pipelines.account.passage_lines import passage_lines
-from pipelines.engine.generations import FIRST, Generation, ledgers_of
-from pipelines.engine.ledgers import read_ledger
-from pipelines.engine.ownership import PLAN, Ownership
-from pipelines.engine.storage import Folder
-from pipelines.engine.succession import rule_sets
-from pipelines.engine.units import (
+from trajmill.pipelines.run_record.passage_lines import passage_lines
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import PLAN, Ownership
+from trajmill.pipelines.storage.units import (
     MANIFEST,
     finish_stage,
     finish_unit,
@@ -35,18 +45,8 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
-from pipelines.judge.judging import Unit
-from pipelines.mix.passages.preparation import STAGE as PASSAGES
-from pipelines.mix.simulated import NAME as SIMULATED
-from pipelines.mix.simulated import summed
-from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
-from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
-from pipelines.publish.dataset import Dataset, samples_in
-from pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
-from pipelines.publish.licences import licences_of
-from pipelines.recipe.recipe import Recipe
-from schemas import ShardError
-from schemas.manifest import FileEntry, Manifest, summed_counts
+from trajmill.schemas import ShardError
+from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
 
 SHARDS: Final = "shards"
 

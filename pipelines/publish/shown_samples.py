@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
-from pipelines.rendering.prompts import ASKING
-from pipelines.rendering.turns import ACTION, BETWEEN, MARKER, heading
+from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.render.turns import ACTION, BETWEEN, MARKER, heading
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
 
 OWNED: Final = ("group", "trajectory_id", "task_hash", "instance_hash")
 """What samples of one pool only may have."""

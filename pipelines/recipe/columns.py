@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from connectors.column_mapping import NEEDED, ROLES, Layout, Rows
-from pipelines.recipe.section import LISTED, Section
-from schemas import DOMAINS
-from schemas.action import json_text
-from schemas.trajectory import WORLD_MODEL
+from trajmill.connectors.column_mapping import NEEDED, ROLES, Layout, Rows
+from trajmill.pipelines.recipe.section import LISTED, Section
+from trajmill.schemas import DOMAINS
+from trajmill.schemas.action import json_text
+from trajmill.schemas.trajectory import WORLD_MODEL
 
 
 class Columns(Section):
@@ -126,7 +126,7 @@ class Dataset(Section):
     @field_validator("format")
     @classmethod
     def _known(cls, value: str | None) -> str | None:
-        from connectors.registry import connectors  # here, since numpy comes with it
+        from trajmill.connectors.registry import connectors  # here, since numpy comes with it
 
         if value is not None and value not in connectors():
             raise ValueError(f"there is no connector '{value}'; `trajmill connectors` lists them")

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from pipelines.recipe.section import LISTED, Section, Share, known
-from pipelines.unused_imports import without_pandas
-from quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
-from schemas import ConfigError
+from trajmill.pipelines.recipe.section import LISTED, Section, Share, known
+from trajmill.pipelines.unused_imports import without_pandas
+from trajmill.quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
+from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
-    from quality.near import Bands
-    from quality.rule import Rule
-    from quality.signal import Signal
+    from trajmill.quality.near import Bands
+    from trajmill.quality.rule import Rule
+    from trajmill.quality.signal import Signal
 
 Bounded = Literal["task", "environment", "place", "command_head"]
 
@@ -54,7 +54,7 @@ class RuleValues(Section):
 
     def named(self, name: str, scope: str) -> Rule:
         """The rule of that name, on a signal of that scope."""
-        from quality.rule import Rule
+        from trajmill.quality.rule import Rule
 
         use = self.use or ("omit" if self.cap is None else "context")
         return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0)
@@ -87,7 +87,7 @@ class NearDuplicates(Section):
 
     def made(self) -> Bands:
         """How candidates are found."""
-        from quality.near import Bands
+        from trajmill.quality.near import Bands
 
         return Bands(self.bands, self.rows, self.few)
 
@@ -140,7 +140,7 @@ class Benchmark(Section):
     @classmethod
     def _compiled(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         without_pandas()
-        from quality.contamination import pattern_fault
+        from trajmill.quality.contamination import pattern_fault
 
         for pattern in value:
             if (fault := pattern_fault(pattern)) is not None:
@@ -191,7 +191,7 @@ class Judge(Section):
         benchmarks: trajectories that show an item of one are dropped (`contaminated`).
         contamination: what it is to show an item.
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
-            of targets one `place` or `command_head`; see `quality.share`.
+            of targets one `place` or `command_head`; see `quality.share_caps`.
         group_folders: whether logs of one working folder are one group, and so of one pool; false where one holds most
             of a domain, whose logs are then told apart by task.
         spans: whether to write what spans of next observations can be known from (see `quality.spans`), beside them.
@@ -230,7 +230,7 @@ class Judge(Section):
     @classmethod
     def _readable(cls, value: str) -> str:
         without_pandas()
-        from quality.tokens import TokenCounter
+        from trajmill.quality.tokens import TokenCounter
 
         try:
             TokenCounter(value)
@@ -278,7 +278,7 @@ class Judge(Section):
     def _fault(self, name: str) -> str:
         """Why there is no signal of that name; empty if there is one."""
         without_pandas()
-        from quality.registry import kinds, signals
+        from trajmill.quality.registry import kinds, signals
 
         if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
             try:
@@ -300,7 +300,7 @@ class Judge(Section):
             ConfigError: there is none, or it cannot be made with the recipe's settings.
         """
         without_pandas()
-        from quality.registry import configured
+        from trajmill.quality.registry import configured
 
         settings = dict(self.signals.get(name, {}))
         return configured(str(settings.pop("signal", name)), settings)

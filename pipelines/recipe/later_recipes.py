@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import SALTED, parse_recipe
-from schemas import ConfigError
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import SALTED, parse_recipe
+from trajmill.schemas import ConfigError
 
 FREE: Final = (
     "source",

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipelines.recipe.section import LISTED, Section, Share
-from schemas.trajectory import WORLD_MODEL
+from trajmill.pipelines.recipe.section import LISTED, Section, Share
+from trajmill.schemas.trajectory import WORLD_MODEL
 
 By = Literal["component", "domain", "source", "environment", "task", "kind"]
 _SUM: Final = 1e-6

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pipelines.recipe.section import LISTED, Section, Share
-from pipelines.unused_imports import without_pandas
-from quality.settings import DATATROVE
-from schemas import DOMAINS, ConfigError
+from trajmill.pipelines.recipe.section import LISTED, Section, Share
+from trajmill.pipelines.unused_imports import without_pandas
+from trajmill.quality.settings import DATATROVE
+from trajmill.schemas import DOMAINS, ConfigError
 
 if TYPE_CHECKING:
-    from quality.signal import Signal
+    from trajmill.quality.signal import Signal
 
 _SPDX: Final = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*)*")
 """The form of an SPDX expression; which ids there are is not checked, since `LicenseRef-…` names any other."""
@@ -145,7 +145,7 @@ class Passages(Section):
             ConfigError: a language or a filter is not known, or datatrove is not installed.
         """
         without_pandas()
-        from quality.registry import configured
+        from trajmill.quality.registry import configured
 
         found: list[tuple[str, Signal, float]] = []
         if self.language:

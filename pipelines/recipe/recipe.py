@@ -14,14 +14,14 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from connectors.connector import Choices
-from pipelines.recipe.columns import Dataset
-from pipelines.recipe.judgement import Judge
-from pipelines.recipe.mixture import VALUES, Stage
-from pipelines.recipe.passages import Passages, check_names
-from pipelines.recipe.section import LISTED, Day, Section, Share, known
-from quality.scrubbing.kinds import KINDS
-from schemas import DOMAINS, ConfigError
+from trajmill.connectors.connector import Choices
+from trajmill.pipelines.recipe.columns import Dataset
+from trajmill.pipelines.recipe.judgement import Judge
+from trajmill.pipelines.recipe.mixture import VALUES, Stage
+from trajmill.pipelines.recipe.passages import Passages, check_names
+from trajmill.pipelines.recipe.section import LISTED, Day, Section, Share, known
+from trajmill.quality.scrubbing.kinds import KINDS
+from trajmill.schemas import DOMAINS, ConfigError
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
@@ -83,7 +83,7 @@ class Normalize(Section):
     @field_validator("connectors")
     @classmethod
     def _known_connectors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from connectors.registry import connectors  # here, since numpy comes with it
+        from trajmill.connectors.registry import connectors  # here, since numpy comes with it
 
         return known("connector", value, connectors() if value else ())
 
@@ -203,7 +203,7 @@ class Mix(Section):
     def _readable(cls, value: str | None) -> str | None:
         if value is not None:
             try:
-                from pipelines.recipe.templates import check_templates
+                from trajmill.pipelines.recipe.templates import check_templates
 
                 check_templates(Path(value))
             except ConfigError as error:

@@ -16,9 +16,9 @@ from typing import Any, Final, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from pipelines.recipe.config_files import configs
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError
+from trajmill.pipelines.recipe.config_files import configs
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ConfigError
 
 VERSION_KEY: Final = "trajmill_run"
 """By which the record of a run (`run.json`), whose recipe can be run again, is known."""

@@ -2,7 +2,7 @@
 
 The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`. A user's own
 folder of the same shape takes their place, domain by domain. Pools never share a template, so that what is learnt is
-the world and not the wording. What the values of a prompt are is the matter of `pipelines.rendering.prompts`.
+the world and not the wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import jinja2.meta
 import jinja2.sandbox
 import xxhash
 
-from pipelines.recipe.config_files import configs
-from schemas import DOMAINS, ConfigError
+from trajmill.pipelines.recipe.config_files import configs
+from trajmill.schemas import DOMAINS, ConfigError
 
 VARIABLES: Final = frozenset(
     {

@@ -15,13 +15,13 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from quality.derivable import shell, tools
-from quality.derivable.arithmetic import decimals
-from quality.derivable.records import Records
-from quality.derivable.shell_commands import ALLOWANCE, PAID, Place
-from quality.derivable.shell_syntax import pipelines
-from quality.derivable.turns import SHELLS, SUMS, Turn
-from schemas import KEYSTROKES
+from trajmill.quality.derivable import shell, tools
+from trajmill.quality.derivable.arithmetic import decimals
+from trajmill.quality.derivable.records import Records
+from trajmill.quality.derivable.shell_commands import ALLOWANCE, PAID, Place
+from trajmill.quality.derivable.shell_syntax import pipelines
+from trajmill.quality.derivable.turns import SHELLS, SUMS, Turn
+from trajmill.schemas import KEYSTROKES
 
 Told: TypeAlias = list[tuple[int, int, str]]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from quality.derivable.known_files import KnownFiles
+from trajmill.quality.derivable.known_files import KnownFiles
 
 RECORD_BYTES: Final = 1 << 18
 """Of all records of a trajectory that are remembered."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from quality.derivable.shell_commands import OUTPUTS, PAID, Asked, Place, only_reads
-from quality.derivable.shell_syntax import Command, Pipeline, pipelines
+from trajmill.quality.derivable.shell_commands import OUTPUTS, PAID, Asked, Place, only_reads
+from trajmill.quality.derivable.shell_syntax import Command, Pipeline, pipelines
 
 _NOWHERE: Final = ("/dev/null", "/dev/stderr", "/dev/stdout", "/dev/tty")
 

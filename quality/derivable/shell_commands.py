@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from quality.derivable.arithmetic import decimals, integer
-from quality.derivable.known_files import KnownFile, KnownFiles, joined_path
+from trajmill.quality.derivable.arithmetic import decimals, integer
+from trajmill.quality.derivable.known_files import KnownFile, KnownFiles, joined_path
 
 READING: Final = frozenset(
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from quality.derivable.arithmetic import integer
+from trajmill.quality.derivable.arithmetic import integer
 
 LONGEST: Final = 1 << 18
 """Characters of a command line beyond which it is not read."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quality.derivable.shell_commands import Place
+from trajmill.quality.derivable.shell_commands import Place
 
 WRITES: Final = frozenset({"write_file", "create_file", "Write", "write_to_file"})
 READS: Final = frozenset({"read_file", "Read", "read_text_file"})

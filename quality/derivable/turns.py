@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from quality.derivable import tools
-from quality.frames import REQUESTS, TREES
-from quality.signal import Measured
-from quality.texts import Texts
-from quality.unnumbered import TREE
-from schemas import KEYSTROKES
+from trajmill.quality.boilerplate import REQUESTS, TREES
+from trajmill.quality.derivable import tools
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.without_element_ids import TREE
+from trajmill.schemas import KEYSTROKES
 
 SHELLS: Final = frozenset(
     {"bash", "shell", "Bash", "execute_bash", "run_shell_command", "command_execution", "local_shell", "exec_command"}
@@ -93,7 +93,7 @@ class Turns:
         return _text(self._sides["next_observation"], row) or ""
 
     def kind(self, row: int) -> str:
-        """Of what kind an answer is, as `quality.frames` tells them apart."""
+        """Of what kind an answer is, as `quality.boilerplate` tells them apart."""
         if _text(self._action["name"], row) == _REQUEST:
             return REQUESTS
         return TREES if (_text(self._told["dialect"], row) or "").endswith(TREE) else ""

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from quality.scrubbing.kinds import Encoded, Finds
-from quality.scrubbing.matching import compiled, matches
-from quality.scrubbing.units import Ints
+from trajmill.quality.scrubbing.kinds import Encoded, Finds
+from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.units import Ints
 
 _PLACES: Final = (
     rb"[I-Za-fCD]",

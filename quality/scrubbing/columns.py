@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from quality.scrubbing.session import Patch
-from quality.sets import distinct
+from trajmill.quality.scrubbing.session import Patch
+from trajmill.quality.sets import distinct
 
 CORPUS_WIDE: Final = frozenset({"environment.id", "environment.instance_id"})
 """Columns that group trajectories: their placeholders have to be equal across trajectories."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from quality.scrubbing.base64_bodies import Inner, decoded_body
-from quality.scrubbing.kinds import Encoded, Finds, Loose
-from quality.scrubbing.matching import SLACK, compiled, matches, opens, quoted_end
-from quality.scrubbing.placeholders import core_of, is_placeholder
-from quality.scrubbing.values import is_cookie, is_password, is_secret
+from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
+from trajmill.quality.scrubbing.kinds import Encoded, Finds, Loose
+from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, quoted_end
+from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
+from trajmill.quality.scrubbing.values import is_cookie, is_password, is_secret
 
 URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
 _URL: Final = compiled(rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@")

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
-from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
-from quality.scrubbing.matching import compiled, compiled_set
-from quality.scrubbing.plain_names import plain_names
-from quality.scrubbing.views import View, views
+from trajmill.quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
+from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
+from trajmill.quality.scrubbing.matching import compiled, compiled_set
+from trajmill.quality.scrubbing.plain_names import plain_names
+from trajmill.quality.scrubbing.views import View, views
 
 BEFORE: Final = 256
 AFTER: Final = 128

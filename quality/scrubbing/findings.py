@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.kinds import KINDS, Finds
-from quality.scrubbing.session import Session
-from schemas.record import record
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.kinds import KINDS, Finds
+from trajmill.quality.scrubbing.session import Session
+from trajmill.schemas.record import record
 
 _KEY: Final = bytes(16)
 """Placeholders are never shown, so any key will do."""

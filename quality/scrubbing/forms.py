@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
-from quality.scrubbing import base64_bodies
+from trajmill.quality.scrubbing import base64_bodies
 
 
 def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from quality.scrubbing.kinds import Encoded, Finds
-from quality.scrubbing.matching import compiled, matches
-from quality.scrubbing.units import Ints
+from trajmill.quality.scrubbing.kinds import Encoded, Finds
+from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.units import Ints
 
 _BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
 _SHORTEST: Final = 12

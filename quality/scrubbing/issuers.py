@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from quality.scrubbing.kinds import Kind
+from trajmill.quality.scrubbing.kinds import Kind
 
 
 class Form(NamedTuple):

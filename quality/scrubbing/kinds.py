@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from schemas.errors import ConfigError
-from schemas.record import record
+from trajmill.schemas.errors import ConfigError
+from trajmill.schemas.record import record
 
 if TYPE_CHECKING:
-    from quality.scrubbing.views import View
+    from trajmill.quality.scrubbing.views import View
 
 Kind = Literal[
     "private_key",

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from quality.scrubbing.base64_bodies import Inner, decoded_body
-from quality.scrubbing.context import is_credential, user_and_password, whole
-from quality.scrubbing.kinds import Encoded, Loose
-from quality.scrubbing.matching import compiled, matches
-from quality.scrubbing.values import is_password, is_typed
+from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
+from trajmill.quality.scrubbing.context import is_credential, user_and_password, whole
+from trajmill.quality.scrubbing.kinds import Encoded, Loose
+from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.values import is_password, is_typed
 
 _AT_WORD: Final = rb"(?:\b|\\[nrt])"
 """Where a word begins, also after a line end that JSON escapes."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import re2
 
-from quality.later import Later
+from trajmill.quality.lazy_regex import Later
 
 SLACK: Final = 512
 """How far past the end of a region a match that begins in it may reach; patterns of finders are bounded by it."""

@@ -14,10 +14,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from quality.scrubbing.columns import Texts
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.kinds import KINDS, Kind, checked_kinds
-from quality.scrubbing.session import Session
+from trajmill.quality.scrubbing.columns import Texts
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.kinds import KINDS, Kind, checked_kinds
+from trajmill.quality.scrubbing.session import Session
 
 _TOKEN: Final = re.compile(rb"name\d{18}")
 """18 digits of a hash of 64 bits: of a million names two are the same once in two million runs."""

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from quality.scrubbing.kinds import Span
-from quality.scrubbing.matching import closes, compiled, matches, opens
-from quality.scrubbing.placeholders import (
+from trajmill.quality.scrubbing.kinds import Span
+from trajmill.quality.scrubbing.matching import closes, compiled, matches, opens
+from trajmill.quality.scrubbing.placeholders import (
     core_of,
     country_code,
     is_card_placeholder,

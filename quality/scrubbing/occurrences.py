@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from quality.scrubbing.kinds import Kind, Span
+from trajmill.quality.scrubbing.kinds import Kind, Span
 
 _FEW: Final = 12
 """Up to so many forms are each looked for on their own, which is faster than by their first bytes."""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from quality.later import Later
-from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, trigger
-from quality.scrubbing.kinds import Kind, Span
-from quality.scrubbing.matching import compiled, matches, opens
-from quality.scrubbing.values import is_dummy, is_wordy
+from trajmill.quality.lazy_regex import Later
+from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, trigger
+from trajmill.quality.scrubbing.kinds import Kind, Span
+from trajmill.quality.scrubbing.matching import compiled, matches, opens
+from trajmill.quality.scrubbing.values import is_dummy, is_wordy
 
 ISSUED_TRIGGER: Final = b"|".join(
     [*(b"(?:" + trigger(form) + b")" for form in BY_BEGINNING), *(b"(?:" + middle + b")" for middle, _, _ in BY_MIDDLE)]

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from quality.scrubbing.kinds import Kind, Span
-from quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
-from quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
+from trajmill.quality.scrubbing.kinds import Kind, Span
+from trajmill.quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
+from trajmill.quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
 
 EMAIL_TRIGGER: Final = rb"[A-Za-z0-9_+-](?:@|%40)[A-Za-z0-9-]+\.[A-Za-z0-9]"
 _DOMAIN: Final = compiled(rb"(?:@|%40)([A-Za-z0-9][A-Za-z0-9-]{0,62}\.(?:[A-Za-z0-9-]{1,63}\.){0,4}([A-Za-z]{2,18}))")

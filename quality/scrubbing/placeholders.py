@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final
 
-from quality.scrubbing.kinds import Kind
+from trajmill.quality.scrubbing.kinds import Kind
 
 MASKED_UNDER: Final = 8
 """Secrets of fewer letters and digits become `x`, `X` and `0`: too short to be told apart and to certify themselves."""

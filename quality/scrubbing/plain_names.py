@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from quality.scrubbing.kinds import Kind, Span
-from quality.scrubbing.personal import USER_BYTES, is_common_account, line_prompts
+from trajmill.quality.scrubbing.kinds import Kind, Span
+from trajmill.quality.scrubbing.personal import USER_BYTES, is_common_account, line_prompts
 
 _HOME: Final = re.compile(rb"/(home|Users)/([A-Za-z](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9_])?)(?=[/\s\"',;)\]])")
 _BEFORE: Final = frozenset(b"\n\t\"'`=:(,")

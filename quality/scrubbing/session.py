@@ -14,14 +14,14 @@ from functools import partial
 from itertools import groupby, islice, pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, hex_bodies
-from quality.scrubbing.forms import base64_forms, written_forms
-from quality.scrubbing.kinds import Encoded, Finds, Kind, Loose, Span
-from quality.scrubbing.matching import closes, opens
-from quality.scrubbing.occurrences import Forms
-from quality.scrubbing.placeholders import core_of, is_certified, placeholder
-from quality.scrubbing.sighted import is_cut, is_joined
-from quality.scrubbing.views import View
+from trajmill.quality.scrubbing import base64_bodies, hex_bodies
+from trajmill.quality.scrubbing.forms import base64_forms, written_forms
+from trajmill.quality.scrubbing.kinds import Encoded, Finds, Kind, Loose, Span
+from trajmill.quality.scrubbing.matching import closes, opens
+from trajmill.quality.scrubbing.occurrences import Forms
+from trajmill.quality.scrubbing.placeholders import core_of, is_certified, placeholder
+from trajmill.quality.scrubbing.sighted import is_cut, is_joined
+from trajmill.quality.scrubbing.views import View
 
 Patch = tuple[int, int, bytes]
 """Start, end, and the bytes to stand there, as many."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from quality.scrubbing.kinds import Encoded, Kind, Loose, Span
-from quality.scrubbing.views import View
+from trajmill.quality.scrubbing.kinds import Encoded, Kind, Loose, Span
+from trajmill.quality.scrubbing.views import View
 
 Found = tuple[list[Span], list[Loose], list[Encoded]]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from math import log2
 from typing import Final
 
-from quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified, is_placeholder
+from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified, is_placeholder
 
 _DUMMY: Final = re.compile(
     rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from quality.scrubbing.units import (
+from trajmill.quality.scrubbing.units import (
     BACKSLASH,
     GONE,
     Bytes,
@@ -27,7 +27,7 @@ from quality.scrubbing.units import (
     rewritten,
     units,
 )
-from quality.scrubbing.wraps import wraps
+from trajmill.quality.scrubbing.wraps import wraps
 
 BEFORE: Final = 128
 AFTER: Final = 320

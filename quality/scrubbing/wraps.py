@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from quality.scrubbing.units import BACKSLASH, GONE, Bytes, Flags, Ints, Units, among, first_backslash
+from trajmill.quality.scrubbing.units import BACKSLASH, GONE, Bytes, Flags, Ints, Units, among, first_backslash
 
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGIT: Final = among(b"0123456789")

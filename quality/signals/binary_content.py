@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from quality.shingle import buffers
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.shingle import buffers
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 _BLOCK: Final = 1 << 18
 _OF_TERMINALS: Final = b"\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b"

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.fasttext_model import Model
-from quality.signal import Measured, Numbers, Signal
-from quality.wording import lines_of
+from trajmill.quality.fasttext_model import Model
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.word_lines import lines_of
 
 
 class Classifier(Signal):

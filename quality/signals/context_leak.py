@@ -6,10 +6,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from quality.leakage import shared
-from quality.signal import Measured, Numbers, Signal
-from quality.turns import new_text
-from quality.values import action_values
+from trajmill.quality.leakage import shared
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.turns import new_text
+from trajmill.quality.values import action_values
 
 _PROMPT: Final = (
     ("task", "instruction"),

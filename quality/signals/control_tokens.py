@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from quality.control_strings import PATTERN
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.control_strings import PATTERN
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 _SHOWN: Final = (("observation", "content"), ("action", "text"), ("next_observation", "content"))
 _PROMPT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 class DanglingCall(Signal):

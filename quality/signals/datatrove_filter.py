@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from quality.prose import joined_prose, prose_lines
-from quality.settings import DATATROVE
-from quality.signal import Measured, Numbers, Signal
-from schemas import ConfigError
+from trajmill.quality.prose import joined_prose, prose_lines
+from trajmill.quality.settings import DATATROVE
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.schemas import ConfigError
 
 FILTERS: Final = (
     "C4ParagraphFilter",

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.fingerprint import struct_text
-from quality.signal import Measured, Numbers, Signal
-from schemas import KEYSTROKES, MESSAGE
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.schemas import KEYSTROKES, MESSAGE
 
 _NO_KEYS: Final = r'^\s*\[\s*\{"keystrokes": ""\}(,\s*\{"keystrokes": ""\})*\s*\]\s*$'
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 _BLANK: Final = r"\A(?:\s|\x1b\[[0-9;?]*[A-Za-z])*\z"
 

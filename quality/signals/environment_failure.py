@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 SHORT: Final = 4000
 """UTF-8 bytes up to which a page is short."""

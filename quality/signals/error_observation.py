@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from quality.reach import looked_back
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.lookback import looked_back
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 PATTERN: Final = (
     r"(?m)(?:^Traceback \(most recent call last\):"

@@ -9,10 +9,10 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from quality.fasttext_model import Model
-from quality.prose import joined_prose, prose_lines
-from quality.signal import Measured, Numbers, Signal
-from schemas import ConfigError
+from trajmill.quality.fasttext_model import Model
+from trajmill.quality.prose import joined_prose, prose_lines
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.schemas import ConfigError
 
 MODEL: Final = str(Path(__file__).parents[1] / "models" / "lid.176.ftz")
 """The model that comes with trajmill: fastText's of 176 languages."""

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import struct_text
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 def transition_tokens(measured: Measured) -> npt.NDArray[np.int64]:

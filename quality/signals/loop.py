@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from quality.fingerprint import combined, text_hashes
-from quality.reach import looked_back
-from quality.screens import as_compared
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.fingerprint import combined, text_hashes
+from trajmill.quality.lookback import looked_back
+from trajmill.quality.screens import as_compared
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 REPEATS: Final = 3
 """Times that an action with its answer must occur to be a loop."""

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.screens import canonical_hashes, screens
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.screens import canonical_hashes, screens
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 
 def unchanged(measured: Measured) -> Flags:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 class NoiseCeiling(Signal):

@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from quality.shingle import buffers
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.shingle import buffers
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 LEAST: Final = 96
 """Characters from which a word can be told to be opaque."""

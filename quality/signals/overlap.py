@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.signal import Measured, Numbers, Signal
-from quality.turns import turns
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.turns import turns
 
 
 class Overlap(Signal):

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from quality.reach import HISTORY
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.lookback import HISTORY
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 ANSWER: Final = 64 << 10
 """Bytes of the answer that are measured, the first: what a longer one costs is told by these."""

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.leakage import shared
-from quality.signal import Measured, Numbers, Signal
-from quality.values import action_values
+from trajmill.quality.leakage import shared
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.values import action_values
 
 
 class ReasoningLeak(Signal):

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from quality.fingerprint import struct_text
-from quality.signal import Measured, Numbers, Signal
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 class RecorderCut(Signal):

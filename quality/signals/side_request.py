@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 _DOCUMENT: Final = r'"resource_type": ?"document"'
 _URL: Final = r'(?i)"url": ?"(?:https?|wss?)://'

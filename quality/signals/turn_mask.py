@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.error_observation import erroneous
-from quality.turns import keeps_loss
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.error_observation import erroneous
+from trajmill.quality.turns import keeps_loss
 
 
 class TurnMask(Signal):

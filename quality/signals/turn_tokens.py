@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.length import transition_tokens
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.length import transition_tokens
 
 
 class TurnTokens(Signal):

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.empty_action import empty_actions
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.empty_action import empty_actions
 
 
 class Turns(Signal):

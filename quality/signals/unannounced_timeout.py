@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from quality.reach import looked_back
-from quality.signal import Measured, Numbers, Signal
-from quality.texts import Flags
+from trajmill.quality.lookback import looked_back
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Flags
 
 
 def _announced(measured: Measured) -> Flags:

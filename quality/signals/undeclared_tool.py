@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.error_observation import erroneous
-from schemas import COMPLETE, KEYSTROKES, MESSAGE, WAIT
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.error_observation import erroneous
+from trajmill.schemas import COMPLETE, KEYSTROKES, MESSAGE, WAIT
 
 _METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
 _NO_TOOLS: Final = frozenset({"", MESSAGE, COMPLETE, WAIT, KEYSTROKES}) | _METHODS

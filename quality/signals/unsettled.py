@@ -10,12 +10,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from quality.screens import screens
-from quality.signal import Measured, Numbers, Signal
-from quality.signals.empty_action import empty_actions
-from quality.signals.no_op import unchanged
-from quality.texts import Flags
-from schemas import WAIT
+from trajmill.quality.screens import screens
+from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.signals.empty_action import empty_actions
+from trajmill.quality.signals.no_op import unchanged
+from trajmill.quality.texts import Flags
+from trajmill.schemas import WAIT
 
 _WAITS: Final = (
     r'^\s*\[\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\}(,\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\})*\s*\]\s*$'

@@ -27,11 +27,11 @@ from typing import Any, Final
 from lxml import etree
 from playwright.sync_api import Browser
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
 from samples.makers.record_web import SETTLE_S, act, browsing, slimmed
 from samples.makers.web_pages import Handler, Site
-from schemas import Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import Step, Trajectory
 
 HERE: Final = Path(__file__).parent
 DUMPS: Final = HERE.parent / "android" / "appagent" / "task_deskclock_2024-05-19_16-01-00"

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import attacks
 from benchmarks.attacks import CANARY, RECIPE, outcome
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
 
 
 def test_an_attack_is_told_by_its_reason_beside_a_good_log():

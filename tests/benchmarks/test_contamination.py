@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks import contamination
 from benchmarks.contamination import drawn, sample, table, trajectories
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
 from tests.conftest import ROOT
 from tests.pipelines.hostile import GOOD
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
 
 
 def rows(words: int, instruction: str | None = None) -> list[dict[str, object]]:
@@ -46,9 +46,9 @@ def test_every_planted_sample_takes_its_trajectory(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_sample_has_the_columns_of_the_benchmark(tmp_path: Path):
-    from connectors.published.agentworldbench import items
-    from pipelines.engine.paths import Place
-    from pipelines.engine.stored_blob import StoredBlob
+    from trajmill.connectors.published.agentworldbench import items
+    from trajmill.pipelines.storage.paths import Place
+    from trajmill.pipelines.storage.stored_blob import StoredBlob
 
     (tmp_path / "x.jsonl").write_text(json.dumps(sample(7, rows(3))))
     (found,) = items(StoredBlob("x.jsonl", {"": Place(str(tmp_path / "x.jsonl"))}, 1 << 20))

@@ -26,11 +26,11 @@ from benchmarks.drops import (
     whole_recipe,
 )
 from benchmarks.labels import LABELS, Label, Place, read_labels, write_labels
-from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from quality.registry import signals
-from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT, corpora_folder
 from tests.pipelines.hostile import GOOD
+from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from trajmill.quality.registry import signals
+from trajmill.schemas import DOMAINS, ConfigError
 
 EMPTY = Table(whole_recipe("terminal"), [], [], {})
 

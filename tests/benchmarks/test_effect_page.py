@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.effect_page import COSTS, fill, write_costs
-from pipelines.effect import effect
-from pipelines.effect.significance import Difference
+from trajmill.pipelines.effect import effect
+from trajmill.pipelines.effect.significance import Difference
 
 PAGE = """Words before.
 

@@ -7,8 +7,8 @@ import json
 
 from benchmarks.inner import texts_read
 from benchmarks.parsers import parse
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
 
 def test_texts_that_a_connector_decodes_within_a_log_are_named_and_its_lines_are_not() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.repositories import runs
 from benchmarks.repository_parts import PARTS
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
 from tests.rows import parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks.rewards import measured
-from pipelines.rendering.answered import Answered
+from trajmill.pipelines.render.answered import Answered
 
 
 def turn(number, observation, command, previous):

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks import judge_memory
 from benchmarks.logs.rollouts import DOMAINS, task
-from pipelines.engine.storage import Folder
-from pipelines.run import Run
-from schemas.trajectory import canonical_content
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.trajectory import canonical_content
 
 
 @pytest.mark.parametrize("domain", list(DOMAINS))

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.logs.session_logs import MADE
 from benchmarks.logs.sessions import SIZES, drawn, session
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from schemas import Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import Trajectory
 
 
 @pytest.mark.parametrize("name", sorted(MADE))

@@ -7,9 +7,9 @@ from itertools import islice
 import pytest
 
 from benchmarks.shells import modules, sessions
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
 from tests.rows import parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from benchmarks.spans import Judged, read_judged, table, told_class
-from pipelines.rendering.loss_spans import CLASSES
-from schemas import DOMAINS
+from trajmill.pipelines.render.loss_spans import CLASSES
+from trajmill.schemas import DOMAINS
 
 
 def test_every_judged_span_has_a_place_a_domain_and_a_class_and_none_is_judged_twice():

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.tokens import SHORTEST, table, texts_of
-from quality.tokens import TokenCounter
 from tests.make import batch_of, trajectory
+from trajmill.quality.tokens import TokenCounter
 
 
 class Doubled(TokenCounter):

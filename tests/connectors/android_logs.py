@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from connectors.connector import Connector, MemoryBlob
-from schemas import ParseError, Reject, Trajectory
 from tests.conftest import ROOT
 from tests.conftest import real_files as named_real_files
 from tests.rows import blob_at
+from trajmill.connectors.connector import Connector, MemoryBlob
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 FIXTURES = ROOT / "tests" / "fixtures"
 

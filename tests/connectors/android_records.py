@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.android.protos import example_of, messages
-from connectors.reading.tfrecord import framed
+from trajmill.connectors.android.protos import example_of, messages
+from trajmill.connectors.reading.tfrecord import framed
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from connectors.agents.claude_code import ClaudeCode
-from connectors.connector import MemoryBlob
-from schemas import ParseError, Reject, Step, Trajectory
 from tests.rows import parsed as rows_of
+from trajmill.connectors.agents.claude_code import ClaudeCode
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "claude_code"
 CONNECTOR = ClaudeCode()

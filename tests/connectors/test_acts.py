@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.recordings.acts import Act, action_of, typed_text
+from trajmill.connectors.recordings.acts import Act, action_of, typed_text
 
 KEYS = st.text(st.sampled_from('\r\n\\r"n\x1b[A日 '), max_size=8)
 

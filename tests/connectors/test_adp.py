@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.column_mapping import Rows
-from connectors.connector import Choices, MemoryBlob
-from connectors.published.adp import Adp
-from connectors.registry import sniff
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.column_mapping import Rows
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.published.adp import Adp
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 
 def text(content: str, source: str = "environment", **more: object) -> dict:

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.published.agentworldbench import AgentWorldBench, items
-from connectors.registry import sniff
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import ParseError, Reject
 from tests.conftest import ROOT
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.published.agentworldbench import AgentWorldBench, items
+from trajmill.connectors.registry import sniff
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ParseError, Reject
 
 FILE = ROOT / "tests" / "fixtures" / "agentworldbench" / "input" / "terminal_test.jsonl"
 SAMPLE = {

@@ -6,10 +6,10 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.swe.aider import Aider
-from connectors.swe.aider.lines import sessions
-from schemas import Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.aider import Aider
+from trajmill.connectors.swe.aider.lines import sessions
+from trajmill.schemas import Trajectory
 
 START = "# aider chat started at 2024-01-01 00:00:00\n\n"
 

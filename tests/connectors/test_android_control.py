@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.android_control import AndroidControl
-from connectors.android.android_control.forest import read_forest
-from connectors.android.android_control_jsonl import AndroidControlJsonl
-from connectors.connector import Choices, MemoryBlob
-from schemas import ParseError, Reject, Step, Trajectory
 from tests.connectors.android_logs import outcome, read, real_files
 from tests.connectors.android_records import BUTTON, FRAME, PNG, example, forest, screen, tfrecord
 from tests.rows import parsed
+from trajmill.connectors.android.android_control import AndroidControl
+from trajmill.connectors.android.android_control.forest import read_forest
+from trajmill.connectors.android.android_control_jsonl import AndroidControlJsonl
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 CONNECTOR = AndroidControl()
 LINES = AndroidControlJsonl()

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import Blob, Choices, Connector, MemoryBlob
-from connectors.registry import connectors
-from connectors.screens.tree import Tree
-from schemas import Trajectory
 from tests.conftest import real_files
 from tests.connectors.android_logs import FIXTURES
 from tests.rows import blob_at
+from trajmill.connectors.connector import Blob, Choices, Connector, MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.connectors.screens.tree import Tree
+from trajmill.schemas import Trajectory
 
-ANDROID = [one for one in connectors().values() if type(one).__module__.startswith("connectors.android.")]
+ANDROID = [one for one in connectors().values() if type(one).__module__.startswith("trajmill.connectors.android.")]
 CASES = [
     pytest.param(one, path, id=f"{one.name}-{path.name}")
     for one in ANDROID

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.android_world import AndroidWorld
-from connectors.android.rico import Rico
-from connectors.connector import Choices, MemoryBlob
-from schemas import ParseError, Step
 from tests.connectors.android_logs import outcome, read
 from tests.rows import parsed
+from trajmill.connectors.android.android_world import AndroidWorld
+from trajmill.connectors.android.rico import Rico
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.schemas import ParseError, Step
 
 WORLD, RICO = AndroidWorld(), Rico()
 OK = {"text": "OK", "class_name": "android.widget.Button", "package_name": "org.example", "is_clickable": True}

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.aitw import AndroidInTheWild
-from connectors.android.aitz import AndroidInTheZoo, _boxes
-from connectors.android.annotations import screen_text, touched_node
-from connectors.connector import DEFAULT_CHOICES, Choices, MemoryBlob
-from connectors.screens.tree import Node, Tree
-from schemas import Step
 from tests.connectors.android_logs import outcome, read
 from tests.connectors.android_records import example, tfrecord
 from tests.rows import parsed
+from trajmill.connectors.android.aitw import AndroidInTheWild
+from trajmill.connectors.android.aitz import AndroidInTheZoo, _boxes
+from trajmill.connectors.android.annotations import screen_text, touched_node
+from trajmill.connectors.connector import DEFAULT_CHOICES, Choices, MemoryBlob
+from trajmill.connectors.screens.tree import Node, Tree
+from trajmill.schemas import Step
 
 WILD, ZOO = AndroidInTheWild(), AndroidInTheZoo()
 NONE = [-1.0, -1.0]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.appagent import AppAgent, labels
-from connectors.android.view import Mark
-from connectors.connector import MemoryBlob
-from connectors.screens.tree import Tree
-from schemas import Step
 from tests.connectors.android_logs import dump, node, outcome, read, real_folders
+from trajmill.connectors.android.appagent import AppAgent, labels
+from trajmill.connectors.android.view import Mark
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.screens.tree import Tree
+from trajmill.schemas import Step
 
 CONNECTOR = AppAgent()
 BUTTON = {"class": "android.widget.Button", "clickable": "true", "focusable": "true"}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.appium_log import AppiumLog
-from connectors.android.appium_log.commands import Elements, Found, performed
-from connectors.connector import MemoryBlob
-from schemas import Reject, Step
 from tests.connectors.android_logs import outcome, read
+from trajmill.connectors.android.appium_log import AppiumLog
+from trajmill.connectors.android.appium_log.commands import Elements, Found, performed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import Reject, Step
 
 CONNECTOR = AppiumLog()
 SESSION = "4d2e1c5b-0a63-4f0e-9b1d-7c1f6a2b3c4d"

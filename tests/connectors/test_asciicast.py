@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.recordings.asciicast import Asciicast
-from connectors.recordings.cast_events import read_cast
-from connectors.recordings.screen import Screen
-from schemas import ParseError, Reject, Step, Trajectory
 from tests.rows import golden_line
 from tests.rows import parsed as rows_in
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.recordings.asciicast import Asciicast
+from trajmill.connectors.recordings.cast_events import read_cast
+from trajmill.connectors.recordings.screen import Screen
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "asciicast"
 INPUTS = sorted((FIXTURES / "input").iterdir())

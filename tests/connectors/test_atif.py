@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from connectors.agents.atif import ANCHOR, DEPTH, Atif
-from connectors.agents.atif.domains import domain
-from connectors.agents.atif.values import terminal_output
-from connectors.connector import MemoryBlob
-from connectors.registry import sniff
-from schemas import Observation, Reject, Step, Trajectory
+from trajmill.connectors.agents.atif import ANCHOR, DEPTH, Atif
+from trajmill.connectors.agents.atif.domains import domain
+from trajmill.connectors.agents.atif.values import terminal_output
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import Observation, Reject, Step, Trajectory
 
 Value = dict[str, Any]
 

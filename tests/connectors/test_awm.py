@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from connectors.benches.awm import Awm
-from connectors.connector import MemoryBlob
-from schemas import Outcome, Trajectory
 from tests.rows import blob_at
+from trajmill.connectors.benches.awm import Awm
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import Outcome, Trajectory
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "awm" / "input" / "20260316_101500_boat_rental_3_task_4"
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
 HISTORY = connector("browser_use_history")
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from schemas import ParseError
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import ParseError
 
 MESSAGES = connector("browser_use_messages")
 DUMP = ROOT / "tests" / "fixtures" / "browser_use_messages" / "input" / "messages.json"

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from connectors.web.browsergym import read_calls
-from schemas import ParseError
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.connectors.web.browsergym import read_calls
+from trajmill.schemas import ParseError
 
 GYM = connector("browsergym")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.recordings.acts import Act
-from connectors.recordings.bursts import Bursts, edited_line, keys_of
-from connectors.recordings.screen import Screen
+from trajmill.connectors.recordings.acts import Act
+from trajmill.connectors.recordings.bursts import Bursts, edited_line, keys_of
+from trajmill.connectors.recordings.screen import Screen
 
 
 def acts_of(*events: tuple[float, str, str]) -> list[Act]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from schemas import ParseError
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import ParseError
 
 CDP = connector("cdp")
 

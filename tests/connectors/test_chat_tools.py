@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.apis.chat_tools import ChatTools
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.apis.chat_tools import ChatTools
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 CONNECTOR = ChatTools()
 

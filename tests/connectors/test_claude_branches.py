@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from connectors.agents.claude_code import BRANCHES
 from tests.connectors.claude_logs import (
     SESSION,
     Line,
@@ -15,6 +14,7 @@ from tests.connectors.claude_logs import (
     text,
     use,
 )
+from trajmill.connectors.agents.claude_code import BRANCHES
 
 # turns and branches
 

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.conversation.reminders import voices, without_reminders
-from connectors.reading.times import microseconds
-from schemas import call_text
 from tests.connectors.claude_logs import (
     CONNECTOR,
     Talk,
@@ -23,6 +20,9 @@ from tests.connectors.claude_logs import (
     text,
     use,
 )
+from trajmill.connectors.conversation.reminders import voices, without_reminders
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import call_text
 
 # what is said
 

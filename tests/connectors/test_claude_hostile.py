@@ -12,10 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.reading.json_text import CARRIED_DEPTH as DEPTH
-from connectors.reading.json_text import shallow_json
-from schemas import ParseError, call_text
 from tests.connectors.claude_logs import (
     CONNECTOR,
     FIXTURES,
@@ -27,6 +23,10 @@ from tests.connectors.claude_logs import (
     text,
     use,
 )
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.json_text import CARRIED_DEPTH as DEPTH
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.schemas import ParseError, call_text
 
 
 @pytest.mark.parametrize("path", sorted((FIXTURES / "bad").glob("*.reason")), ids=lambda path: path.stem)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from benchmarks.logs.long_logs import pieces
-from connectors.agents.claude_code import ClaudeCode
-from connectors.agents.claude_code.entry import Entry, Setting
-from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import entries
-from connectors.connector import MemoryBlob
-from schemas import Reject, Trajectory, spool
 from tests.connectors.claude_logs import Talk, log, rows, said, text, use
+from trajmill.connectors.agents.claude_code import ClaudeCode
+from trajmill.connectors.agents.claude_code.entry import Entry, Setting
+from trajmill.connectors.agents.claude_code.kept import Kept
+from trajmill.connectors.agents.claude_code.lines import entries
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import Reject, Trajectory, spool
 
 LONG = "a line that is long enough to be put away\n" * 20
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from connectors.agents.codex import Codex
-from connectors.agents.codex_exec import CodexExec
-from connectors.agents.codex_texts import origin, truncation, voices
-from connectors.connector import Connector, MemoryBlob
-from connectors.conversation.client_outputs import codex_output
-from connectors.conversation.wrapped_output import Output
-from connectors.registry import sniff
-from schemas import ParseError, Reject, Step, Trajectory
+from trajmill.connectors.agents.codex import Codex
+from trajmill.connectors.agents.codex_exec import CodexExec
+from trajmill.connectors.agents.codex_texts import origin, truncation, voices
+from trajmill.connectors.connector import Connector, MemoryBlob
+from trajmill.connectors.conversation.client_outputs import codex_output
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 META = {"timestamp": "2026-01-05T10:00:00Z", "type": "session_meta", "payload": {"id": "s", "cwd": "/a/b/c"}}
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.registry import connectors, sniff
-from schemas import Assembler, ParseError, Reject, spool
-from schemas.invariants import check
 from tests.conftest import FUZZ, ROOT
 from tests.failures import every
 from tests.golden.digests import digest_of
 from tests.golden.make import VERSIONS
 from tests.rows import assembled, blob_at, golden_line, golden_row, line, parsed
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.registry import connectors, sniff
+from trajmill.schemas import Assembler, ParseError, Reject, spool
+from trajmill.schemas.invariants import check
 
 FIXTURES = ROOT / "tests" / "fixtures"
 NAMES = sorted(connectors())

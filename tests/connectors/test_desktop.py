@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.desktop import action as act
-from connectors.desktop import dump_xml
-from connectors.desktop.action import action_of
-from connectors.desktop.agentnet import AgentNet
-from connectors.desktop.atspi import Screen, read_screen
-from connectors.desktop.dump_xml import Reader
-from connectors.desktop.osworld import OSWorld
-from connectors.desktop.osworld.computer_13 import call_of
-from connectors.desktop.osworld.runtime_log import aligned, answers_of
-from connectors.desktop.pyautogui import calls_of
-from connectors.desktop.workflow import Workflow
-from connectors.registry import sniff
-from connectors.screens.tree import Tree
-from schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
 from tests.conftest import FUZZ
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop import dump_xml
+from trajmill.connectors.desktop.action import action_of
+from trajmill.connectors.desktop.agentnet import AgentNet
+from trajmill.connectors.desktop.atspi import Screen, read_screen
+from trajmill.connectors.desktop.dump_xml import Reader
+from trajmill.connectors.desktop.osworld import OSWorld
+from trajmill.connectors.desktop.osworld.computer_13 import call_of
+from trajmill.connectors.desktop.osworld.runtime_log import aligned, answers_of
+from trajmill.connectors.desktop.pyautogui import calls_of
+from trajmill.connectors.desktop.workflow import Workflow
+from trajmill.connectors.registry import sniff
+from trajmill.connectors.screens.tree import Tree
+from trajmill.schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
 
 KINDS: Final = {"st": "state", "attr": "attributes", "cp": "component", "val": "value", "act": "action"}
 SHOWN: Final = 'st:showing="true" st:visible="true" st:enabled="true" '

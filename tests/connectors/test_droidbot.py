@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.droidbot import DroidBot
-from connectors.connector import MemoryBlob
-from connectors.screens.tree import Tree
-from schemas import Observation, Step
 from tests.connectors.android_logs import outcome, read, real_folders
 from tests.rows import parsed
+from trajmill.connectors.android.droidbot import DroidBot
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.screens.tree import Tree
+from trajmill.schemas import Observation, Step
 
 CONNECTOR = DroidBot()
 

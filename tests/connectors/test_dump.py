@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from connectors.android.action import target_at
-from connectors.android.dump import read_dump
-from connectors.android.view import role_of
-from connectors.screens.tree import Tree
-from schemas import ParseError
 from tests.connectors.android_logs import dump, node, real_files
+from trajmill.connectors.android.action import target_at
+from trajmill.connectors.android.dump import read_dump
+from trajmill.connectors.android.view import role_of
+from trajmill.connectors.screens.tree import Tree
+from trajmill.schemas import ParseError
 
 XML_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t\"'<>&"), max_size=12)
 

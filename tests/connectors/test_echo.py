@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.recordings.acts import Act
-from connectors.recordings.echo import EchoReader
-from connectors.recordings.screen import Screen
-from connectors.recordings.typed_lines import Gap, Line
+from trajmill.connectors.recordings.acts import Act
+from trajmill.connectors.recordings.echo import EchoReader
+from trajmill.connectors.recordings.screen import Screen
+from trajmill.connectors.recordings.typed_lines import Gap, Line
 
 PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 WAITS = (0.21, 0.09, 0.34, 0.13, 0.18, 0.11, 0.27, 0.16)

@@ -1,9 +1,9 @@
 from pyghostty import ffi as theirs
 from pyghostty import lib as known
 
-from connectors.recordings import emulator
-from connectors.recordings.emulator import ffi, lib
 from tests.golden.make import LIBGHOSTTY, libghostty
+from trajmill.connectors.recordings import emulator
+from trajmill.connectors.recordings.emulator import ffi, lib
 
 STRUCTS = ("GhosttyGridRef", "GhosttySelection", "GhosttyTerminalSelectionFormatOptions", "GhosttyPoint")
 FUNCTIONS = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from connectors.agents.gemini_stream import GeminiStream
-from connectors.agents.managed_agent import ManagedAgent
-from connectors.connector import MemoryBlob
-from connectors.registry import sniff
-from schemas import Reject, Step, Trajectory
+from trajmill.connectors.agents.gemini_stream import GeminiStream
+from trajmill.connectors.agents.managed_agent import ManagedAgent
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import Reject, Step, Trajectory
 
 Line = dict[str, Any]
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from connectors import example
-from connectors.registry import connectors
-from connectors.screens import dom, element_ids, moves, numbers, tree
+from trajmill.connectors import example
+from trajmill.connectors.registry import connectors
+from trajmill.connectors.screens import dom, element_ids, moves, numbers, tree
 
 
 def _failures(module: object) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.registry import connectors, sniff
 from tests.connectors.mutations import documents, places, replaced, written
 from tests.connectors.test_contract import NAMES, Reads, by_family, each, entries, held
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.registry import connectors, sniff
 
 TYPES: tuple[Any, ...] = (
     None, True, 1, 1.5, "", "x", [], {}, [[]], [{}], {"a": 1}, 10**30, float("nan")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from connectors.agents.gemini_cli import BRANCHES, GeminiCli
-from connectors.connector import MemoryBlob
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.agents.gemini_cli import BRANCHES, GeminiCli
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 HEAD = {"sessionId": "s", "projectHash": "p"}
 

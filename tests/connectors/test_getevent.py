@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.getevent import GetEvent, sniffed
-from connectors.android.logcat import Logcat
-from connectors.android.touch import Gesture, Key, Touches
-from connectors.android.uiautomator import UiAutomator
-from connectors.connector import MemoryBlob
-from schemas import ParseError, Reject, Step
 from tests.connectors.android_logs import dump, node, outcome, read, real_files
+from trajmill.connectors.android.getevent import GetEvent, sniffed
+from trajmill.connectors.android.logcat import Logcat
+from trajmill.connectors.android.touch import Gesture, Key, Touches
+from trajmill.connectors.android.uiautomator import UiAutomator
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Reject, Step
 
 DEVICE = "/dev/input/event1"
 NUMBERS = {"SYN_REPORT": "0000 0000", "SYN_MT_REPORT": "0000 0002", "BTN_TOUCH": "0001 014a", "KEY_BACK": "0001 009e"}

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.registry import connector
-from connectors.web.bodies import byte_body, text_body, unbase64
-from connectors.web.elements import elements, excerpt, values
-from connectors.web.request_kind import kind_of
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.connectors.web.bodies import byte_body, text_body, unbase64
+from trajmill.connectors.web.elements import elements, excerpt, values
+from trajmill.connectors.web.request_kind import kind_of
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 HAR = connector("har")
 
@@ -299,7 +299,7 @@ def test_elements_are_found_across_reads_whatever_their_strings_hold(monkeypatch
     for indent in (None, 1):
         data = json.dumps({**document, "after": [{"a": 1}]}, indent=indent).encode()
         for chunk in (1, 2, 7, 4096):
-            monkeypatch.setattr("connectors.web.elements._CHUNK", chunk)
+            monkeypatch.setattr("trajmill.connectors.web.elements._CHUNK", chunk)
             found = list(elements(io.BytesIO(data), "x", ("log", "entries")))
             assert [json.loads(piece) for _, piece in found] == values
             assert all(data[offset:].startswith(piece) for offset, piece in found)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.agents.harbor import Harbor
-from connectors.connector import MemoryBlob
-from connectors.registry import sniff
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import Outcome, ParseError, Reject, Trajectory
 from tests.conftest import ROOT
+from trajmill.connectors.agents.harbor import Harbor
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import Outcome, ParseError, Reject, Trajectory
 
 FIXTURES = ROOT / "tests" / "fixtures" / "harbor" / "input"
 STEPS = [

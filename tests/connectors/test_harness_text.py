@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.conversation.templates import undressed
-from connectors.registry import connectors
 from tests.rows import parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.conversation.templates import undressed
+from trajmill.connectors.registry import connectors
 
 
 def lines(*values: object) -> bytes:

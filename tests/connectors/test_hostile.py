@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.registry import connectors, sniff
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import STRANGERS, documents, nested, places, replaced, written
 from tests.connectors.test_contract import NAMES, Reads, by_family, each, entries, families, fixtures, held
 from tests.failures import every
 from tests.rows import parsed
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.registry import connectors, sniff
 
 FORBIDDEN = {
     "dill", "ftplib", "http", "importlib", "joblib", "marshal", "multiprocessing", "os", "pathlib", "pickle",

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.swe.issue import issue_in, issue_of_trajectory, state_in, touched
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.issue import issue_in, issue_of_trajectory, state_in, touched
 
 PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+c\n"
 

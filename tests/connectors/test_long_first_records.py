@@ -13,12 +13,12 @@ from zipfile import ZIP_STORED, ZipFile
 import pytest
 import yaml
 
-from connectors.connector import HEAD_BYTES, Connector, Sniff
-from connectors.reading.head_outline import outlined
-from connectors.registry import sniff, sniff_one
 from tests.connectors.mutations import Path, documents, places, replaced, written
 from tests.connectors.test_contract import FIXTURES, by_family, entries, held
 from tests.failures import every
+from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
+from trajmill.connectors.reading.head_outline import outlined
+from trajmill.connectors.registry import sniff, sniff_one
 
 LONG = 200 << 10
 

@@ -8,11 +8,11 @@ from hashlib import sha256
 
 import pytest
 
-from connectors.apis.otel_genai.span_values import result_of
-from connectors.conversation.mcp_answer import answered
-from connectors.conversation.pairing import conversation
-from connectors.conversation.turns import Call, Part, Result
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, parse
+from trajmill.connectors.apis.otel_genai.span_values import result_of
+from trajmill.connectors.conversation.mcp_answer import answered
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.turns import Call, Part, Result
 
 TOLD = '{"content":[{"type":"text","text":"caf\\u00e9 \\/ 1"}],"structuredContent":{"n":1.50,"m":1e2},"isError":false}'
 """As no writer of ours has it: without blanks, with escapes that are not needed, and numbers that are not shortest."""

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector, sniff
 from tests.conftest import ROOT
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call, failure, parse, request, result, seen
 from tests.rows import parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector, sniff
 
 INPUT = ROOT / "tests" / "fixtures" / "mcp_inspector" / "input"
 

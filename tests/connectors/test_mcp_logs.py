@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from connectors.registry import connector, sniff
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, failure, lines, parse, request, result, seen
+from trajmill.connectors.registry import connector, sniff
 
 
 def test_a_cut_capture_keeps_what_stands_before_the_cut():

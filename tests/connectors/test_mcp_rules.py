@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from connectors.registry import sniff
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, lines, parse, read, request, result, seen
+from trajmill.connectors.registry import sniff
 
 SAMPLING = request(0, "sampling/createMessage", messages=[], maxTokens=1)
 SAMPLED = {"jsonrpc": "2.0", "id": 0, "result": {"role": "assistant", "model": "m", "content": {}}}

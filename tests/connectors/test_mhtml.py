@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connectors
-from connectors.screens.page import page_of
-from connectors.web.mhtml.mime_page import saved_page
-from schemas import Reject
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.web.mhtml.mime_page import saved_page
+from trajmill.schemas import Reject
 
 HEAD = (
     b"MIME-Version: 1.0\r\nSnapshot-Content-Location: https://a.example/p\r\n"

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.registry import connectors
-from connectors.screens.page import page_of
-from connectors.web.mind2web.page_snapshot import snapshot
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.web.mind2web.page_snapshot import snapshot
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 PAGE = (
     '<html backend_node_id="1" bounding_box_rect="0,0,9,9"><body><div backend_node_id="2" bounding_box_rect="0,0,9,9">'

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.swe.mini_swe_agent import MiniSweAgent
-from schemas import MESSAGE, Observation, Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.mini_swe_agent import MiniSweAgent
+from trajmill.schemas import MESSAGE, Observation, Step, Trajectory
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 PROMPT = [{"role": "system", "content": "One ```bash block."}, {"role": "user", "content": "Mend it."}]

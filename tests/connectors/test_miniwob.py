@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.registry import connector
-from schemas import ParseError
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import ParseError
 
 WOB = connector("miniwob")
 INPUT = ROOT / "tests" / "fixtures" / "miniwob" / "input"

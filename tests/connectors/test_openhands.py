@@ -6,11 +6,11 @@ import zipfile
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.swe.openhands import OpenHands
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import ParseError, Reject, Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.openhands import OpenHands
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 
 def run(ident: int | None, command: str, reply: str | None = None, at: str | None = None) -> dict:

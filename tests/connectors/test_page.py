@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.screens.dom import MAX_LEVELS, DomNode, walk
-from connectors.screens.page import Page, page_of
-from connectors.screens.tree import Tree
-from connectors.web.markup import html_document, html_text
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, walk
+from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.tree import Tree
+from trajmill.connectors.web.markup import html_document, html_text
 
 
 def shown(html: str, url: str = "") -> list[str]:

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.registry import sniff
-from connectors.web.playwright_trace import PlaywrightTrace
-from connectors.web.playwright_trace.dom import Frame, LostNodeError
-from connectors.web.playwright_trace.session import NEWEST
-from schemas import ParseError, Reject
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.registry import sniff
+from trajmill.connectors.web.playwright_trace import PlaywrightTrace
+from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError
+from trajmill.connectors.web.playwright_trace.session import NEWEST
+from trajmill.schemas import ParseError, Reject
 
 URL = "http://tea.example/"
 READER = PlaywrightTrace()

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from schemas import Reject
 from tests.conftest import ROOT
 from tests.rows import blob_at
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import Reject
 
 SCRIPT = connector("recorded_script")
 INPUT = ROOT / "tests" / "fixtures" / "recorded_script" / "input"

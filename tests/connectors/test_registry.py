@@ -2,9 +2,9 @@ import pickle
 import subprocess
 import sys
 
-from connectors.connector import Connector
-from connectors.registry import FORMATS, connectors, joining, version_of
 from tests.conftest import ROOT
+from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import FORMATS, connectors, joining, version_of
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
@@ -37,7 +37,7 @@ def test_what_joins_the_files_of_a_fixture_is_asked_to():
 def test_a_connector_is_loaded_when_it_is_taken_and_not_before():
     code = (
         "import sys\n"
-        "from connectors.registry import FORMATS, connectors, joining, version_of\n"
+        "from trajmill.connectors.registry import FORMATS, connectors, joining, version_of\n"
         "known = connectors()\n"
         "assert 'har' in known and len(known) >= len(FORMATS) and list(joining(known, ['a/b.txt'])) == []\n"
         "assert version_of('har', known) == FORMATS['har'].version and 'nothing' not in known\n"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from connectors.web.site import site_of
-from schemas import ParseError, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.connectors.web.site import site_of
+from trajmill.schemas import ParseError, Trajectory
 
 HTML = {"mime": "text/html", "text": "<p>Tides"}
 

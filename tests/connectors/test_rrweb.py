@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.registry import connectors
-from connectors.web.rrweb.dom import Mirror, MissingNodeError
-from schemas import ParseError, Reject, Step, Trajectory
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.connectors.web.rrweb.dom import Mirror, MissingNodeError
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 START = 1_750_000_000_000
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.recordings.screen import Screen, checked_size, encoded, visible
+from trajmill.connectors.recordings.screen import Screen, checked_size, encoded, visible
 
 COLUMNS, ROWS = 20, 6
 

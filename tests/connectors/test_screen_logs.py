@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.logs.screen_logs import LOGS, log
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from schemas import Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.schemas import Trajectory
 
 WITHOUT_SCREENS = {"android_control_jsonl", "agentnet"}
 

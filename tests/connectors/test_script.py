@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.recordings import script
-from connectors.recordings.script import Script, typescripts
-from connectors.recordings.script import timing as script_timing
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.recordings import script
+from trajmill.connectors.recordings.script import Script, typescripts
+from trajmill.connectors.recordings.script import timing as script_timing
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 CONNECTOR = Script()
 PROMPT = "\x1b[?2004hann@box:~$ "

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.conversation import search_tools as vocabulary
-from connectors.registry import connectors, sniff
-from schemas import Observation, Outcome, ParseError, Reject, Step, Trajectory
 from tests.conftest import ROOT
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.registry import connectors, sniff
+from trajmill.schemas import Observation, Outcome, ParseError, Reject, Step, Trajectory
 
 NAMES = ("webdancer", "search_r1", "react_log", "react_notebook", "inspect")
 FIXTURES = ROOT / "tests" / "fixtures"

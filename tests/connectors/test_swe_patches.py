@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import sniff
-from connectors.swe.evaluation import outcomes
-from connectors.swe.instance import environment
-from connectors.swe.patch import Patch
-from connectors.swe.swebench_eval import SwebenchEval
-from connectors.swe.swebench_predictions import SwebenchPredictions
-from schemas import Outcome, Reject, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
+from trajmill.connectors.swe.evaluation import outcomes
+from trajmill.connectors.swe.instance import environment
+from trajmill.connectors.swe.patch import Patch
+from trajmill.connectors.swe.swebench_eval import SwebenchEval
+from trajmill.connectors.swe.swebench_predictions import SwebenchPredictions
+from trajmill.schemas import Outcome, Reject, Trajectory
 
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 

@@ -2,10 +2,10 @@
 
 import json
 
-from connectors.connector import MemoryBlob
-from connectors.swe.swe_rows import SweRows
-from connectors.swe.text_action import function, last_fence
-from schemas import Reject, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.swe_rows import SweRows
+from trajmill.connectors.swe.text_action import function, last_fence
+from trajmill.schemas import Reject, Trajectory
 
 
 def read(*rows: dict) -> list[Trajectory]:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.swe.sweagent import SweAgent
-from schemas import ParseError, Reject, Trajectory
 from tests.conftest import ROOT
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.swe.sweagent import SweAgent
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 INPUT = ROOT / "tests" / "fixtures" / "sweagent" / "input"
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.column_mapping import Rows
-from connectors.connector import Choices, MemoryBlob
-from connectors.published import tables
-from connectors.published.table import PublishedTable
-from connectors.published.tables import Table
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.column_mapping import Rows
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.published import tables
+from trajmill.connectors.published.table import PublishedTable
+from trajmill.connectors.published.tables import Table
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 
 def parquet(rows: list, schema: pa.Schema | None = None, **settings: object) -> bytes:
@@ -93,7 +93,7 @@ def test_a_trajectory_with_an_unreadable_row_is_refused_since_what_followed_an_a
 
 
 def test_rows_that_wait_too_long_for_the_end_of_their_trajectory_end_the_reading(monkeypatch):
-    monkeypatch.setattr("connectors.published.layouts.OPEN_BYTES", 2000)
+    monkeypatch.setattr("trajmill.connectors.published.layouts.OPEN_BYTES", 2000)
     rows = episode("a", *(("x" * 100, "go()") for _ in range(50)))
     with pytest.raises(ParseError, match="rows_too_mixed"):
         found(parquet(rows), layout="transitions", columns=EPISODES)

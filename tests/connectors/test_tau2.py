@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.benches.tau2 import Tau2
-from connectors.connector import MemoryBlob
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from schemas import Reject, Trajectory
 from tests.rows import RECIPE, blob_at, parsed, recognized
+from trajmill.connectors.benches.tau2 import Tau2
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.schemas import Reject, Trajectory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tau2" / "input"
 

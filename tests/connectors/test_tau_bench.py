@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from connectors.benches.tau_bench import TauBench
-from connectors.connector import MemoryBlob
-from schemas import Reject, Trajectory
+from trajmill.connectors.benches.tau_bench import TauBench
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import Reject, Trajectory
 
 
 def parsed(value: Any) -> list[Trajectory | Reject]:

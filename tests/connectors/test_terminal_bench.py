@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.recordings.terminal_bench import TerminalBench
-from connectors.recordings.terminal_bench.agent_logs import Printed, agent_log, plain, unfolded
-from connectors.registry import sniff
-from schemas import ParseError, Reject, Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.recordings.terminal_bench import TerminalBench
+from trajmill.connectors.recordings.terminal_bench.agent_logs import Printed, agent_log, plain, unfolded
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
 CONNECTOR = TerminalBench()
 RESULTS = {

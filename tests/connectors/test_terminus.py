@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.conversation.terminus_texts import UnclearResponseError, prompt_of, recovered, response_of
-from connectors.recordings.terminus import Terminus
-from connectors.recordings.terminus_rows import TerminusRows
-from schemas import Reject, Trajectory, json_text, keystrokes_text
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.conversation.terminus_texts import UnclearResponseError, prompt_of, recovered, response_of
+from trajmill.connectors.recordings.terminus import Terminus
+from trajmill.connectors.recordings.terminus_rows import TerminusRows
+from trajmill.schemas import Reject, Trajectory, json_text, keystrokes_text
 
 CONNECTOR = Terminus()
 FIRST = (

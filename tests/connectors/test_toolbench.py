@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from connectors.benches.toolbench import BRANCHES, ToolBench
-from connectors.connector import MemoryBlob
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.benches.toolbench import BRANCHES, ToolBench
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 Node = dict[str, Any]
 

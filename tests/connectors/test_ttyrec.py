@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.recordings.ttyrec import Ttyrec
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.recordings.ttyrec import Ttyrec
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 CONNECTOR = Ttyrec()
 BEGAN = 1_900_000_000

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.connector import Choices, MemoryBlob
-from connectors.desktop.ufo import Ufo
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.desktop.ufo import Ufo
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 READER = Ufo()
 

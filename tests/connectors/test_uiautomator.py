@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.android.uiautomator import UiAutomator
-from connectors.connector import MemoryBlob
-from schemas import ParseError, Step
 from tests.connectors.android_logs import FIXTURES, dump, node, outcome, read, real_files
 from tests.rows import blob_at, parsed
+from trajmill.connectors.android.uiautomator import UiAutomator
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Step
 
 CONNECTOR = UiAutomator()
 INPUTS = sorted((FIXTURES / "uiautomator" / "input").iterdir())

@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.mcp.vcr_cassette import VcrCassette
-from connectors.reading.yaml_values import YamlDocument
-from schemas import ParseError, Trajectory
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call, failure, parse, result, seen
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.mcp.vcr_cassette import VcrCassette
+from trajmill.connectors.reading.yaml_values import YamlDocument
+from trajmill.schemas import ParseError, Trajectory
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 MCP = "https://s.example/mcp"

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connector
-from connectors.web.webvoyager import read_action
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
+from trajmill.connectors.web.webvoyager import read_action
 
 VOYAGER = connector("webvoyager")
 RUN = ROOT / "tests" / "fixtures" / "webvoyager" / "input" / "taskTides--0"

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mcp import wire_marks
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import Message
-from connectors.reading.element_places import element_offsets, places_of
-from connectors.reading.server_events import sse_data
-from connectors.reading.times import microseconds
-from schemas import Trajectory, spool
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen, split
+from trajmill.connectors.mcp import wire_marks
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import Message
+from trajmill.connectors.reading.element_places import element_offsets, places_of
+from trajmill.connectors.reading.server_events import sse_data
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Trajectory, spool
 
 
 def test_a_number_and_the_same_digits_as_text_are_two_ids():

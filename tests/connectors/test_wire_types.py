@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connectors
-from schemas import ParseError
 from tests.conftest import ROOT
 from tests.rows import parsed
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.schemas import ParseError
 
 NAMES = ("mcp_jsonrpc", "mcp_recorder", "agent_vcr", "mcp_interceptor", "vcr_cassette", "mcp_inspector", "otel_genai")
 ODD: tuple[object, ...] = (

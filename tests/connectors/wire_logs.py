@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from connectors.connector import MemoryBlob
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import Message
-from connectors.registry import connector
-from schemas import Observation, ParseError, Reject, Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import Message
+from trajmill.connectors.registry import connector
+from trajmill.schemas import Observation, ParseError, Reject, Step, Trajectory
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -23,13 +23,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks import generate
-from connectors.connector import Connector, MemoryBlob
-from connectors.registry import connectors
-from pipelines.engine.stored_blob import StoredBlob
-from schemas import Assembler, Origin, ParseError, Reject
 from tests.conftest import ROOT, corpora_folder
 from tests.connectors.mutations import SIGNS, STRANGERS, documents, places, replaced, written
 from tests.rows import RECIPE, blob_at, golden_line, recognized
+from trajmill.connectors.connector import Connector, MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import Assembler, Origin, ParseError, Reject
 
 _LARGEST: Final = 400_000
 """Bytes of a log from which it is no longer mutated."""

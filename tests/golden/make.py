@@ -15,13 +15,13 @@ from pathlib import Path
 
 from cffi import FFI
 
-from connectors.recordings.emulator import DECLARED
-from connectors.registry import connectors
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.golden.digests import digest_of
 from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
 from tests.rows import blob_at, golden_line, parsed, recognized, summary
+from trajmill.connectors.recordings.emulator import DECLARED
+from trajmill.connectors.registry import connectors
 
 VERSIONS = ROOT / "tests" / "golden" / "versions.json"
 """For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
@@ -140,7 +140,7 @@ def libghostty() -> str:
     """The module that cffi makes of what is declared of the terminal emulator."""
     ffi = FFI()
     ffi.cdef(DECLARED)
-    ffi.set_source("connectors.recordings.libghostty", None)
+    ffi.set_source("trajmill.connectors.recordings.libghostty", None)
     written = StringIO()
     ffi.emit_python_code(written)
     return written.getvalue()

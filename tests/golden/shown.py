@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from connectors.connector import Connector
-from connectors.registry import connectors
-from pipelines.rendering.turns import Turn
-from pipelines.rendering.turns import turns as rendered
-from schemas import ParseError, Reject
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
+from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.render.turns import Turn
+from trajmill.pipelines.render.turns import turns as rendered
+from trajmill.schemas import ParseError, Reject
 
 SHOWN_PAGE: Final = ROOT / "docs" / "shown.md"
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from connectors.connector import Connector
-from connectors.registry import connectors
-from quality.registry import SIGNALS
-from quality.settings import DATATROVE
-from quality.signal import Signal
-from quality.signals.datatrove_filter import DatatroveFilter
 from tests.conftest import GOLDEN, ROOT
+from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import connectors
+from trajmill.quality.registry import SIGNALS
+from trajmill.quality.settings import DATATROVE
+from trajmill.quality.signal import Signal
+from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 
 SIGNALS_PAGE: Final = ROOT / "docs" / "signals.md"
 FORMATS_PAGE: Final = ROOT / "docs" / "formats.md"

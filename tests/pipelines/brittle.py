@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.connector import Blob, Connector, Sniff
-from schemas import Reject, Trajectory
 from tests.make import trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.schemas import Reject, Trajectory
 
 HEAD = "brittle "
 SECRET = "AKIAIOSFODNN7EXAMPLF"

@@ -10,19 +10,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine.generations import Generation, chain, commit
-from pipelines.engine.ownership import Ownership
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import read_manifest
-from pipelines.engine.verification import verify
-from pipelines.mix.earlier_generations import EarlierGenerations
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from schemas import ConfigError
+from tests.app.cli.test_cli import ran
 from tests.conftest import FUZZ, ROOT
-from tests.pipelines.face.test_cli import ran
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.generations.generations import Generation, chain, commit
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.mix.earlier_generations import EarlierGenerations
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import Ownership
+from trajmill.pipelines.storage.units import read_manifest
+from trajmill.schemas import ConfigError
 
 RAW = ROOT / "samples" / "terminal"
 RECIPE = load_recipe("terminal")
@@ -208,7 +208,7 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
             Append(RECIPE, [str(theirs)], out).run()
         return commit(where, one)
 
-    monkeypatch.setattr("pipelines.append.commit", beaten)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", beaten)
     made = Append(RECIPE, [str(ours)], out).run()
     assert made.generation.number == 3
     (second,) = (one for one in chain(Folder(out)) if one.number == 2)
@@ -226,10 +226,10 @@ def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(f
             raise KeyboardInterrupt
         return commit(where, one)
 
-    monkeypatch.setattr("pipelines.append.commit", killed)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", killed)
     with pytest.raises(KeyboardInterrupt):
         Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
-    monkeypatch.setattr("pipelines.append.commit", commit)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", commit)
     begun: list[tuple[str, int]] = []
     Append(
         RECIPE, [str(logs)], str(tmp_path / "out"), tell=lambda one: begun.append((one.stage, one.units - one.done))

@@ -10,19 +10,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.append import Append, Appended
-from pipelines.engine.execution import Execution
-from pipelines.engine.paths import Place
-from pipelines.engine.stored_blob import opened_archive
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.plan import recognition
-from pipelines.plan.known_inputs import Contents
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif
 from tests.pipelines.test_append_near_copies import RECIPE
+from trajmill.pipelines.append import Append, Appended
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.plan import recognition
+from trajmill.pipelines.plan.known_inputs import Contents
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.paths import Place
+from trajmill.pipelines.storage.stored_blob import opened_archive
 
 EXTENDING = parse_recipe(
     '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
@@ -127,7 +127,7 @@ def test_a_member_is_known_in_an_archive_of_another_name_and_as_a_file(raw):
 def test_a_ledger_of_an_earlier_release_knows_members_by_their_archive(raw, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(Contents, "of", Contents.by_archive)
-        earlier.setattr("pipelines.append.members_read", lambda *_: {})
+        earlier.setattr("trajmill.pipelines.append.members_read", lambda *_: {})
         assert append(raw).summary is None
     (raw / "first.zip").rename(raw / "renamed.zip")
     made = append(raw)

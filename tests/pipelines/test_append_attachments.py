@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine.generations import chain
-from pipelines.engine.storage import Folder
-from pipelines.engine.verification import verify
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
 from tests.pipelines.normalize.test_attachments import FIXTURES, blobs, told
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 
 RECIPE = parse_recipe(
     '{"name": "tea", "source": "tea", "normalize": {"attachments": "keep"}, "judge": {"rules": {}}}', "tea"

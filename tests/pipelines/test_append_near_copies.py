@@ -9,15 +9,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine.execution import Execution
-from pipelines.engine.generations import chain
-from pipelines.engine.storage import Folder
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
 from tests.conftest import FUZZ
 from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 
 RECIPE = parse_recipe('{"name": "near", "source": "tests", "domains": ["terminal"]}', "near")
 

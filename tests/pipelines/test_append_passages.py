@@ -9,19 +9,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.append import Append, Appended
-from pipelines.engine.generations import chain
-from pipelines.engine.storage import Folder
-from pipelines.engine.verification import verify
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.rebuild import rebuild
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
 from tests.pipelines.mix.passages.corpora import prose, written
 from tests.pipelines.test_append import bytes_of
 from tests.pipelines.test_append_near_copies import Logs
+from trajmill.pipelines.append import Append, Appended
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.rebuild import rebuild
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 
 LONG = {number: prose(300, number) for number in range(20)}
 BUDGET = 4_000

@@ -11,22 +11,22 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine import succession
-from pipelines.engine.generations import chain, commit, manifest_of
-from pipelines.engine.storage import Folder
-from pipelines.engine.succession import rule_sets
-from pipelines.engine.verification import verify
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.recipe.judgement import Judge
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
-from tests.pipelines.face.test_cli import ran
+from tests.app.cli.test_cli import ran
 from tests.pipelines.test_append import bytes_of
 from tests.pipelines.test_append_near_copies import Logs
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations import compatibility
+from trajmill.pipelines.generations.compatibility import rule_sets
+from trajmill.pipelines.generations.generations import chain, commit, manifest_of
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.recipe.judgement import Judge
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError
 
 VALUES: dict[str, Any] = {"name": "near", "source": "tests", "domains": ["terminal"]}
 NO_LONG: dict[str, Any] = {"judge": {"rules": {"long": {"signal": "length", "max": 2000}}}}
@@ -131,15 +131,15 @@ def test_another_salt_is_named(tmp_path):
 
 def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch):
     Append(recipe(), raws(logs), str(out)).run()
-    monkeypatch.setattr("quality.scrub.VERSION", 99)
-    monkeypatch.setattr(succession, "templates_digest", lambda _: "0" * 64)
+    monkeypatch.setattr("trajmill.quality.scrub.VERSION", 99)
+    monkeypatch.setattr(compatibility, "templates_digest", lambda _: "0" * 64)
     with pytest.raises(ConfigError, match=r"what is scrubbed changed; the texts of mix\.templates changed"):
         Append(recipe(), raws(logs), str(out)).run()
 
 
 def test_what_spans_are_told_of_has_a_version_where_they_are_told():
     judges = [Judge(spans=spans) for spans in (True, False)]
-    told = [succession.versions_of(Recipe(name="a", source="b", judge=judge)) for judge in judges]
+    told = [compatibility.versions_of(Recipe(name="a", source="b", judge=judge)) for judge in judges]
     assert told[0].keys() - told[1].keys() == {"spans"}
 
 
@@ -170,10 +170,10 @@ def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_
         if one.number == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.append.commit", killed)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", killed)
     with pytest.raises(KeyboardInterrupt):
         Append(STRICT, raws(logs), str(out)).run()
-    monkeypatch.setattr("pipelines.append.commit", commit)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", commit)
     assert Append(recipe(), raws(logs), str(out)).run().summary is None
     assert bytes_of(out / "shards") == bytes_of(whole / "shards")
 
@@ -198,7 +198,7 @@ def test_budgets_count_what_was_drawn_by_an_earlier_recipe(tmp_path):
 
 
 def test_a_connector_of_another_version_reads_what_is_new_and_is_told(logs, out, monkeypatch):
-    from connectors.registry import connectors
+    from trajmill.connectors.registry import connectors
 
     monkeypatch.setattr(type(connectors()["atif"]), "version", "99")
     made = Append(recipe(), raws(logs), str(out)).run()

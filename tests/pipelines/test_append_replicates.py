@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.generations import chain
-from pipelines.engine.ledgers import ledger_name
-from pipelines.engine.storage import Folder
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
 from tests.pipelines.test_append_near_copies import Logs
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.ledgers import ledger_name
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.storage.folders import Folder
 
 
 def recipe(most: int | None) -> Recipe:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import scan_transitions
 from tests.pipelines.hostile import CASES, GOOD
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import scan_transitions
 
 RECIPE = Recipe.model_validate(
     {"name": "t", "source": "t", "normalize": {"max_reject_ratio": 1.0, "max_member_bytes": 256 << 20}}

@@ -7,15 +7,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine.verification import verify
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.rebuild import rebuild
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.test_append_near_copies import Logs, of, verdicts
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.rebuild import rebuild
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 OLD = parse_recipe('{"name": "n", "source": "tests", "domains": ["terminal"], "mix": {"seed": 1}}', "n")
 NEW = parse_recipe(

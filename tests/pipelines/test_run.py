@@ -13,12 +13,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.rendering.prompts import ASKING
-from pipelines.run import Run
-from schemas import ConfigError, scan_transitions
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError, scan_transitions
 
 RAW = ROOT / "samples" / "terminal"
 RECIPE = load_recipe("terminal")
@@ -153,8 +153,8 @@ MOMENTS = {
 @pytest.mark.slow
 def test_killed_at_any_moment_and_started_again_gives_the_same_bytes(raw, finished, tmp_path):
     script = (
-        "import sys; from pipelines.run import Run; from pipelines.engine.runner import Execution;"
-        "from pipelines.recipe.recipe_file import load_recipe;"
+        "import sys; from trajmill.pipelines.run import Run; from trajmill.pipelines.execution.runner import Execution;"
+        "from trajmill.pipelines.recipe.recipe_file import load_recipe;"
         "Run(load_recipe('terminal'), [sys.argv[1]], sys.argv[2], Execution(part_bytes=30_000)).run()"
     )
     command = [sys.executable, "-c", script, str(raw), str(tmp_path)]

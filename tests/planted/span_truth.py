@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from schemas import Action, Observation, Step, Trajectory, call_text, keystrokes, keystrokes_text
 from tests.make import call
+from trajmill.schemas import Action, Observation, Step, Trajectory, call_text, keystrokes, keystrokes_text
 
 Pieces = list[tuple[str, str]]
 """Texts in order, each with its class."""

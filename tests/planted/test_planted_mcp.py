@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from connectors.connector import HEAD_BYTES, MemoryBlob
-from connectors.registry import connector, sniff
 from tests.planted import planted_atif
 from tests.planted.mcp_truth import CALLS, CLIENT, INSTRUCTIONS, SERVER, turns
 from tests.rows import blob_at, parsed
+from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.registry import connector, sniff
 
 ROOT: Final = Path(__file__).parents[2]
 

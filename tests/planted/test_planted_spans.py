@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rendering.loss_spans import CLASS_OF_LABEL
-from quality.replicate import Words
-from quality.spans import Labelling, with_volatile
 from tests.make import batch_of
 from tests.planted.span_truth import Session, editor_session, service_session, shell_session, terminal_session
+from trajmill.pipelines.render.loss_spans import CLASS_OF_LABEL
+from trajmill.quality.replicate import Words
+from trajmill.quality.spans import Labelling, with_volatile
 
 SEEDS = range(int(os.environ.get("TRAJMILL_SEEDS", "6")))
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quality.measure import Measuring
-from quality.signal import SCOPES, Measured, Numbers, Signal
-from quality.tokens import TokenCounter
-from schemas import Context, Outcome, Trajectory
 from tests.make import batch_of, trajectory
 from tests.quality.whole import measured
+from trajmill.quality.measure import Measuring
+from trajmill.quality.signal import SCOPES, Measured, Numbers, Signal
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Context, Outcome, Trajectory
 
 TOOLS = Context(action_space='["another"]')
 

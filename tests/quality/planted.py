@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from quality.scrub import Kind
+from trajmill.quality.scrub import Kind
 
 LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 UPPER: Final = LOWER.upper()

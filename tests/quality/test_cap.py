@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.cap import BINS, COUNT, bins, counted, limits
-from quality.chance import chances
-from quality.rule import Rule, decided
+from trajmill.quality.cap import BINS, COUNT, bins, counted, limits
+from trajmill.quality.hash_sampling import chances
+from trajmill.quality.rule import Rule, decided
 
 
 def ids(count):

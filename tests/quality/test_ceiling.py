@@ -6,8 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quality.ceiling import CLASSES, FEWEST, PRIOR, ROWS_SCHEMA, Estimates, Pool, class_shares, summed, turn_buckets
-from quality.spans import SPANS_SCHEMA
+from trajmill.quality.ceiling import (
+    CLASSES,
+    FEWEST,
+    PRIOR,
+    ROWS_SCHEMA,
+    Estimates,
+    Pool,
+    class_shares,
+    summed,
+    turn_buckets,
+)
+from trajmill.quality.spans import SPANS_SCHEMA
 
 RATES = np.array([1.0, 0.9, 0.95, 0.5])
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.classification import at_threshold, average_precision, evaluation, roc_auc
+from trajmill.quality.classification import at_threshold, average_precision, evaluation, roc_auc
 
 SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.2])
 GOOD = np.array([True, False, True, True, False])

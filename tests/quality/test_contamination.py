@@ -13,11 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.contamination import FEWEST, RUN, SAMPLED, Hits, Index, Keys, Runs, checkout_name, few_words, name_hash
-from quality.exposure import decided, exposed, tasks_showing
-from quality.fingerprint import text_hashes
-from schemas import Environment, Task
 from tests.make import batch_of, trajectory
+from trajmill.quality.contamination import (
+    FEWEST,
+    RUN,
+    SAMPLED,
+    Hits,
+    Index,
+    Keys,
+    Runs,
+    checkout_name,
+    few_words,
+    name_hash,
+)
+from trajmill.quality.contamination_matches import decided, exposed, tasks_showing
+from trajmill.quality.fingerprint import text_hashes
+from trajmill.schemas import Environment, Task
 
 VOCABULARY = [f"word{number}" for number in range(3000)]
 RANDOM = random.Random(5)

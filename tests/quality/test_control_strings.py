@@ -11,7 +11,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, holds_control_string, unescaped
+from trajmill.quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, holds_control_string, unescaped
 
 STRINGS = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|fim_middle|>", "[INST]", "[/INST]", "<<SYS>>"),

@@ -8,13 +8,13 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from quality.measure import Measuring
-from quality.registry import configured
-from quality.signal import Measured
-from quality.tokens import TokenCounter
-from schemas import ConfigError
 from tests.make import batch_of, trajectory
 from tests.quality.whole import measured as measured_whole
+from trajmill.quality.measure import Measuring
+from trajmill.quality.registry import configured
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError
 
 PROSE = "It was the best of times and it was the worst of times for the people of that town. "
 GOPHER = "datatrove:GopherQualityFilter"

@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.duplicate import KEY, losers
-from quality.group import components, name_edges
-from quality.measure import instance_nodes, task_nodes
-from quality.rule import Rule, decided
-from quality.tokens import TokenCounter
-from schemas import ConfigError, Environment, Outcome, Task
 from tests.make import batch_of, trajectory
 from tests.quality.whole import measured
+from trajmill.quality.duplicate import KEY, losers
+from trajmill.quality.group import components, name_edges
+from trajmill.quality.measure import instance_nodes, task_nodes
+from trajmill.quality.rule import Rule, decided
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError, Environment, Outcome, Task
 
 
 def numbers(*values):

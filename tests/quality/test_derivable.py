@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.derivable import Deriving
-from quality.derivable.arithmetic import decimals, integer
-from quality.derivable.known_files import REMEMBERED_BYTES, KnownFiles
-from quality.derivable.shell_syntax import pipelines
-from quality.derivable.turns import Turn
-from quality.frames import frames
+from trajmill.quality.boilerplate import frames
+from trajmill.quality.derivable import Deriving
+from trajmill.quality.derivable.arithmetic import decimals, integer
+from trajmill.quality.derivable.known_files import REMEMBERED_BYTES, KnownFiles
+from trajmill.quality.derivable.shell_syntax import pipelines
+from trajmill.quality.derivable.turns import Turn
 
 
 def turn(name: str, given: dict[str, Any], after: str | None, *, exit_code: int | None = 0, **more: Any) -> Turn:

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.publish.diversity import kinds_in
-from quality.diversity import diversity
-from schemas import Action, Environment, Observation, Step, Task, Trajectory
 from tests.make import batch_of, call
+from trajmill.pipelines.publish.diversity import kinds_in
+from trajmill.quality.diversity import diversity
+from trajmill.schemas import Action, Environment, Observation, Step, Task, Trajectory
 
 
 def test_equally_common_kinds_count_in_full_and_rare_ones_hardly():

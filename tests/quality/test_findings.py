@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from quality.scrub import scrub_text
-from quality.scrubbing.findings import digest_of, findings
+from trajmill.quality.scrub import scrub_text
+from trajmill.quality.scrubbing.findings import digest_of, findings
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

@@ -3,7 +3,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.fingerprint import (
+from tests.make import batch_of, trajectory
+from trajmill.quality.fingerprint import (
     as_bytes,
     as_lanes,
     text_hashes,
@@ -11,8 +12,7 @@ from quality.fingerprint import (
     trajectory_starts,
     transition_hashes,
 )
-from schemas import Action, Observation, Step, Trajectory
-from tests.make import batch_of, trajectory
+from trajmill.schemas import Action, Observation, Step, Trajectory
 
 
 def hashes(batch):

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from quality.signal import Measured
-from quality.tokens import TokenCounter
-from schemas import DOMAINS
 from tests.conftest import ROOT
 from tests.make import batch_of, trajectory
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import DOMAINS
 
 SENTENCES = json.loads((ROOT / "benchmarks" / "languages.json").read_text("utf-8"))
 

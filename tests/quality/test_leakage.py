@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.leakage import WORDS, shared
-from quality.registry import signal
-from quality.sets import Sets, common_bits
-from quality.signal import Measured
-from quality.texts import Texts
-from quality.tokens import TokenCounter
-from schemas import Action, Context, Observation, Step, Task, Trajectory, call_text, json_text
 from tests.make import batch_of, call
+from trajmill.quality.leakage import WORDS, shared
+from trajmill.quality.registry import signal
+from trajmill.quality.sets import Sets, common_bits
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Action, Context, Observation, Step, Task, Trajectory, call_text, json_text
 
 NINE = "one two three four five six seven eight nine"
 OTHER = "red orange yellow green blue indigo violet black white"

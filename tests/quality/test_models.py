@@ -7,18 +7,18 @@ from pathlib import Path
 import fasttext
 import pytest
 
-from pipelines.judge.classifier_training import Training, trained
-from pipelines.judge.training_rows import TrainingRow
-from quality.fasttext_model import Model
-from quality.prose import prose, runs
-from quality.registry import configured
-from quality.signal import Measured
-from quality.signals.language import READ, readable
-from quality.tokens import TokenCounter
-from quality.wording import lines_of, with_pairs, words
-from schemas import ConfigError, Task
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
+from trajmill.pipelines.judge.classifier_training import Training, trained
+from trajmill.pipelines.judge.training_rows import TrainingRow
+from trajmill.quality.fasttext_model import Model
+from trajmill.quality.prose import prose, runs
+from trajmill.quality.registry import configured
+from trajmill.quality.signal import Measured
+from trajmill.quality.signals.language import READ, readable
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.word_lines import lines_of, with_pairs, words
+from trajmill.schemas import ConfigError, Task
 
 ENGLISH = "there are three files in this folder and the test of the module has passed"
 GERMAN = "es gibt drei Dateien in diesem Ordner und der Test des Moduls ist bestanden"

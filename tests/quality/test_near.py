@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from quality.fingerprint import trajectory_starts
-from quality.near import (
+from tests.make import batch_of, steps_of
+from trajmill.quality.fingerprint import trajectory_starts
+from trajmill.quality.near import (
     BEST,
     MEMBER,
     PAIR,
@@ -27,10 +28,9 @@ from quality.near import (
     signatures,
     step_kinds,
 )
-from quality.settings import FEW
-from quality.sketch import SIZE, Sketches, absent_shares, portions, sketched
-from schemas import Observation, Step, Trajectory
-from tests.make import batch_of, steps_of
+from trajmill.quality.settings import FEW
+from trajmill.quality.sketch import SIZE, Sketches, absent_shares, portions, sketched
+from trajmill.schemas import Observation, Step, Trajectory
 
 VOCABULARY = [f"word{number}" for number in range(5000)]
 

@@ -10,7 +10,8 @@ from time import process_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.scrubbing.placeholders import (
+from tests.quality.planted import luhn_digit
+from trajmill.quality.scrubbing.placeholders import (
     body,
     card,
     core_of,
@@ -24,7 +25,6 @@ from quality.scrubbing.placeholders import (
     phone,
     user,
 )
-from tests.quality.planted import luhn_digit
 
 KEY = b"k" * 32
 _SECRET = st.text(string.ascii_letters + string.digits + "-_+/.!@ é漢😀", min_size=8, max_size=90)

@@ -7,8 +7,8 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.kinds import Kind, Span
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.kinds import Kind, Span
 
 WANTED: tuple[Kind, ...] = ("host", "home")
 WORDS = [

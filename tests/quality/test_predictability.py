@@ -2,13 +2,13 @@ import random
 
 import pytest
 
-from quality.reach import HISTORY
-from quality.registry import signal
-from quality.signal import Measured
-from quality.signals.predictability import ANSWER, compressed_share
-from quality.tokens import TokenCounter
-from schemas import Observation, Step, Trajectory
 from tests.make import batch_of, call
+from trajmill.quality.lookback import HISTORY
+from trajmill.quality.registry import signal
+from trajmill.quality.signal import Measured
+from trajmill.quality.signals.predictability import ANSWER, compressed_share
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Observation, Step, Trajectory
 
 RANDOM = random.Random(3)
 

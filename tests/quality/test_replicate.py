@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.replicate import LARGEST, ROW, Words, agreement, beyond, groups, keys
-from schemas import Trajectory
 from tests.make import batch_of, steps_of, trajectory
 from tests.quality.whole import histories
+from trajmill.quality.replicate import LARGEST, ROW, Words, agreement, beyond, groups, keys
+from trajmill.schemas import Trajectory
 
 LISTING = "total 8\n-rw-r--r-- 1 root root 12 Jan 1 {time} notes.txt\npid {pid} is listening on port {port}\ndone"
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.scrub import KINDS, scrub, scrub_text
-from quality.scrubbing.columns import NAMES, SCRUBBED
-from quality.scrubbing.logins import waits_for_password
-from schemas import (
+from tests.quality.planted import MAKERS, plants
+from trajmill.quality.scrub import KINDS, scrub, scrub_text
+from trajmill.quality.scrubbing.columns import NAMES, SCRUBBED
+from trajmill.quality.scrubbing.logins import waits_for_password
+from trajmill.schemas import (
     Action,
     Agent,
     Assembler,
@@ -30,9 +31,8 @@ from schemas import (
     Trajectory,
     json_text,
 )
-from schemas.invariants import check
-from schemas.transition import TRANSITION_SCHEMA, encoded_schema, leaves
-from tests.quality.planted import MAKERS, plants
+from trajmill.schemas.invariants import check
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema, leaves
 
 PASSWORD = "tr0ub4dor7staple"
 MAIL = "carol.jones@corp.io"

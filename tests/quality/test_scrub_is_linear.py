@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from quality.scrub import KINDS, scrub_text
-from quality.scrubbing.detection import _apart, _finders, _nothing
-from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
-from quality.scrubbing.kinds import Span
 from tests.conftest import FUZZ
 from tests.quality.forms import drawn
 from tests.quality.planted import plants
+from trajmill.quality.scrub import KINDS, scrub_text
+from trajmill.quality.scrubbing.detection import _apart, _finders, _nothing
+from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
+from trajmill.quality.scrubbing.kinds import Span
 
 SMALL: Final = 1 << 12
 LARGE: Final = 1 << 15

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.scrub import KINDS, scrub, scrub_name, scrub_reject, scrub_text
-from schemas import Action, Assembler, Origin, Step, Trajectory
-from schemas.invariants import check
-from schemas.reject import Reject
 from tests.quality.planted import plants
 from tests.quality.test_scrub import batch_of, step, trajectory
+from trajmill.quality.scrub import KINDS, scrub, scrub_name, scrub_reject, scrub_text
+from trajmill.schemas import Action, Assembler, Origin, Step, Trajectory
+from trajmill.schemas.invariants import check
+from trajmill.schemas.reject import Reject
 
 TOKEN = re.compile(r"name\d{18}")
 PATHS = [

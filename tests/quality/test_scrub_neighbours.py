@@ -2,9 +2,9 @@
 
 import pytest
 
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.kinds import KINDS, Finds, Kind
 from tests.quality.planted import plants
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind
 
 NEIGHBOURS = (b"word", b"x9", b"a/", b"_", b"-", b"=", b"tail: ", b"\xc3\xa4", b"\\n")
 

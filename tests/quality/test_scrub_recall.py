@@ -11,13 +11,13 @@ from time import process_time
 
 import pytest
 
-from quality.scrub import KINDS, Kind, scrub_text
-from quality.scrubbing.detection import Detection
-from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
-from quality.scrubbing.session import Session
 from tests.conftest import FUZZ, corpora_folder, named_files
 from tests.quality.forms import drawn
 from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
+from trajmill.quality.scrub import KINDS, Kind, scrub_text
+from trajmill.quality.scrubbing.detection import Detection
+from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
+from trajmill.quality.scrubbing.session import Session
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 

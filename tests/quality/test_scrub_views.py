@@ -10,11 +10,11 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from quality.scrub import KINDS, Kind, scrub, scrub_text
-from quality.scrubbing import views
 from tests.conftest import FUZZ
 from tests.quality.planted import FILLER, plants
 from tests.quality.test_scrub import batch_of, shown, trajectory
+from trajmill.quality.scrub import KINDS, Kind, scrub, scrub_text
+from trajmill.quality.scrubbing import views
 
 EACH = 12
 """Plants of each kind."""

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from quality.scrub import scrub, scrub_name, scrub_text
 from tests.quality.test_scrub import batch_of, trajectory
+from trajmill.quality.scrub import scrub, scrub_name, scrub_text
 
 SMALL: Final = 8_000
 TRIES: Final = 5

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.lines import Lines
-from quality.shingle import WORDS, shingles
+from trajmill.quality.lines import Lines
+from trajmill.quality.shingle import WORDS, shingles
 
 WORD = re.compile(r"[\u3000-\udfff]|[0-9A-Za-z_\x80-\u2fff\ue000-\U0010ffff]+")
 TEXT = st.text(st.sampled_from("ab Z_9é日本\n.,-"), max_size=60)

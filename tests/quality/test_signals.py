@@ -4,10 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quality.registry import signal, signals
-from quality.signal import Measured, Signal
-from quality.tokens import TokenCounter
-from schemas import (
+from tests.make import batch_of, call, steps_of, trajectory
+from tests.quality.contract import cuts_change_nothing, keeps_the_contract
+from trajmill.quality.registry import signal, signals
+from trajmill.quality.signal import Measured, Signal
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import (
     COMPLETE,
     KEYSTROKES,
     MESSAGE,
@@ -19,8 +21,6 @@ from schemas import (
     Trajectory,
     keystrokes_text,
 )
-from tests.make import batch_of, call, steps_of, trajectory
-from tests.quality.contract import cuts_change_nothing, keeps_the_contract
 
 
 def measure(name, *trajectories):

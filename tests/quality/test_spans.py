@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.replicate import Words
-from quality.spans import Labelling, joined, with_volatile
-from schemas import Action, Context, Observation, Step, Trajectory
 from tests.make import batch_of, call, steps_of, trajectory
+from trajmill.quality.replicate import Words
+from trajmill.quality.spans import Labelling, joined, with_volatile
+from trajmill.schemas import Action, Context, Observation, Step, Trajectory
 
 
 def told(*trajectories, cuts=()):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.tokens import TokenCounter, text_bytes
-from schemas import ConfigError
+from trajmill.quality.tokens import TokenCounter, text_bytes
+from trajmill.schemas import ConfigError
 
 TEXTS = st.lists(
     st.one_of(st.none(), st.text(st.sampled_from("ab09é \n\t(){}_жא日한ก─\U0001f600\x1b"), max_size=24)), max_size=10

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.registry import signal
-from quality.shingle import words
-from quality.signal import Measured
-from quality.texts import Texts
-from quality.tokens import TokenCounter
-from quality.turns import KEEPS, category_counts, compared, keeps_loss, new_text
-from quality.values import action_values, decoded
-from schemas import KEYSTROKES, Action, Observation, Step, Trajectory, call_text, keystrokes_text
 from tests.make import batch_of, call
+from trajmill.quality.registry import signal
+from trajmill.quality.shingle import words
+from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.turns import KEEPS, category_counts, compared, keeps_loss, new_text
+from trajmill.quality.values import action_values, decoded
+from trajmill.schemas import KEYSTROKES, Action, Observation, Step, Trajectory, call_text, keystrokes_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(st.sampled_from('ab "\\\n{}[],:é\t'), max_size=8),

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.lines import Lines
-from quality.registry import signal
-from quality.screens import canonical_hashes
-from quality.signal import Measured
-from quality.signals.binary_content import binary_shares
-from quality.signals.opaque_content import with_long_words
-from quality.signals.undeclared_tool import declared
-from quality.texts import Texts
-from quality.tokens import TokenCounter
-from schemas import (
+from tests.make import batch_of, call
+from trajmill.quality.lines import Lines
+from trajmill.quality.registry import signal
+from trajmill.quality.screens import canonical_hashes
+from trajmill.quality.signal import Measured
+from trajmill.quality.signals.binary_content import binary_shares
+from trajmill.quality.signals.opaque_content import with_long_words
+from trajmill.quality.signals.undeclared_tool import declared
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import (
     COMPLETE,
     KEYSTROKES,
     MESSAGE,
@@ -34,7 +35,6 @@ from schemas import (
     Trajectory,
     keystrokes_text,
 )
-from tests.make import batch_of, call
 
 
 def measure(name, *trajectories):

@@ -7,10 +7,10 @@ from itertools import chain
 
 import pyarrow as pa
 
-from quality.measure import Measuring
-from quality.replicate import Following
-from quality.signal import Signal
-from quality.tokens import TokenCounter
+from trajmill.quality.measure import Measuring
+from trajmill.quality.replicate import Following
+from trajmill.quality.signal import Signal
+from trajmill.quality.tokens import TokenCounter
 
 
 def measured(batch: pa.RecordBatch, signals: Sequence[str] | Mapping[str, Signal] = ()) -> pa.RecordBatch:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import Reject, Trajectory
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import Reject, Trajectory
 
 Found = list[tuple[str, Trajectory]]
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import pytest
 
-from connectors.android.appagent import AppAgent
-from connectors.android.droidbot import DroidBot
-from connectors.android.uiautomator import UiAutomator
-from connectors.connector import Connector, MemoryBlob
-from schemas import Reject, Trajectory
-from schemas.trajectory import canonical_content
 from tests.conftest import ROOT
+from trajmill.connectors.android.appagent import AppAgent
+from trajmill.connectors.android.droidbot import DroidBot
+from trajmill.connectors.android.uiautomator import UiAutomator
+from trajmill.connectors.connector import Connector, MemoryBlob
+from trajmill.schemas import Reject, Trajectory
+from trajmill.schemas.trajectory import canonical_content
 
 ANDROID: Final = ROOT / "samples" / "android"
 FILES: Final = sorted(path.relative_to(ANDROID).as_posix() for path in ANDROID.rglob("*") if path.is_file())

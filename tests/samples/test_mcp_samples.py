@@ -16,10 +16,10 @@ from mcp.types import CallToolResult, ReadResourceResult, TextResourceContents
 
 from samples.makers.record_mcp import CLIENT, Client, McpSession, sessions, text_of, turns
 from samples.makers.servers.desk import DESKS, server
-from schemas import MESSAGE, Reject, Step, Trajectory
-from schemas.trajectory import canonical_content
 from tests.conftest import ROOT
 from tests.samples.reading import read_samples
+from trajmill.schemas import MESSAGE, Reject, Step, Trajectory
+from trajmill.schemas.trajectory import canonical_content
 
 SAMPLES: Final = ROOT / "samples" / "mcp"
 SESSIONS, COPIES = sessions()

@@ -12,16 +12,16 @@ from typing import Any, Final, Literal
 import pytest
 from typer.testing import CliRunner
 
-from connectors.desktop import action as act
-from connectors.desktop.osworld import OSWorld
-from connectors.screens.tree import Tree
-from pipelines.face.cli import app
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Normalize, Recipe
-from schemas import COMPLETE, WAIT, Reject, Trajectory
-from schemas.trajectory import canonical_content
 from tests.conftest import ROOT
+from trajmill.app.cli.cli import app
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.osworld import OSWorld
+from trajmill.connectors.screens.tree import Tree
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Normalize, Recipe
+from trajmill.schemas import COMPLETE, WAIT, Reject, Trajectory
+from trajmill.schemas.trajectory import canonical_content
 
 SAMPLES: Final = ROOT / "samples" / "os"
 RUNS: Final[list[dict[str, Any]]] = tomllib.loads((ROOT / "samples" / "makers" / "os_tasks.toml").read_text("utf-8"))[

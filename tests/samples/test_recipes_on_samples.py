@@ -9,9 +9,9 @@ import pytest
 from datasets import load_dataset
 from typer.testing import CliRunner
 
-from pipelines.face.cli import app
-from schemas import DOMAINS
 from tests.conftest import ROOT
+from trajmill.app.cli.cli import app
+from trajmill.schemas import DOMAINS
 
 
 @pytest.fixture(scope="module")

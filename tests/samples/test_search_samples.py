@@ -11,10 +11,10 @@ import pytest
 
 from samples.makers.make_search import FILES, LIMIT, NO_JSON, Ask, Episode, episodes, written
 from samples.makers.search_engine import SITE, Engine, passages
-from schemas import COMPLETE, MESSAGE, Reject, Step, Trajectory
-from schemas.trajectory import canonical_content
 from tests.conftest import ROOT
 from tests.samples.reading import read_samples
+from trajmill.schemas import COMPLETE, MESSAGE, Reject, Step, Trajectory
+from trajmill.schemas.trajectory import canonical_content
 
 SAMPLES: Final = ROOT / "samples" / "search"
 EPISODES, COPIES = episodes()

@@ -19,9 +19,9 @@ from samples.makers.swe_box import FOLDER
 from samples.makers.swe_forms import LIMIT, SUBMIT
 from samples.makers.swe_judge import TEST, passing
 from samples.makers.swe_script import MINI_AGENTS, OWNER, TEXT_AGENTS, Call, Run, runs, tasks
-from schemas import MESSAGE, Reject, Step, Trajectory
 from tests.conftest import ROOT
 from tests.samples.reading import read_samples
+from trajmill.schemas import MESSAGE, Reject, Step, Trajectory
 
 SAMPLES: Final = ROOT / "samples" / "swe"
 RUNS, COPIES = runs()

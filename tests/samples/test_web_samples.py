@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from connectors.screens.tree import Tree
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import Reject, Step
 from tests.conftest import ROOT
+from trajmill.connectors.screens.tree import Tree
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import Reject, Step
 
 SAMPLES: Final = ROOT / "samples" / "web"
 SESSIONS: Final = sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("trace.zip"))

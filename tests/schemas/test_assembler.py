@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import Action, Agent, Assembler, Observation, Outcome, Step, Task, Trajectory
-from schemas.assembler import BLOCK_BYTES, SEGMENT_BYTES, blocks
-from schemas.invariants import check
-from schemas.transition import encoded_schema
 from tests.make import batch_of, call, origin, steps_of, trajectory
+from trajmill.schemas import Action, Agent, Assembler, Observation, Outcome, Step, Task, Trajectory
+from trajmill.schemas.assembler import BLOCK_BYTES, SEGMENT_BYTES, blocks
+from trajmill.schemas.invariants import check
+from trajmill.schemas.transition import encoded_schema
 
 
 def test_a_batch_holds_what_the_trajectory_said():
@@ -93,7 +93,7 @@ def test_the_assembler_is_empty_after_taking():
 
 
 def test_attachments_are_kept_in_order():
-    from schemas import Attachment
+    from trajmill.schemas import Attachment
 
     seen = Observation(None, attachments=(Attachment("0" * 64, "image", "image/png"), Attachment("1" * 64, "image")))
     row = batch_of(Trajectory("t", "os", [Step(call(), None, seen, 0, 0)])).to_pylist()[0]

@@ -5,9 +5,9 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from schemas import Action, ContractError, Environment, Observation, ParseError, Step, Trajectory
-from schemas.invariants import check
 from tests.make import batch_of, call, steps_of, trajectory
+from trajmill.schemas import Action, ContractError, Environment, Observation, ParseError, Step, Trajectory
+from trajmill.schemas.invariants import check
 
 
 def broken(**changes):

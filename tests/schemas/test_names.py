@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-import schemas
-from schemas import contract
 from tests.conftest import ROOT
+from trajmill import schemas
+from trajmill.schemas import contract
 
 
 def test_schemas_gives_all_that_stands_on_arrow_and_no_other_name():
@@ -14,15 +14,15 @@ def test_schemas_gives_all_that_stands_on_arrow_and_no_other_name():
     with pytest.raises(AttributeError, match="nothing"):
         getattr(schemas, "nothing")  # noqa: B009 - which mypy would not let stand
     with pytest.raises(ImportError, match="nothing"):
-        exec("from schemas import nothing")
+        exec("from trajmill.schemas import nothing")
 
 
 def test_errors_and_domains_come_without_arrow():
     code = (
         "import sys\n"
-        "from schemas import DOMAINS, ConfigError, ShardError\n"
+        "from trajmill.schemas import DOMAINS, ConfigError, ShardError\n"
         "assert 'pyarrow' not in sys.modules\n"
-        "from schemas import Step\n"
+        "from trajmill.schemas import Step\n"
         "assert 'pyarrow' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

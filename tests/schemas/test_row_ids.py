@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import Assembler, ContractError
-from schemas.invariants import check
-from schemas.row_ids import KEY, RowIds
 from tests.make import batch_of, origin, trajectory
+from trajmill.schemas import Assembler, ContractError
+from trajmill.schemas.invariants import check
+from trajmill.schemas.row_ids import KEY, RowIds
 
 
 def ids(batch: pa.RecordBatch) -> list[str]:

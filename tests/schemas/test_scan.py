@@ -6,16 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import schemas
-from pipelines.engine.parquet import read_transitions, write_parquet
-from pipelines.engine.storage import Folder
-from schemas import SCHEMA_VERSION, ConfigError, ShardError, scan_transitions
-from schemas.invariants import check
-from schemas.migrations import LACKING
-from schemas.transition import VERSION_KEY, encoded_schema
 from tests.conftest import ROOT
 from tests.make import batch_of, trajectory
 from tests.rows import line
+from trajmill import schemas
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_transitions, write_parquet
+from trajmill.schemas import SCHEMA_VERSION, ConfigError, ShardError, scan_transitions
+from trajmill.schemas.invariants import check
+from trajmill.schemas.migrations import LACKING
+from trajmill.schemas.transition import VERSION_KEY, encoded_schema
 
 GOLDEN = ROOT / "tests" / "golden"
 

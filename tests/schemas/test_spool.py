@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import Action, Attachment, Observation, Step, Trajectory
-from schemas import spool as spool_module
-from schemas.assembler import blocks
-from schemas.spool import Pile, Shelf, Spool, Steps
-from schemas.trajectory import long_trajectory_id, trajectory_id
 from tests.make import batch_of, steps_of, trajectory
+from trajmill.schemas import Action, Attachment, Observation, Step, Trajectory
+from trajmill.schemas import spool as spool_module
+from trajmill.schemas.assembler import blocks
+from trajmill.schemas.spool import Pile, Shelf, Spool, Steps
+from trajmill.schemas.trajectory import long_trajectory_id, trajectory_id
 
 TEXTS = st.one_of(st.none(), st.text(max_size=30), st.sampled_from(["\ud800", "\udc00x", "\x00"]))
 SEEN = st.one_of(

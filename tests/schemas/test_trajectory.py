@@ -3,8 +3,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.trajectory import trajectory_id
 from tests.make import batch_of, trajectory
+from trajmill.schemas.trajectory import trajectory_id
 
 
 def test_the_id_depends_on_content_and_not_on_where_the_log_lies():

@@ -4,9 +4,9 @@ import jsonschema
 import pyarrow as pa
 import pytest
 
-from schemas import DOMAINS, TRANSITION_SCHEMA, json_schema
-from schemas.transition import PLAIN_TEXT, SHARED_TEXT, dictionary_columns, encoded_schema, leaves
 from tests.make import batch_of, trajectory
+from trajmill.schemas import DOMAINS, TRANSITION_SCHEMA, json_schema
+from trajmill.schemas.transition import PLAIN_TEXT, SHARED_TEXT, dictionary_columns, encoded_schema, leaves
 
 
 def fields_of(schema: pa.Schema):

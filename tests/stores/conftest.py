@@ -11,8 +11,8 @@ from typing import Any
 import fsspec
 import pytest
 
-from pipelines.engine import object_store
 from tests.stores.counting_proxy import CountingProxy
+from trajmill.pipelines.storage import object_store
 
 STORES = ("s3", "gs")
 

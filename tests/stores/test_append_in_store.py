@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.append import Append
-from pipelines.engine import object_store
-from pipelines.engine.generations import Generation, chain, commit
-from pipelines.engine.storage import MARKER, Folder
-from pipelines.engine.tombstones import LOG, NAME, Tombstones
-from pipelines.engine.verification import verify
-from pipelines.publish.published_generations import publish
-from pipelines.rebuild import rebuild
-from pipelines.run import Run
-from schemas import ShardError
 from tests.pipelines.test_append import LOGS, RECIPE, put
+from trajmill.pipelines.append import Append
+from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, Tombstones
+from trajmill.pipelines.generations.generations import Generation, chain, commit
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.publish.published_generations import publish
+from trajmill.pipelines.rebuild import rebuild
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage import object_store
+from trajmill.pipelines.storage.folders import MARKER, Folder
+from trajmill.schemas import ShardError
 
 BUCKET = "made-for-tests"
 MOST = 280
@@ -113,7 +113,7 @@ def test_of_two_appends_at_once_the_loser_computes_again_and_the_dataset_is_of_b
             beaten()
         return commit(where, one)
 
-    monkeypatch.setattr("pipelines.append.commit", committed)
+    monkeypatch.setattr("trajmill.pipelines.append.commit", committed)
     tell = (lambda one: beaten()) if when.startswith("as soon") else (lambda one: None)
     made = Append(RECIPE, [str(grown / "logs3")], out, tell=tell).run()
     assert made.generation.number == 3
@@ -130,12 +130,12 @@ def test_a_dataset_that_a_slower_append_published_over_a_later_one_is_made_again
     object_store.forget()
 
     def overtaken(recipe, where, generations, owner):
-        monkeypatch.setattr("pipelines.append.publish", publish)
+        monkeypatch.setattr("trajmill.pipelines.append.publish", publish)
         if len(generations) == 2:
             Append(RECIPE, [str(grown / "logs3")], out).run()
         publish(recipe, where, generations, owner)
 
-    monkeypatch.setattr("pipelines.append.publish", overtaken)
+    monkeypatch.setattr("trajmill.pipelines.append.publish", overtaken)
     assert Append(RECIPE, [str(grown / "logs2")], out).run().summary is None
     assert shards_in(store) == shards_beside(grown / "3")
 
@@ -150,7 +150,7 @@ def killed(store, first: Path, grown: Path, monkeypatch) -> tuple[str, str]:
         return commit(where, one)
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.append.commit", ended)
+        patch.setattr("trajmill.pipelines.append.commit", ended)
         with pytest.raises(KeyboardInterrupt):
             Append(RECIPE, [str(grown / "logs2")], out).run()
     folders = {name.split("/")[0] for name in (Folder(out) / "generations").names()}
@@ -169,7 +169,7 @@ def test_an_append_that_was_killed_before_its_commit_goes_on(store, first, grown
 @pytest.mark.parametrize("lease", [timedelta(days=1), timedelta(0)], ids=["of today", "of yesterday"])
 def test_what_a_killed_append_left_is_told_and_goes_when_its_lease_has_ended(store, first, grown, monkeypatch, lease):
     out, left = killed(store, first, grown, monkeypatch)
-    monkeypatch.setattr("pipelines.engine.abandoned.LEASE", lease)
+    monkeypatch.setattr("trajmill.pipelines.generations.stale_generations.LEASE", lease)
     made = Append(RECIPE, [str(grown / "logs3")], out).run()
     there = [name for name in (Folder(out) / "generations").names() if name.startswith(left)]
     assert bool(there) == bool(lease)
@@ -180,7 +180,7 @@ def test_what_a_killed_append_left_is_told_and_goes_when_its_lease_has_ended(sto
 
 def test_what_another_append_takes_up_meanwhile_is_not_cleared(store, first, grown, monkeypatch):
     out, left = killed(store, first, grown, monkeypatch)
-    monkeypatch.setattr("pipelines.engine.abandoned.LEASE", timedelta(0))
+    monkeypatch.setattr("trajmill.pipelines.generations.stale_generations.LEASE", timedelta(0))
     latest, folder = Folder.latest, Folder(f"{out}/generations/{left}")
 
     def seen(self: Folder, name: str) -> tuple[bytes | None, str]:

@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
-from pipelines.engine import object_store
-from pipelines.engine.storage import MARKER, Folder
-from schemas import ShardError
+from trajmill.pipelines.storage import object_store
+from trajmill.pipelines.storage.folders import MARKER, Folder
+from trajmill.schemas import ShardError
 
 FAULTS = {"too many": [429, 429], "server": [500, 503], "reset": ["reset", "reset"]}
 

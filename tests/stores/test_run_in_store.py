@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.engine.storage import MARKER
-from pipelines.engine.verification import verify
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from schemas import ShardError
 from tests.conftest import ROOT
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import MARKER
+from trajmill.schemas import ShardError
 
 RECIPE = load_recipe("terminal")
 LOGS = 13

@@ -27,19 +27,19 @@ from dataclasses import dataclass, replace
 from posixpath import basename, dirname, join, normpath
 from typing import Any, ClassVar, Final
 
-from connectors.agents.atif import values
-from connectors.agents.atif.domains import OWN_TOOLS, domain
-from connectors.agents.atif.steps import Reader
-from connectors.connector import HEAD_BYTES, Blob, Connector, Log, Sniff
-from connectors.conversation.opaque import attachment_of_url
-from connectors.conversation.steps import course, mark_dangling, mark_turns
-from connectors.conversation.turns import Turn
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in, whole_number_of
-from connectors.reading.values import BOM
-from schemas import DOMAINS, Agent, Attachment, Context, Environment, ParseError, Reject, Task, Trajectory
-from schemas.transition import RELATIONS
+from trajmill.connectors.agents.atif import values
+from trajmill.connectors.agents.atif.domains import OWN_TOOLS, domain
+from trajmill.connectors.agents.atif.steps import Reader
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.opaque import attachment_of_url
+from trajmill.connectors.conversation.steps import course, mark_dangling, mark_turns
+from trajmill.connectors.conversation.turns import Turn
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_in, whole_number_of
+from trajmill.connectors.reading.values import BOM
+from trajmill.schemas import DOMAINS, Agent, Attachment, Context, Environment, ParseError, Reject, Task, Trajectory
+from trajmill.schemas.transition import RELATIONS
 
 ANCHOR: Final = "trajectory.json"
 

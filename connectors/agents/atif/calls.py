@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from connectors.agents.atif import values
-from connectors.conversation.content import media_type
-from connectors.conversation.turns import Call
-from connectors.reading.values import value_or_none
-from schemas import Observation
+from trajmill.connectors.agents.atif import values
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.schemas import Observation
 
 
 def first_among(calls: list[Call], wanted: list[Call]) -> int | None:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from connectors.conversation.search_tools import MEMORY, SEARCH, VISIT, common_word
-from connectors.conversation.tools import MCP_PREFIX
-from schemas import COMPLETE, KEYSTROKES, MESSAGE
+from trajmill.connectors.conversation.search_tools import MEMORY, SEARCH, VISIT, common_word
+from trajmill.connectors.conversation.tools import MCP_PREFIX
+from trajmill.schemas import COMPLETE, KEYSTROKES, MESSAGE
 
 OWN_TOOLS: Final = frozenset(
     {COMPLETE, MESSAGE, "mark_task_complete", "TodoWrite", "update_plan", "write_todos", "think", "finish", "submit"}

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from connectors.agents.atif import values
-from connectors.agents.atif.calls import all_typed, commands_of, first_among, together
-from connectors.conversation.client_outputs import command_output
-from connectors.conversation.content import media_type
-from connectors.conversation.failures import failed
-from connectors.conversation.terminus_texts import prompt_of
-from connectors.conversation.turns import Call, Item, Said, Time, Turn
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import str_in, text_in
-from connectors.reading.json_text import shallow_json
-from connectors.reading.own_arguments import arguments_in
-from connectors.reading.times import microseconds
-from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
+from trajmill.connectors.agents.atif import values
+from trajmill.connectors.agents.atif.calls import all_typed, commands_of, first_among, together
+from trajmill.connectors.conversation.client_outputs import command_output
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.terminus_texts import prompt_of
+from trajmill.connectors.conversation.turns import Call, Item, Said, Time, Turn
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import str_in, text_in
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.own_arguments import arguments_in
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
 
 RAW: Final = "raw_response"
 """Name of an action that is the agent's message itself, answered by the environment."""
@@ -39,7 +39,7 @@ class Reader:
 
     Args:
         terminus: whether the agent words its observations as Terminus does.
-        ours: whether `pipelines.rendering.atif_documents` wrote the document, which says what the instruction is.
+        ours: whether `pipelines.render.atif_documents` wrote the document, which says what the instruction is.
         member: the document's own, for the steps.
         image: gives the attachment of an image by path and media type, None if the log does not hold it.
         report: is told offset, reason and detail of what is not carried on.

@@ -1,7 +1,7 @@
 """Values of an ATIF document as those of the schema, each checked before it is taken: documents are not trusted.
 
 What ATIF has no field for stands under `extra.trajmill` of the document, a step, a call or a result, as
-`pipelines.rendering.atif_documents` writes it. Nothing here knows the order of steps; see `steps`.
+`pipelines.render.atif_documents` writes it. Nothing here knows the order of steps; see `steps`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.conversation.content import media_type
-from connectors.conversation.terminus_texts import out_of_time
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import INT32, text_in, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import json_value
-from schemas import Attachment, Environment, Observation, Outcome
-from schemas.trajectory import WORLD_MODEL
-from schemas.transition import CONTEXT_ORIGINS, ENVIRONMENT_KINDS, OBSERVATION_FORMS, OBSERVATION_ORIGINS, TRUNCATIONS
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.terminus_texts import out_of_time
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import INT32, text_in, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Attachment, Environment, Observation, Outcome
+from trajmill.schemas.trajectory import WORLD_MODEL
+from trajmill.schemas.transition import (
+    CONTEXT_ORIGINS,
+    ENVIRONMENT_KINDS,
+    OBSERVATION_FORMS,
+    OBSERVATION_ORIGINS,
+    TRUNCATIONS,
+)
 
 OWN: Final = "trajmill"
 """Key under `extra` of what ATIF has no field for."""

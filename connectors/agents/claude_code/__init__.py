@@ -50,17 +50,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.agents.claude_code.branches import Branch, Family, tree
-from connectors.agents.claude_code.entry import Result
-from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
-from connectors.agents.claude_code.nodes import Nodes
-from connectors.agents.claude_code.steps import Course, course, domain
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.steps import mark_dangling
-from connectors.conversation.tools import checkout
-from connectors.reading.documents import head_object
-from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.agents.claude_code.branches import Branch, Family, tree
+from trajmill.connectors.agents.claude_code.entry import Result
+from trajmill.connectors.agents.claude_code.kept import Kept
+from trajmill.connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
+from trajmill.connectors.agents.claude_code.nodes import Nodes
+from trajmill.connectors.agents.claude_code.steps import Course, course, domain
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.steps import mark_dangling
+from trajmill.connectors.conversation.tools import checkout
+from trajmill.connectors.reading.documents import head_object
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
 """Branches of one conversation that are carried on; each repeats its path from the root, so their number is bounded."""

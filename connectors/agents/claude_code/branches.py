@@ -20,9 +20,9 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from connectors.agents.claude_code.kept import BEGINS, KEEPS, LOST, Kept, unpacked
-from connectors.agents.claude_code.nodes import NONE, Nodes, grown
-from schemas.record import record
+from trajmill.connectors.agents.claude_code.kept import BEGINS, KEEPS, LOST, Kept, unpacked
+from trajmill.connectors.agents.claude_code.nodes import NONE, Nodes, grown
+from trajmill.schemas.record import record
 
 _MISSING: Final = -2
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from schemas import Attachment
+from trajmill.schemas import Attachment
 
 AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent; their `prompt` is the sub-agent's first user text."""

@@ -11,9 +11,9 @@ from bisect import bisect_left
 from functools import partial
 from typing import Any, Final
 
-from connectors.agents.claude_code.entry import Call, Entry, Result, Said, Setting
-from schemas import Attachment
-from schemas.spool import Pile
+from trajmill.connectors.agents.claude_code.entry import Call, Entry, Result, Said, Setting
+from trajmill.schemas import Attachment
+from trajmill.schemas.spool import Pile
 
 BEGINS: Final = 1
 """Flag of an entry: a conversation may begin with it."""

@@ -13,19 +13,19 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
-from connectors.connector import HEAD_BYTES, Blob
-from connectors.conversation.opaque import attachment_in
-from connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
-from connectors.reading.documents import json_document
-from connectors.reading.element_places import elements
-from connectors.reading.fields import brief, str_in, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.reading.lines import json_lines
-from connectors.reading.times import microseconds
-from connectors.reading.values import BOM
-from schemas import Attachment, ParseError
+from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
+from trajmill.connectors.connector import HEAD_BYTES, Blob
+from trajmill.connectors.conversation.opaque import attachment_in
+from trajmill.connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.fields import brief, str_in, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.times import microseconds
+from trajmill.connectors.reading.values import BOM
+from trajmill.schemas import Attachment, ParseError
 
 BOOKKEEPING: Final = frozenset(
     {

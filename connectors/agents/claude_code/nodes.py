@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from connectors.agents.claude_code.entry import Call, Entry, Part, Result, Said
-from connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, Kept, packed, unpacked
+from trajmill.connectors.agents.claude_code.entry import Call, Entry, Part, Result, Said
+from trajmill.connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, Kept, packed, unpacked
 
 NONE: Final = -1
 """In place of a node, an entry, a call or a result: there is none."""

@@ -17,16 +17,16 @@ from dataclasses import field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Result, Said
-from connectors.agents.claude_code.nodes import Nodes
-from connectors.conversation import steps, turns
-from connectors.conversation.content import media_type
-from connectors.conversation.tools import domain_of
-from connectors.conversation.turns import Item
-from connectors.conversation.wrapped_output import limit_of
-from connectors.reading.values import json_value
-from schemas import Observation, Step, Steps
-from schemas.record import record
+from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Result, Said
+from trajmill.connectors.agents.claude_code.nodes import Nodes
+from trajmill.connectors.conversation import steps, turns
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.tools import domain_of
+from trajmill.connectors.conversation.turns import Item
+from trajmill.connectors.conversation.wrapped_output import limit_of
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Observation, Step, Steps
+from trajmill.schemas.record import record
 
 _USER_TOOLS: Final = frozenset({"AskUserQuestion", "ExitPlanMode", "exit_plan_mode"})
 _HARNESS_TOOLS: Final = frozenset(

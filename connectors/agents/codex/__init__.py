@@ -24,15 +24,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.agents.codex.items import ITEMS, Reader
-from connectors.agents.codex_texts import SEARCHES, domain
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.steps import course, mark_dangling
-from connectors.conversation.tools import checkout
-from connectors.reading.documents import head_object
-from connectors.reading.fields import plain_text, text_in
-from connectors.reading.lines import json_lines
-from schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.agents.codex.items import ITEMS, Reader
+from trajmill.connectors.agents.codex_texts import SEARCHES, domain
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.steps import course, mark_dangling
+from trajmill.connectors.conversation.tools import checkout
+from trajmill.connectors.reading.documents import head_object
+from trajmill.connectors.reading.fields import plain_text, text_in
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _SNIFFED_LINES: Final = 8

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from connectors.agents.codex_texts import killed_by_code, limit, origin, truncation, voices
-from connectors.conversation.client_outputs import codex_output
-from connectors.conversation.content import media_type
-from connectors.conversation.items import Items
-from connectors.conversation.opaque import attachment_of_url
-from connectors.conversation.turns import Call, Said, Turn, seconds_between
-from connectors.conversation.wrapped_output import Output
-from connectors.reading.fields import brief
-from connectors.reading.json_text import shallow_json
-from connectors.reading.own_arguments import arguments_in
-from connectors.reading.times import microseconds
-from schemas import Attachment, Observation, ParseError, json_text
+from trajmill.connectors.agents.codex_texts import killed_by_code, limit, origin, truncation, voices
+from trajmill.connectors.conversation.client_outputs import codex_output
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.opaque import attachment_of_url
+from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import brief
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.own_arguments import arguments_in
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Attachment, Observation, ParseError, json_text
 
 ITEMS: Final = frozenset(
     {

@@ -32,17 +32,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android import protos
-from connectors.android.android_control.forest import read_forest
-from connectors.android.protos import text_of, whole_of
-from connectors.android.view import Screen, environment_of, sound
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading import tfrecord
-from connectors.reading.attached import attachment_of_bytes
-from connectors.reading.values import json_value
-from connectors.screens.moves import Moves
-from schemas import WAIT, Action, Attachment, Environment, Observation, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android import protos
+from trajmill.connectors.android.android_control.forest import read_forest
+from trajmill.connectors.android.protos import text_of, whole_of
+from trajmill.connectors.android.view import Screen, environment_of, sound
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading import tfrecord
+from trajmill.connectors.reading.attached import attachment_of_bytes
+from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import WAIT, Action, Attachment, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 _KEYS: Final = frozenset(
     ("accessibility_trees", "actions", "goal", "screenshot_heights", "screenshot_widths", "screenshots")

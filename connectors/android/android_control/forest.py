@@ -12,10 +12,19 @@ from typing import Any, Final
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
 
-from connectors.android.protos import messages
-from connectors.android.view import FLAGS, Screen, Source, drawn_box, is_outside, states_of, view_node, window_node
-from connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
-from schemas import ParseError
+from trajmill.connectors.android.protos import messages
+from trajmill.connectors.android.view import (
+    FLAGS,
+    Screen,
+    Source,
+    drawn_box,
+    is_outside,
+    states_of,
+    view_node,
+    window_node,
+)
+from trajmill.connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
+from trajmill.schemas import ParseError
 
 _APPLICATION: Final = 1
 """The type of a window that an app has drawn: not a keyboard, nor the system's bars."""

@@ -51,17 +51,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.alignment import Aligned, by_capture
-from connectors.android.appium_log.commands import Elements, performed
-from connectors.android.dump import read_dump
-from connectors.android.entry import Captured, Entry, Moment, Performed
-from connectors.android.view import Screen, environment_of, sound
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.lines import lines
-from connectors.reading.values import json_value
-from connectors.screens.moves import Moves
-from schemas import Action, Environment, ParseError, Reject, Trajectory
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.alignment import Aligned, by_capture
+from trajmill.connectors.android.appium_log.commands import Elements, performed
+from trajmill.connectors.android.dump import read_dump
+from trajmill.connectors.android.entry import Captured, Entry, Moment, Performed
+from trajmill.connectors.android.view import Screen, environment_of, sound
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.lines import lines
+from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Environment, ParseError, Reject, Trajectory
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _TIME: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?(\d\d):(\d\d):(\d\d)[:.,](\d{3})\b")

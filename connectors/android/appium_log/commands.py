@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.android import action as act
-from connectors.android.entry import Moment, Performed
-from connectors.reading.fields import plain_text
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.entry import Moment, Performed
+from trajmill.connectors.reading.fields import plain_text
 
 ELEMENT_KEYS: Final = ("element-6066-11e4-a52e-4f735466cecf", "ELEMENT")
 """Under which an answer names an element: in the W3C's protocol, and in the one before it."""

@@ -50,15 +50,15 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.droidbot.runs import Run, app_of, is_soon
-from connectors.android.droidbot.screen_state import State, box_of, read_state
-from connectors.android.view import Source, environment_of, sound
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.documents import document_in
-from connectors.reading.fields import plain_text, text_of
-from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Trajectory
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.droidbot.runs import Run, app_of, is_soon
+from trajmill.connectors.android.droidbot.screen_state import State, box_of, read_state
+from trajmill.connectors.android.view import Source, environment_of, sound
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.documents import document_in
+from trajmill.connectors.reading.fields import plain_text, text_of
+from trajmill.schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Trajectory
 
 _EVENT: Final = re.compile(r"((?:.*/)?)events/event_([^/]*)\.json")
 _STATE: Final = re.compile(r"((?:.*/)?)(?:states/state|device_states/device_state)_([^/]*)\.json")

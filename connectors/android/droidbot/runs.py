@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from connectors.android.view import is_app
-from connectors.screens.moves import Moves
+from trajmill.connectors.android.view import is_app
+from trajmill.connectors.screens.moves import Moves
 
 SOON: Final = 10
 """Seconds after an event within which the state that the next one began with is what the event led to: DroidBot takes

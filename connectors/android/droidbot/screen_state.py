@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.android.view import FLAGS, Screen, Source, drawn_box, is_outside, states_of, view_node, window_node
-from connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
-from schemas import ParseError
+from trajmill.connectors.android.view import (
+    FLAGS,
+    Screen,
+    Source,
+    drawn_box,
+    is_outside,
+    states_of,
+    view_node,
+    window_node,
+)
+from trajmill.connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
+from trajmill.schemas import ParseError
 
 _TEXTS: Final = (
     ("class",),

@@ -39,21 +39,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from connectors.android import action as act
-from connectors.android.adb import adb_entries
-from connectors.android.alignment import Aligned, aligned
-from connectors.android.dump import is_ios, read_dump
-from connectors.android.entry import About, Entry, Performed, word_set
-from connectors.android.getevent import sniffed
-from connectors.android.uiautomator.event_log import json_entries, kind_of, knows
-from connectors.android.uiautomator.touch_log import touch_entries
-from connectors.android.view import Screen, environment_of, sound
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.fields import plain_text
-from connectors.reading.own_arguments import own_arguments
-from connectors.reading.values import JsonError, json_value
-from connectors.screens.moves import Moves
-from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Task, Trajectory, call_text
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.adb import adb_entries
+from trajmill.connectors.android.alignment import Aligned, aligned
+from trajmill.connectors.android.dump import is_ios, read_dump
+from trajmill.connectors.android.entry import About, Entry, Performed, word_set
+from trajmill.connectors.android.getevent import sniffed
+from trajmill.connectors.android.uiautomator.event_log import json_entries, kind_of, knows
+from trajmill.connectors.android.uiautomator.touch_log import touch_entries
+from trajmill.connectors.android.view import Screen, environment_of, sound
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Task, Trajectory, call_text
 
 _LOG: Final = re.compile(
     r"(?:events?|actions?|event_log|action_log|log|adb|adb_log|commands?|replay|getevent|user_input|touch(?:es)?)"

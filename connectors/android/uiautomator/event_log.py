@@ -25,13 +25,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.android import action as act
-from connectors.android.adb import command_entries
-from connectors.android.entry import About, Captured, Entry, Moment, Performed, moment_of, word_set
-from connectors.connector import Blob
-from connectors.reading.fields import whole_number_of
-from connectors.reading.lines import json_lines
-from schemas import COMPLETE, WAIT, ParseError
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.adb import command_entries
+from trajmill.connectors.android.entry import About, Captured, Entry, Moment, Performed, moment_of, word_set
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.fields import whole_number_of
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.schemas import COMPLETE, WAIT, ParseError
 
 KIND_KEYS: Final = ("action", "event_type", "action_type", "type", "event", "kind", "name", "command", "cmd")
 _BEFORE: Final = ("before", "screen_before", "dump_before", "screen", "dump", "xml", "hierarchy", "file")

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.android import action as act
-from connectors.android.entry import Entry, Moment, Performed
-from connectors.android.touch import Gesture, Key, Touches, Unit
-from connectors.connector import Blob
-from schemas import ParseError
+from trajmill.connectors.android import action as act
+from trajmill.connectors.android.entry import Entry, Moment, Performed
+from trajmill.connectors.android.touch import Gesture, Key, Touches, Unit
+from trajmill.connectors.connector import Blob
+from trajmill.schemas import ParseError
 
 TOUCH_SLOP: Final = 24
 """Pixels that a finger may move within a tap: 8 dp (ViewConfiguration) at 480 dpi."""

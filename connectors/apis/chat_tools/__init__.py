@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.apis.chat_tools.rows import (
+from trajmill.connectors.apis.chat_tools.rows import (
     SHAPES,
     action_only,
     around,
@@ -49,20 +49,20 @@ from connectors.apis.chat_tools.rows import (
     system_beside,
     tools_beside,
 )
-from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError, action_space
-from connectors.conversation.declared_tools import listed_in
-from connectors.conversation.pairing import Conversation, conversation
-from connectors.conversation.refusals import refused, unmatched
-from connectors.conversation.shapes import conversation_in, parts
-from connectors.conversation.turns import Part, packed, unpacked
-from connectors.conversation.written_calls import declared, is_written, names_of, structured, system_of
-from connectors.reading.documents import json_document, opening
-from connectors.reading.large.outline import ARRAY, Array
-from connectors.reading.lines import json_lines, lines
-from connectors.reading.places import places_by_beginning
-from connectors.reading.values import json_value
-from schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError, action_space
+from trajmill.connectors.conversation.declared_tools import listed_in
+from trajmill.connectors.conversation.pairing import Conversation, conversation
+from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.shapes import conversation_in, parts
+from trajmill.connectors.conversation.turns import Part, packed, unpacked
+from trajmill.connectors.conversation.written_calls import declared, is_written, names_of, structured, system_of
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.large.outline import ARRAY, Array
+from trajmill.connectors.reading.lines import json_lines, lines
+from trajmill.connectors.reading.places import places_by_beginning
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
 
 _PART_BYTES: Final = 512
 """What a part of a message takes in memory besides its texts, roughly."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.conversation.calls import action_space, json_of
-from connectors.conversation.content import shown
-from connectors.conversation.declared_tools import declare
-from connectors.conversation.response_items import ITEMS
-from connectors.conversation.shapes import ROLES
-from connectors.reading.fields import objects_of, plain_text
-from connectors.reading.large.outline import ARRAY, Shape
-from connectors.reading.values import json_value
-from schemas import Outcome
-from schemas.record import record
+from trajmill.connectors.conversation.calls import action_space, json_of
+from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.response_items import ITEMS
+from trajmill.connectors.conversation.shapes import ROLES
+from trajmill.connectors.reading.fields import objects_of, plain_text
+from trajmill.connectors.reading.large.outline import ARRAY, Shape
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Outcome
+from trajmill.schemas.record import record
 
 _MESSAGES: Final = ("messages", "conversations", "conversation", "contents")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}

@@ -34,22 +34,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from connectors.apis.otel_genai.events import structured
-from connectors.apis.otel_genai.span_values import Span, history, result_of, spans, spoken, written
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.declared_tools import declare
-from connectors.conversation.exchanges import Chain, Chains, Settled, settled
-from connectors.conversation.history import canonical
-from connectors.conversation.refusals import unmatched
-from connectors.conversation.steps import is_answered_call
-from connectors.conversation.turns import Call, Part, Result, Text, Thought, Unlogged
-from connectors.reading.documents import concatenated, json_document
-from connectors.reading.element_places import elements
-from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import first_line, json_lines
-from connectors.reading.values import json_value
-from schemas import Agent, Context, ParseError, Pile, Reject, Step, Task, Trajectory
+from trajmill.connectors.apis.otel_genai.events import structured
+from trajmill.connectors.apis.otel_genai.span_values import Span, history, result_of, spans, spoken, written
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from trajmill.connectors.conversation.history import canonical
+from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.steps import is_answered_call
+from trajmill.connectors.conversation.turns import Call, Part, Result, Text, Thought, Unlogged
+from trajmill.connectors.reading.documents import concatenated, json_document
+from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import first_line, json_lines
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import Agent, Context, ParseError, Pile, Reject, Step, Task, Trajectory
 
 _MODEL_CALLS: Final = frozenset({"chat", "generate_content", "text_completion", "completion"})
 _TOOL: Final = "execute_tool"

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from connectors.reading.fields import plain_text
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.values import json_value
 
 Event = tuple[str, Mapping[str, Any]]
 """Name and attributes."""

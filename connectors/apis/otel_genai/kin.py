@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from connectors.apis.otel_genai.events import Event, structured
-from connectors.reading.fields import plain_text
-from connectors.reading.values import json_value
+from trajmill.connectors.apis.otel_genai.events import Event, structured
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.values import json_value
 
 OPERATION: Final = "gen_ai.operation.name"
 _KINDS: Final = {"TOOL": "execute_tool", "LLM": "chat", "tool": "execute_tool"}

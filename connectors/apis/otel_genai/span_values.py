@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.apis.otel_genai.events import DETAILS, Event, messages_of, structured
-from connectors.apis.otel_genai.kin import standard
-from connectors.conversation.calls import call
-from connectors.conversation.failures import failed
-from connectors.conversation.mcp_content import blocks, tool_result
-from connectors.conversation.mcp_envelope import envelope
-from connectors.conversation.shapes import parts_in
-from connectors.conversation.turns import Part, Result, Said, System, Text, Thought
-from connectors.reading.fields import key_of, objects_of, plain_text
-from connectors.reading.json_text import shallow_json
-from connectors.reading.times import microseconds
-from schemas.record import record
+from trajmill.connectors.apis.otel_genai.events import DETAILS, Event, messages_of, structured
+from trajmill.connectors.apis.otel_genai.kin import standard
+from trajmill.connectors.conversation.calls import call
+from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.mcp_content import blocks, tool_result
+from trajmill.connectors.conversation.mcp_envelope import envelope
+from trajmill.connectors.conversation.shapes import parts_in
+from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
+from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas.record import record
 
 _RESULT: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
 _BLOCKS: Final = ("text", "image", "audio", "resource", "resource_link")

@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.benches.inspect_log.course import Course
-from connectors.benches.inspect_log.sample import (
+from trajmill.connectors.benches.inspect_log.course import Course
+from trajmill.connectors.benches.inspect_log.sample import (
     Attachments,
     Times,
     called,
@@ -39,14 +39,14 @@ from connectors.benches.inspect_log.sample import (
     messages,
     outcome,
 )
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.archive import Archive
-from connectors.reading.documents import document_in, large_document
-from connectors.reading.fields import text_of
-from connectors.reading.large import outline
-from connectors.reading.large.outline import MANY, Shape, held
-from connectors.reading.places import TextPlaces
-from schemas import Agent, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.archive import Archive
+from trajmill.connectors.reading.documents import document_in, large_document
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.large import outline
+from trajmill.connectors.reading.large.outline import MANY, Shape, held
+from trajmill.connectors.reading.places import TextPlaces
+from trajmill.schemas import Agent, ParseError, Reject, Task, Trajectory
 
 _OF_SAMPLE: Final[dict[str, Shape]] = {
     "messages": [],

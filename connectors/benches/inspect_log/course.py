@@ -11,17 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.benches.inspect_log.sample import SHELLS, Attachments, Times, content, ended, objects, observation
-from connectors.conversation import search_tools
-from connectors.conversation.content import media_type
-from connectors.conversation.items import Items
-from connectors.conversation.steps import course
-from connectors.conversation.turns import Call, Said, Turn
-from connectors.conversation.wrapped_output import limit_of
-from connectors.reading.fields import joined, plain_text, text_of
-from connectors.reading.json_text import is_shallow
-from connectors.reading.values import JsonError, json_value
-from schemas import Observation, Step, Steps
+from trajmill.connectors.benches.inspect_log.sample import (
+    SHELLS,
+    Attachments,
+    Times,
+    content,
+    ended,
+    objects,
+    observation,
+)
+from trajmill.connectors.conversation import search_tools
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.turns import Call, Said, Turn
+from trajmill.connectors.conversation.wrapped_output import limit_of
+from trajmill.connectors.reading.fields import joined, plain_text, text_of
+from trajmill.connectors.reading.json_text import is_shallow
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.schemas import Observation, Step, Steps
 
 _TURN_BYTES: Final = 2048
 """What a turn takes in memory besides the answers to its calls, roughly."""

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.conversation import search_tools as vocabulary
-from connectors.conversation.content import media_type
-from connectors.conversation.declared_tools import declare
-from connectors.conversation.opaque import attachment_of_url
-from connectors.conversation.wrapped_output import Output, killed_after
-from connectors.reading.fields import objects_of, text_of
-from connectors.reading.json_text import is_shallow
-from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
-from connectors.reading.times import microseconds
-from schemas import Attachment, Context, Observation, Outcome, json_text
+from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.opaque import attachment_of_url
+from trajmill.connectors.conversation.wrapped_output import Output, killed_after
+from trajmill.connectors.reading.fields import objects_of, text_of
+from trajmill.connectors.reading.json_text import is_shallow
+from trajmill.connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Attachment, Context, Observation, Outcome, json_text
 
 _PROTOCOLS: Final = ("attachment://", "tc://")
 _BY_HARNESS: Final = frozenset({"parsing", "approval"})

@@ -47,17 +47,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from connectors.benches.toolbench import tool_eval
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError, action_space, call
-from connectors.conversation.refusals import refused
-from connectors.conversation.told import Told
-from connectors.conversation.turns import Call
-from connectors.reading.documents import json_document, opening
-from connectors.reading.fields import brief, whole_number_of
-from connectors.reading.json_text import is_json
-from schemas import Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
-from schemas.record import record
+from trajmill.connectors.benches.toolbench import tool_eval
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError, action_space, call
+from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.told import Told
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.fields import brief, whole_number_of
+from trajmill.connectors.reading.json_text import is_json
+from trajmill.schemas import Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
+from trajmill.schemas.record import record
 
 BRANCHES: Final = 256
 """Paths of one tree that are carried on; each repeats its path from the root, so their number is bounded."""

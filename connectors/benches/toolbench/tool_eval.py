@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from connectors.conversation.calls import MessageError
-from connectors.conversation.shapes import literal_value
-from connectors.reading.fields import brief, object_of
-from connectors.reading.values import JsonError, json_value
-from schemas import json_text
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.shapes import literal_value
+from trajmill.connectors.reading.fields import brief, object_of
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.schemas import json_text
 
 _KEYS: Final = ("query", "available_tools", "answer")
 _FINISH: Final = "Finish"

@@ -56,13 +56,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.desktop.atspi import NAMESPACES
-from connectors.desktop.osworld.folder import POINTER, Folder
-from connectors.desktop.osworld.lines import Line, action_of, read_line
-from connectors.reading.lines import json_lines
-from connectors.screens.moves import Moves
-from schemas import Agent, Environment, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.desktop.atspi import NAMESPACES
+from trajmill.connectors.desktop.osworld.folder import POINTER, Folder
+from trajmill.connectors.desktop.osworld.lines import Line, action_of, read_line
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Agent, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _OTHERS: Final = re.compile(
     r"result\.txt|runtime\.log|recording\.mp4|initial_state\.(?:png|xml)|step_[^/]*\.(?:png|jpe?g|xml)"

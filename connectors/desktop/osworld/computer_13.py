@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.desktop import action as act
-from connectors.desktop.action import Call
-from schemas import COMPLETE, WAIT
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.action import Call
+from trajmill.schemas import COMPLETE, WAIT
 
 _CLICKS: Final = {
     "click": act.CLICK,

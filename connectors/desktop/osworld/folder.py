@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from connectors.connector import Blob
-from connectors.desktop.atspi import Screen, read_screen
-from connectors.desktop.dump_xml import Reader
-from connectors.desktop.osworld.lines import Line
-from connectors.desktop.osworld.runtime_log import Answer, aligned, answers_of
-from connectors.reading.attached import attachment_of_member
-from schemas import Attachment, Observation, Outcome, ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.desktop.atspi import Screen, read_screen
+from trajmill.connectors.desktop.dump_xml import Reader
+from trajmill.connectors.desktop.osworld.lines import Line
+from trajmill.connectors.desktop.osworld.runtime_log import Answer, aligned, answers_of
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.schemas import Attachment, Observation, Outcome, ParseError
 
 POINTER: Final = b"version https://git-lfs.github.com/spec/"
 

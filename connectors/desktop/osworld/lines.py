@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.desktop import action as act
-from connectors.desktop.action import Call
-from connectors.desktop.atspi import Screen
-from connectors.desktop.osworld.computer_13 import call_of
-from connectors.desktop.pyautogui import calls_of
-from connectors.reading.fields import brief, plain_text, text_of, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.own_arguments import own_arguments
-from schemas import COMPLETE, WAIT, Action, ParseError
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.action import Call
+from trajmill.connectors.desktop.atspi import Screen
+from trajmill.connectors.desktop.osworld.computer_13 import call_of
+from trajmill.connectors.desktop.pyautogui import calls_of
+from trajmill.connectors.reading.fields import brief, plain_text, text_of, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.schemas import COMPLETE, WAIT, Action, ParseError
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
 START: Final = "__init__"

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from schemas import Observation
+from trajmill.schemas import Observation
 
 LINEAR_DIALECT: Final = "osworld-linear"
 

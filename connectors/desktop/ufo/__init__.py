@@ -36,15 +36,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.desktop import action as act
-from connectors.desktop.ufo.tree import Window, box_of, read_window
-from connectors.reading.attached import attachment_of_member
-from connectors.reading.fields import object_of, plain_text
-from connectors.reading.lines import json_lines
-from connectors.reading.values import value_or_none
-from connectors.screens.moves import Moves
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.ufo.tree import Window, box_of, read_window
+from trajmill.connectors.reading.attached import attachment_of_member
+from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import (
     COMPLETE,
     WAIT,
     Action,

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.desktop.element import clean
-from connectors.desktop.widgets import role_of
-from connectors.reading.documents import document_in
-from connectors.screens.element_ids import lasting
-from connectors.screens.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
-from schemas import Attachment, Observation, ParseError
+from trajmill.connectors.desktop.element import clean
+from trajmill.connectors.desktop.widgets import role_of
+from trajmill.connectors.reading.documents import document_in
+from trajmill.connectors.screens.element_ids import lasting
+from trajmill.connectors.screens.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
+from trajmill.schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "ufo-ui-tree"
 _SIDES: Final = ("left", "top", "right", "bottom")

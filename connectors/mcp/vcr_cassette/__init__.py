@@ -34,24 +34,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError
-from connectors.conversation.exchanges import Chain, Chains, Settled, settled
-from connectors.conversation.history import canonical
-from connectors.conversation.refusals import unmatched
-from connectors.conversation.steps import is_answered_call
-from connectors.conversation.turns import Call
-from connectors.mcp.mcp_pairs import document
-from connectors.mcp.vcr_cassette import http_exchange
-from connectors.mcp.vcr_cassette.http_exchange import FAILED, BodyError, Exchange
-from connectors.mcp.vcr_cassette.stream import assembled, events
-from connectors.mcp.wire_find import is_message, messages
-from connectors.mcp.wire_reader import SessionReader
-from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.reading.element_places import elements
-from connectors.reading.json_text import shallow_json
-from connectors.reading.yaml_values import YamlDocument
-from schemas import Agent, Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from trajmill.connectors.conversation.history import canonical
+from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.steps import is_answered_call
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.mcp.mcp_pairs import document
+from trajmill.connectors.mcp.vcr_cassette import http_exchange
+from trajmill.connectors.mcp.vcr_cassette.http_exchange import FAILED, BodyError, Exchange
+from trajmill.connectors.mcp.vcr_cassette.stream import assembled, events
+from trajmill.connectors.mcp.wire_find import is_message, messages
+from trajmill.connectors.mcp.wire_reader import SessionReader
+from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
+from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.yaml_values import YamlDocument
+from trajmill.schemas import Agent, Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _KEYS: Final = ("interactions", "http_interactions")
 _YAML: Final = re.compile(rb"(?:\A|\n)(?:http_)?interactions:\s*\n\s*- ")

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import zstandard
 
-from connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
-from connectors.reading.fields import plain_text
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
+from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.values import json_value
 
 FAILED: Final = 400
 """Lowest status of HTTP that is a failure."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from connectors.reading.fields import object_of, plain_text
-from connectors.reading.server_events import sse_data
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.server_events import sse_data
+from trajmill.connectors.reading.values import json_value
 
 _MOST: Final = 4096
 """Parallel blocks or calls of one answer; a larger index is not believed."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import codecs
 from typing import Final
 
-from connectors.reading.large.parts import Source
-from connectors.reading.lines import WHOLE_BYTES
-from connectors.reading.values import NOT_TEXT, JsonError, json_value
+from trajmill.connectors.reading.large.parts import Source
+from trajmill.connectors.reading.lines import WHOLE_BYTES
+from trajmill.connectors.reading.values import NOT_TEXT, JsonError, json_value
 
 NEAR_BYTES: Final = 1 << 20
 """Bytes from the damage on that are looked at first; four times as many as long as they do not tell."""

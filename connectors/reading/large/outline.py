@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final, TypeAlias
 
-from connectors.connector import Blob
-from connectors.reading.large.damage import BadPlaceError, DocumentError, fault
-from connectors.reading.large.parts import ARRAY, OBJECT, Array, Chosen, Object, Source
-from connectors.reading.large.structure import (
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.large.damage import BadPlaceError, DocumentError, fault
+from trajmill.connectors.reading.large.parts import ARRAY, OBJECT, Array, Chosen, Object, Source
+from trajmill.connectors.reading.large.structure import (
     CLOSE_LIST,
     CLOSE_OBJECT,
     COLON,
@@ -26,9 +26,9 @@ from connectors.reading.large.structure import (
     OPEN_OBJECT,
     Structure,
 )
-from connectors.reading.lines import WHOLE_BYTES
-from connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
-from schemas import ParseError
+from trajmill.connectors.reading.lines import WHOLE_BYTES
+from trajmill.connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
+from trajmill.schemas import ParseError
 
 __all__ = ["ARRAY", "MANY", "OBJECT", "Array", "Chosen", "DocumentError", "Object", "Shape", "held", "outline"]
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, overload
 
-from connectors.reading.values import json_value
+from trajmill.connectors.reading.values import json_value
 
 READ_BYTES: Final = 1 << 18
 """Bytes read at a time of what is only looked at."""

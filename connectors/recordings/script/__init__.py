@@ -39,13 +39,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.recordings.recording import UNDATED, Recording, trajectories_of
-from connectors.recordings.screen import checked_size
-from connectors.recordings.script.timing import PIECE_BYTES, Timing, fitted, timed_events, timing_of
-from connectors.recordings.script.typescripts import START, Typescript, typescripts_of
-from connectors.recordings.session import Event, Session
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.recordings.recording import UNDATED, Recording, trajectories_of
+from trajmill.connectors.recordings.screen import checked_size
+from trajmill.connectors.recordings.script.timing import PIECE_BYTES, Timing, fitted, timed_events, timing_of
+from trajmill.connectors.recordings.script.typescripts import START, Typescript, typescripts_of
+from trajmill.connectors.recordings.session import Event, Session
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 COLUMNS: Final = 80
 ROWS: Final = 24

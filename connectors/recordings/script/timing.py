@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Final, NamedTuple
 
-from connectors.reading.lines import LINE_BYTES
-from connectors.recordings.screen import checked_size
-from connectors.recordings.script.typescripts import Typescript, typescripts_of
-from connectors.recordings.session import Event
-from schemas import ParseError
+from trajmill.connectors.reading.lines import LINE_BYTES
+from trajmill.connectors.recordings.screen import checked_size
+from trajmill.connectors.recordings.script.typescripts import Typescript, typescripts_of
+from trajmill.connectors.recordings.session import Event
+from trajmill.schemas import ParseError
 
 MAX_SECONDS: Final = 1e9
 

@@ -15,8 +15,8 @@ from datetime import datetime
 from io import SEEK_END
 from typing import BinaryIO, Final
 
-from connectors.recordings.session import Event
-from schemas import ParseError
+from trajmill.connectors.recordings.session import Event
+from trajmill.schemas import ParseError
 
 START: Final = re.compile(rb"Script started on ([^\r\n]{4,4000})\n")
 RECORDINGS: Final = 100_000

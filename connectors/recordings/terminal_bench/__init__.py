@@ -34,17 +34,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_of
-from connectors.reading.lines import lines
-from connectors.recordings.acts import Act, Ending, steps_of
-from connectors.recordings.asciicast import recording_of
-from connectors.recordings.cast_events import Header, read_cast
-from connectors.recordings.recording import terminal_words
-from connectors.recordings.session import Event, Run, Session
-from connectors.recordings.terminal_bench.agent_logs import AgentLog, Printed, agent_log
-from schemas import (
+from trajmill.connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.lines import lines
+from trajmill.connectors.recordings.acts import Act, Ending, steps_of
+from trajmill.connectors.recordings.asciicast import recording_of
+from trajmill.connectors.recordings.cast_events import Header, read_cast
+from trajmill.connectors.recordings.recording import terminal_words
+from trajmill.connectors.recordings.session import Event, Run, Session
+from trajmill.connectors.recordings.terminal_bench.agent_logs import AgentLog, Printed, agent_log
+from trajmill.schemas import (
     Agent,
     Context,
     Environment,

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from connectors.conversation.templates import undressed
-from connectors.conversation.told import Told, answered, call_of
-from connectors.conversation.turns import Call
-from connectors.conversation.wrapped_output import Output, unwrapped
-from schemas import COMPLETE, MESSAGE, Action, Observation, Step, call_text, json_text
+from trajmill.connectors.conversation.templates import undressed
+from trajmill.connectors.conversation.told import Told, answered, call_of
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
+from trajmill.schemas import COMPLETE, MESSAGE, Action, Observation, Step, call_text, json_text
 
 BASH: Final = "bash"
 

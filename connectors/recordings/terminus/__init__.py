@@ -45,8 +45,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.terminus_texts import (
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.terminus_texts import (
     Prompt,
     Response,
     UnclearResponseError,
@@ -55,12 +55,12 @@ from connectors.conversation.terminus_texts import (
     recovered,
     response_of,
 )
-from connectors.conversation.told import Told, answered, call_of
-from connectors.reading.fields import text_in
-from connectors.reading.values import value_or_none
-from connectors.recordings.recording import UNDATED
-from connectors.recordings.terminal_bench import RESULTS, trial_of
-from schemas import Agent, Context, Outcome, ParseError, Reject, Step, Task, Trajectory
+from trajmill.connectors.conversation.told import Told, answered, call_of
+from trajmill.connectors.reading.fields import text_in
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.recordings.recording import UNDATED
+from trajmill.connectors.recordings.terminal_bench import RESULTS, trial_of
+from trajmill.schemas import Agent, Context, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 MAX_BYTES: Final = 64 << 20
 

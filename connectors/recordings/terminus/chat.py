@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from connectors.connector import Blob
-from connectors.recordings.recording import UNDATED
-from connectors.recordings.terminus import MAX_BYTES, Episodes, trajectories_of
-from schemas import Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.recordings.recording import UNDATED
+from trajmill.connectors.recordings.terminus import MAX_BYTES, Episodes, trajectories_of
+from trajmill.schemas import Reject, Task, Trajectory
 
 COLUMNS: Final = ("conversations", "messages", "conversation")
 

@@ -27,13 +27,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import document_in
-from connectors.reading.places import TextPlaces
-from connectors.search.react_log import VERIFIER
-from connectors.search.react_notebook import webshop as webshop_text
-from connectors.search.react_text import CONTEXT, moves, steps
-from schemas import Agent, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import document_in
+from trajmill.connectors.reading.places import TextPlaces
+from trajmill.connectors.search.react_log import VERIFIER
+from trajmill.connectors.search.react_notebook import webshop as webshop_text
+from trajmill.connectors.search.react_text import CONTEXT, moves, steps
+from trajmill.schemas import Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 _BEGIN: Final = re.compile(r"([0-9]{1,9}) ((?:Claim|Question): .*)")
 _END: Final = "{'steps':"

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from schemas import (
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.schemas import (
     Agent,
     Context,
     Environment,

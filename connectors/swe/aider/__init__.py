@@ -41,12 +41,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from connectors.swe.actions import call, spoken
-from connectors.swe.aider.lines import Block, Session, sessions
-from schemas import Agent, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.swe.actions import call, spoken
+from trajmill.connectors.swe.aider.lines import Block, Session, sessions
+from trajmill.schemas import Agent, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 EDIT: Final = "edit"
 

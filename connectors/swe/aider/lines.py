@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.connector import Blob
-from connectors.reading.lines import lines
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.lines import lines
+from trajmill.schemas import ParseError
 
 _HEADER: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _OWN: Final = re.compile(

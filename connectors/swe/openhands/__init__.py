@@ -46,20 +46,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.conversation.declared_tools import declare
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call, seconds_between
-from connectors.reading.documents import json_document, json_rows
-from connectors.reading.fields import text_in, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.places import places_by_lines
-from connectors.reading.values import BOM, json_value
-from connectors.swe.evaluation import VERIFIER
-from connectors.swe.instance import environment
-from connectors.swe.openhands.events import BadEventError, Did, Event, Gap, Said, Shown, event_of
-from connectors.swe.openhands.folder import MISSING, conversation, folders, is_event
-from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call, seconds_between
+from trajmill.connectors.reading.documents import json_document, json_rows
+from trajmill.connectors.reading.fields import text_in, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import BOM, json_value
+from trajmill.connectors.swe.evaluation import VERIFIER
+from trajmill.connectors.swe.instance import environment
+from trajmill.connectors.swe.openhands.events import BadEventError, Did, Event, Gap, Said, Shown, event_of
+from trajmill.connectors.swe.openhands.folder import MISSING, conversation, folders, is_event
+from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _EVENT: Final = re.compile(
     rb'\[\s*(?:\[\s*)?\{\s*"(?:id|timestamp|source|message|action|observation|kind)"\s*:', re.DOTALL

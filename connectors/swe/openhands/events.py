@@ -19,18 +19,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from connectors.conversation.failures import failed
-from connectors.conversation.opaque import attachment_of_url
-from connectors.conversation.templates import may_be_dressed, undressed
-from connectors.conversation.turns import Call
-from connectors.conversation.wrapped_output import Output, limit_of
-from connectors.reading.fields import key_of, text_in, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import value_or_none
-from connectors.swe.actions import call, spoken
-from connectors.swe.answer import content_of, observed
-from schemas import Observation
-from schemas.record import record
+from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.opaque import attachment_of_url
+from trajmill.connectors.conversation.templates import may_be_dressed, undressed
+from trajmill.connectors.conversation.turns import Call
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.fields import key_of, text_in, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.swe.actions import call, spoken
+from trajmill.connectors.swe.answer import content_of, observed
+from trajmill.schemas import Observation
+from trajmill.schemas.record import record
 
 _OWN_KEYS: Final = frozenset(
     {

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.connector import Blob, Log
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
-from schemas import ParseError
+from trajmill.connectors.connector import Blob, Log
+from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.fields import text_in
+from trajmill.schemas import ParseError
 
 _EVENT: Final = re.compile(
     r"((?:.*/)?)(?:events/(?P<plain>0|[1-9]\d{0,8})"

@@ -24,10 +24,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.screens.page import page_of
-from connectors.web.mhtml.mime_page import saved_page
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.web.mhtml.mime_page import saved_page
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _RELATED: Final = re.compile(rb"^content-type\s*:\s*multipart/related\b", re.IGNORECASE | re.MULTILINE)
 _SAVED: Final = re.compile(

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
-from connectors.screens.dom import DomNode, walk
-from connectors.web.markup import html_document
+from trajmill.connectors.screens.dom import DomNode, walk
+from trajmill.connectors.web.markup import html_document
 
 HEADER_BYTES: Final = 65536
 MAX_PARTS: Final = 10000

@@ -38,20 +38,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.documents import document_in, json_document
-from connectors.reading.fields import text_of
-from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM, json_value
-from connectors.screens.dom import DomNode, collapsed, walk
-from connectors.screens.dom import text_of as shown_text
-from connectors.screens.moves import Moves
-from connectors.screens.page import Page, page_of
-from connectors.web import action as act
-from connectors.web.elements import elements
-from connectors.web.mind2web.page_snapshot import snapshot
-from connectors.web.mind2web.rows import ABSENT, OFFSETS, tasks_of
-from schemas import Action, Environment, Observation, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import document_in, json_document
+from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import BOM, json_value
+from trajmill.connectors.screens.dom import DomNode, collapsed, walk
+from trajmill.connectors.screens.dom import text_of as shown_text
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.web import action as act
+from trajmill.connectors.web.elements import elements
+from trajmill.connectors.web.mind2web.page_snapshot import snapshot
+from trajmill.connectors.web.mind2web.rows import ABSENT, OFFSETS, tasks_of
+from trajmill.schemas import Action, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 _ID: Final = b'"annotation_id"'
 _NAMES: Final = (b'"confirmed_task"', b'"action_reprs"', b'"website"', b'"subdomain"')

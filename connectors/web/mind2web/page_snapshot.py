@@ -16,8 +16,8 @@ from typing import Final
 
 from lxml import etree
 
-from connectors.screens.dom import NO_ATTRIBUTES, NO_CHILDREN, DomNode, Texts
-from connectors.web.markup import html_document
+from trajmill.connectors.screens.dom import NO_ATTRIBUTES, NO_CHILDREN, DomNode, Texts
+from trajmill.connectors.web.markup import html_document
 
 _LIVE: Final = {"input-value": "value", "option-selected": "selected", "is-clickable": "onclick"}
 _KEPT_HIDDEN: Final = frozenset({"option", "optgroup"})

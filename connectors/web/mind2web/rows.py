@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.reading.fields import whole_number_of
+from trajmill.connectors.reading.fields import whole_number_of
 
 ABSENT: Final = object()
 """In place of an action whose row is not there."""

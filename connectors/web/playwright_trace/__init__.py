@@ -47,12 +47,12 @@ from functools import partial
 from io import BytesIO
 from typing import BinaryIO, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.archive import Archive
-from connectors.reading.attached import attachment_of_bytes, attachment_of_member
-from connectors.reading.values import BOM
-from connectors.web.playwright_trace.session import FORMAT, Part, Session
-from schemas import Attachment, ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.reading.archive import Archive
+from trajmill.connectors.reading.attached import attachment_of_bytes, attachment_of_member
+from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.web.playwright_trace.session import FORMAT, Part, Session
+from trajmill.schemas import Attachment, ParseError, Reject, Trajectory
 
 _ZIP: Final = b"PK\x03\x04"
 _BEGINS: Final = re.compile(rb'\{(?:\s*"version"\s*:\s*\d+\s*,)?\s*"type"\s*:\s*"context-options"')

@@ -21,9 +21,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.reading.fields import str_of
-from connectors.web import action as act
-from schemas import WAIT, Action
+from trajmill.connectors.reading.fields import str_of
+from trajmill.connectors.web import action as act
+from trajmill.schemas import WAIT, Action
 
 _CLASSES: Final = frozenset({"Frame", "Page", "ElementHandle", "BrowserContext", "Dialog", "JSHandle", "FileChooser"})
 _POINTING: Final = {

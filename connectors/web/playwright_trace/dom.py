@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from connectors.reading.fields import brief
-from connectors.screens.dom import MAX_LEVELS, DomNode
+from trajmill.connectors.reading.fields import brief
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
 
 MAX_NODES: Final = 1_000_000
 """Nodes of a snapshot, references followed. No page has more; by references a few bytes can stand for any number."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.reading.fields import plain_text
+from trajmill.connectors.reading.fields import plain_text
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:

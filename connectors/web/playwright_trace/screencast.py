@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from connectors.reading.fields import str_of
-from connectors.web.playwright_trace.events import number_of
-from schemas import Attachment
+from trajmill.connectors.reading.fields import str_of
+from trajmill.connectors.web.playwright_trace.events import number_of
+from trajmill.schemas import Attachment
 
 
 class Screencast:

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
-from connectors.reading.fields import brief, plain_text
-from connectors.reading.lines import line_values
-from connectors.reading.times import seconds_of_span
-from connectors.screens.dom import DomNode
-from connectors.screens.moves import Moves
-from connectors.screens.page import Page, page_of
-from connectors.web import action as act
-from connectors.web.markup import html_text
-from connectors.web.playwright_trace.calls import action_of
-from connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
-from connectors.web.playwright_trace.events import (
+from trajmill.connectors.reading.fields import brief, plain_text
+from trajmill.connectors.reading.lines import line_values
+from trajmill.connectors.reading.times import seconds_of_span
+from trajmill.connectors.screens.dom import DomNode
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.web import action as act
+from trajmill.connectors.web.markup import html_text
+from trajmill.connectors.web.playwright_trace.calls import action_of
+from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
+from trajmill.connectors.web.playwright_trace.events import (
     browser_of,
     failure_of,
     is_call,
@@ -29,9 +29,9 @@ from connectors.web.playwright_trace.events import (
     parts_of,
     window_of,
 )
-from connectors.web.playwright_trace.screencast import Screencast
-from connectors.web.site import host_of
-from schemas import Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
+from trajmill.connectors.web.playwright_trace.screencast import Screencast
+from trajmill.connectors.web.site import host_of
+from trajmill.schemas import Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 FORMAT: Final = "playwright_trace"
 NEWEST: Final = 10

@@ -29,10 +29,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
-from connectors.web.rrweb.acts import Acts
-from connectors.web.rrweb.page_events import SCRIPT, events
-from schemas import ParseError, Reject, Trajectory
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.web.rrweb.acts import Acts
+from trajmill.connectors.web.rrweb.page_events import SCRIPT, events
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 _TYPE: Final = re.compile(rb'[{,]\s*"type"\s*:\s*[0-7]\s*[,}]')
 _BEGINS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:" + SCRIPT + rb'\s*)?(?:\[\s*)?(?:"[^"\\]{0,64}"\s*,\s*)?[\[{"]')

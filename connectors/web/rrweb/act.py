@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.screens.dom import DomNode, collapsed, text_of
-from connectors.screens.page import Page
-from connectors.web import action as act
-from schemas import Action, Observation
+from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.page import Page
+from trajmill.connectors.web import action as act
+from trajmill.schemas import Action, Observation
 
 EFFECT_MS: Final = 500
 """A scroll, resize or second click this soon after an act is part of it."""

@@ -23,16 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connectors.reading.fields import brief
-from connectors.screens.dom import DomNode, collapsed, text_of
-from connectors.screens.moves import Moves
-from connectors.screens.page import Page
-from connectors.web import action as act
-from connectors.web.markup import html_text
-from connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
-from connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
-from connectors.web.site import host_of
-from schemas import Context, Environment, Observation, Trajectory
+from trajmill.connectors.reading.fields import brief
+from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.screens.page import Page
+from trajmill.connectors.web import action as act
+from trajmill.connectors.web.markup import html_text
+from trajmill.connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
+from trajmill.connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
+from trajmill.connectors.web.site import host_of
+from trajmill.schemas import Context, Environment, Observation, Trajectory
 
 READY, LOADED, FULL_SNAPSHOT, INCREMENT, META, CUSTOM = range(6)
 _MUTATION, _MOUSE, _SCROLL, _RESIZE, _INPUT, _MEDIA, _DRAG = 0, 2, 3, 4, 5, 7, 12

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.reading.fields import brief, objects_of
-from connectors.screens.dom import DomNode, collapsed, text_of
-from connectors.screens.page import Page, page_of
+from trajmill.connectors.reading.fields import brief, objects_of
+from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.page import Page, page_of
 
 DOCUMENT, DOCTYPE, ELEMENT, TEXT, CDATA, COMMENT = range(6)
 

@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.connector import Blob
-from connectors.reading.documents import document_in, json_document
-from connectors.reading.fields import brief, whole_number_of
-from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value, value_or_none
-from connectors.web.elements import elements
-from schemas import ParseError
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.documents import document_in, json_document
+from trajmill.connectors.reading.fields import brief, whole_number_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import json_value, value_or_none
+from trajmill.connectors.web.elements import elements
+from trajmill.schemas import ParseError
 
 INFLATED_BYTES: Final = 64 << 20
 """A packed event that grows larger is refused."""

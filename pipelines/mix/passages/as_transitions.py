@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.mix.passages.passage import Message, Passage
-from quality.fingerprint import struct_text, trajectory_starts
-from schemas.transition import encoded_schema
+from trajmill.pipelines.mix.passages.passage import Message, Passage
+from trajmill.quality.fingerprint import struct_text, trajectory_starts
+from trajmill.schemas.transition import encoded_schema
 
 BATCH_CHARACTERS: Final = 8 << 20
 BATCH_PASSAGES: Final = 4096

@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches
-from pipelines.judge.evaluation_index import read_index
-from pipelines.mix.passages.earlier_passages import EARLIER, EarlierPassages
-from pipelines.mix.passages.near_passages import near_copies
-from pipelines.mix.passages.passage import KEY_SCHEMA
-from pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name, sketch_name
-from quality.exposure import MATCH_SCHEMA, decided, tasks_showing
-from quality.near import MEMBER
-from quality.sketch import SKETCH_SCHEMA, Sketches
+from trajmill.pipelines.judge.evaluation_index import read_index
+from trajmill.pipelines.mix.passages.earlier_passages import EARLIER, EarlierPassages
+from trajmill.pipelines.mix.passages.near_passages import near_copies
+from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
+from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name, sketch_name
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
+from trajmill.quality.near import MEMBER
+from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 
 CONTAMINATED: Final = "contaminated"
 DUPLICATE: Final = "duplicate"

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches, read_table
-from pipelines.engine.units import check_unit
-from pipelines.mix.candidates import NOTHING, Candidates, Identities, Wanted, narrow
-from pipelines.mix.coded_names import Coded, numbers_of
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.passages.samples import samples_of_passages
+from trajmill.pipelines.mix.candidates import NOTHING, Candidates, Identities, Wanted, narrow
+from trajmill.pipelines.mix.coded_names import Coded, numbers_of
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
+from trajmill.pipelines.mix.passages.samples import samples_of_passages
+from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.units import check_unit
 
 _TOLD = ("source", "group", "text_bytes", "tokens", "loss_tokens")
 

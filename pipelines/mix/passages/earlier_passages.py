@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from pipelines.engine.ledgers import KINDS, known_in
-from pipelines.engine.parquet import read_batches, read_table
-from pipelines.engine.storage import Folder
-from pipelines.mix.passages.passage import KEY_SCHEMA
-from pipelines.mix.passages.preparation import READ, STAGE, EarlierStage, Preparation, label_of, part_names
-from quality.near import MEMBER, members
-from quality.sets import distinct
-from quality.sketch import SKETCH_SCHEMA, Sketches
+from trajmill.pipelines.generations.ledgers import KINDS, known_in
+from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
+from trajmill.pipelines.mix.passages.preparation import READ, STAGE, EarlierStage, Preparation, label_of, part_names
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.quality.near import MEMBER, members
+from trajmill.quality.sets import distinct
+from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 
 EARLIER: Final = 1 << 31
 """The number of the first unit of earlier generations; the others follow."""

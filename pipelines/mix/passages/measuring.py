@@ -15,14 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.flow import Collection, Map, Transform
-from pipelines.engine.parquet import ParquetSink
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.engine.units import finish_unit
-from pipelines.judge.evaluation_index import read_index
-from pipelines.mix.passages import as_transitions as shape
-from pipelines.mix.passages.passage import KEY_SCHEMA, Passage, group_name, hashes, own_name
-from pipelines.mix.passages.preparation import (
+from trajmill.pipelines.execution.flow import Collection, Map, Transform
+from trajmill.pipelines.judge.evaluation_index import read_index
+from trajmill.pipelines.mix.passages import as_transitions as shape
+from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA, Passage, group_name, hashes, own_name
+from trajmill.pipelines.mix.passages.preparation import (
     READ,
     PassageUnit,
     Preparation,
@@ -32,18 +29,21 @@ from pipelines.mix.passages.preparation import (
     rejects_name,
     sketch_name,
 )
-from pipelines.mix.passages.reading import read_passages
-from pipelines.mix.passages.windows import cut_text
-from pipelines.plan.raw_files import NOT_OPENED
-from quality.exposure import MATCH_SCHEMA, exposed
-from quality.fingerprint import trajectory_starts
-from quality.registry import signal
-from quality.scrub import scrub, scrub_name, scrub_reject
-from quality.signal import Measured, Signal
-from quality.sketch import HASHED, SKETCH_SCHEMA, sketched
-from quality.tokens import TokenCounter, text_bytes
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
-from schemas.manifest import Manifest
+from trajmill.pipelines.mix.passages.reading import read_passages
+from trajmill.pipelines.mix.passages.windows import cut_text
+from trajmill.pipelines.plan.raw_files import NOT_OPENED
+from trajmill.pipelines.storage.parquet import ParquetSink
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, exposed
+from trajmill.quality.fingerprint import trajectory_starts
+from trajmill.quality.registry import signal
+from trajmill.quality.scrub import scrub, scrub_name, scrub_reject
+from trajmill.quality.signal import Measured, Signal
+from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, sketched
+from trajmill.quality.tokens import TokenCounter, text_bytes
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
+from trajmill.schemas.manifest import Manifest
 
 CONTROL_TOKENS: Final = "control_tokens"
 TOO_LONG: Final = "too_long"

@@ -14,14 +14,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.engine.exchange import Span, carried, fetched
-from pipelines.engine.scratch import scratch_folder
-from pipelines.engine.storage import Folder
-from pipelines.judge.packed_rows import partitioned
-from pipelines.recipe.judgement import NearDuplicates
-from quality.near import MEMBER, PAIR, candidates, dropped, members, second_looks
-from quality.sets import distinct
-from quality.sketch import Sketches, absent_shares
+from trajmill.pipelines.execution.exchange import Span, carried, fetched
+from trajmill.pipelines.judge.packed_rows import partitioned
+from trajmill.pipelines.recipe.judgement import NearDuplicates
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.scratch import scratch_folder
+from trajmill.quality.near import MEMBER, PAIR, candidates, dropped, members, second_looks
+from trajmill.quality.sets import distinct
+from trajmill.quality.sketch import Sketches, absent_shares
 
 Records = npt.NDArray[np.void]
 Numbers = npt.NDArray[np.uint64]

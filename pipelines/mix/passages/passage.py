@@ -13,8 +13,8 @@ from unicodedata import is_normalized, normalize
 import pyarrow as pa
 import xxhash
 
-from pipelines.recipe.passages import Kind
-from quality.fingerprint import Lanes, text_hashes
+from trajmill.pipelines.recipe.passages import Kind
+from trajmill.quality.fingerprint import Lanes, text_hashes
 
 _MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
 _COMMON: Final = [

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.engine.ledgers import KINDS
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
-from pipelines.mix.candidates import Candidates
-from pipelines.mix.coded_names import Coded, hex_texts
-from pipelines.mix.passages.earlier_passages import passage_node
-from pipelines.mix.passages.preparation import STAGE, label_of, part_names
-from pipelines.mix.placing import Placed, known_pools
-from pipelines.recipe.recipe import POOLS
+from trajmill.pipelines.generations.ledgers import KINDS
+from trajmill.pipelines.mix.candidates import Candidates
+from trajmill.pipelines.mix.coded_names import Coded, hex_texts
+from trajmill.pipelines.mix.passages.earlier_passages import passage_node
+from trajmill.pipelines.mix.passages.preparation import STAGE, label_of, part_names
+from trajmill.pipelines.mix.placing import Placed, known_pools
+from trajmill.pipelines.recipe.recipe import POOLS
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
 
 
 def with_passages(places: Placed, passed: Candidates, pools: Sequence[Folder]) -> Placed:

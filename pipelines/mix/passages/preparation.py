@@ -10,16 +10,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipelines.engine.paths import Place
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.mix.passages.passage import KEY_SCHEMA, passage_schema
-from pipelines.mix.passages.reading import component_files
-from pipelines.plan.recognition import Input, stamp_of
-from pipelines.recipe.passages import Passages
-from pipelines.recipe.recipe import Recipe
-from quality.sketch import VERSION as SKETCHED
-from schemas import SCHEMA_VERSION
+from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA, passage_schema
+from trajmill.pipelines.mix.passages.reading import component_files
+from trajmill.pipelines.plan.recognition import Input, stamp_of
+from trajmill.pipelines.recipe.passages import Passages
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.paths import Place
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.sketch import VERSION as SKETCHED
+from trajmill.schemas import SCHEMA_VERSION
 
 STAGE: Final = "passages"
 READ: Final = "passages_read"
@@ -208,7 +208,7 @@ def sketch_name(unit: PassageUnit) -> str:
 
 
 def matches_name(unit: PassageUnit) -> str:
-    """The file of what a unit shows of benchmarks, of `quality.exposure.MATCH_SCHEMA`; rows are pieces."""
+    """The file of what a unit shows of benchmarks, of `quality.contamination_matches.MATCH_SCHEMA`; rows are pieces."""
     return f"{unit.label}.benchmarks.parquet"
 
 

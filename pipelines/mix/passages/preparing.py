@@ -14,14 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.engine.flow import Collection, Map, Step, Transform
-from pipelines.engine.parquet import ParquetSink, read_batches, write_parquet
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.engine.units import finish_stage, finish_unit, is_done, stage_names, unit_manifests, written_names
-from pipelines.mix.passages.deciding import Lost, lost_passages
-from pipelines.mix.passages.measuring import UnitsToPassages
-from pipelines.mix.passages.passage import KEY_SCHEMA
-from pipelines.mix.passages.preparation import (
+from trajmill.pipelines.execution.flow import Collection, Map, Step, Transform
+from trajmill.pipelines.mix.passages.deciding import Lost, lost_passages
+from trajmill.pipelines.mix.passages.measuring import UnitsToPassages
+from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
+from trajmill.pipelines.mix.passages.preparation import (
     READ,
     REJECTS,
     STAGE,
@@ -33,9 +30,19 @@ from pipelines.mix.passages.preparation import (
     rejects_name,
     sketch_name,
 )
-from pipelines.mix.passages.reading import check_columns
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ContractError, Reject, reject_table
-from schemas.manifest import Manifest
+from trajmill.pipelines.mix.passages.reading import check_columns
+from trajmill.pipelines.storage.parquet import ParquetSink, read_batches, write_parquet
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.pipelines.storage.units import (
+    finish_stage,
+    finish_unit,
+    is_done,
+    stage_names,
+    unit_manifests,
+    written_names,
+)
+from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, ContractError, Reject, reject_table
+from trajmill.schemas.manifest import Manifest
 
 Over = Callable[[Sequence[Any], Step], None]
 Intend = Callable[[Iterable[str]], None]

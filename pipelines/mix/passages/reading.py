@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connectors.connector import Blob
-from connectors.published.tables import Table
-from connectors.reading.values import JsonError, json_value
-from pipelines.mix.passages.passage import Message, Passage
-from pipelines.plan.raw_files import RawFile, list_raw
-from pipelines.recipe.columns import Dataset
-from pipelines.recipe.passages import Passages, is_licence
-from schemas import ConfigError, ParseError, Reject, json_text
-from schemas.trajectory import WORLD_MODEL
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.published.tables import Table
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.pipelines.mix.passages.passage import Message, Passage
+from trajmill.pipelines.plan.raw_files import RawFile, list_raw
+from trajmill.pipelines.recipe.columns import Dataset
+from trajmill.pipelines.recipe.passages import Passages, is_licence
+from trajmill.schemas import ConfigError, ParseError, Reject, json_text
+from trajmill.schemas.trajectory import WORLD_MODEL
 
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
 _NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")

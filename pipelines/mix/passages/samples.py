@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.rendering.turns import BETWEEN
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.render.turns import BETWEEN
 
 
 def samples_of_passages(

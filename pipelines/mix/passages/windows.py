@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipelines.mix.passages.passage import Message, Passage, hashes
-from quality.tokens import TokenCounter
+from trajmill.pipelines.mix.passages.passage import Message, Passage, hashes
+from trajmill.quality.tokens import TokenCounter
 
 _BORDERS: Final = ("\n\n", "\n", " ")
 _REACH: Final = 4

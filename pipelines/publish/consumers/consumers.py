@@ -17,13 +17,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from pipelines.publish.consumers.environment import called, environment
-from pipelines.publish.consumers.meaning import Compared, Meaning
-from pipelines.publish.consumers.rewards import Rewarded, rewarded
-from pipelines.publish.forms.forms import FORMS, export_form
-from pipelines.publish.forms.stored_samples import Conversation, Message, Span, StoredShards
-from pipelines.publish.forms.tokenizing import Tokenizing
-from schemas import ConfigError
+from trajmill.pipelines.publish.consumers.environment import called, environment
+from trajmill.pipelines.publish.consumers.meaning import Compared, Meaning
+from trajmill.pipelines.publish.consumers.rewards import Rewarded, rewarded
+from trajmill.pipelines.publish.forms.forms import FORMS, export_form
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Message, Span, StoredShards
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
+from trajmill.schemas import ConfigError
 
 SAMPLES: Final = 1_000
 """Samples of a domain that are compared at most."""

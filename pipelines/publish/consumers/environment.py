@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from schemas import ConfigError
+from trajmill.schemas import ConfigError
 
 PYTHON: Final = "3.11"
 _TOLD_LINES: Final = 12

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.publish.forms.axolotl import trimmed, trimmed_sides
-from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
-from pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end, joined_spans
-from schemas import ConfigError
+from trajmill.pipelines.publish.forms.axolotl import trimmed, trimmed_sides
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end, joined_spans
+from trajmill.schemas import ConfigError
 
 Mask = npt.NDArray[np.bool_]
 

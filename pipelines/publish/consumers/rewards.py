@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.publish.forms.stored_samples import StoredShards
+from trajmill.pipelines.publish.forms.stored_samples import StoredShards
 
 
 @dataclass(slots=True)

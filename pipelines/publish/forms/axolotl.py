@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import Conversation, Message, ShardFile, Span
-from pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Message, ShardFile, Span
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end
 
 _DETAIL: Final = pa.struct([("begin_offset", pa.int32()), ("end_offset", pa.int32()), ("train", pa.bool_())])
 _MESSAGE: Final = pa.struct(

@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.storage import Folder, sha256_of
-from pipelines.engine.units import MANIFEST, read_manifest
-from schemas import SCHEMA_VERSION, ConfigError
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import SCHEMA_VERSION, ConfigError
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "export"
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.publish.forms import axolotl, ids, llamafactory, mds, rl, swift, texts, token_files
-from pipelines.publish.forms.form_folder import FormFolder
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import StoredShards
-from pipelines.publish.forms.tokenizing import Tokenizing
-from schemas import ConfigError
-from schemas.manifest import PROGRAM_VERSION, Manifest
+from trajmill.pipelines.publish.forms import axolotl, ids, llamafactory, mds, rl, swift, texts, token_files
+from trajmill.pipelines.publish.forms.form_folder import FormFolder
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.stored_samples import StoredShards
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
+from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import PROGRAM_VERSION, Manifest
 
 
 @dataclass(frozen=True, slots=True)

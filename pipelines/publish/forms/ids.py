@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
-from pipelines.publish.forms.tokenizing import Tokens
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
+from trajmill.pipelines.publish.forms.tokenizing import Tokens
 
 SCHEMA: Final = pa.schema(
     [

@@ -10,10 +10,10 @@ from typing import Final
 import orjson
 import yaml
 
-from pipelines.publish.forms.form_folder import FormFolder
-from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile, StoredShards
-from pipelines.publish.forms.tokenizing import Tokenizing, Tokens
-from schemas import ConfigError
+from trajmill.pipelines.publish.forms.form_folder import FormFolder
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile, StoredShards
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, Tokens
+from trajmill.schemas import ConfigError
 
 LEFT_OUT: Final = "left_out_"
 """What the names of counts begin with that say why samples are not in a form."""

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pipelines.publish.forms.ids import lists
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.saved_dataset import write_split
-from pipelines.publish.forms.tokenizing import IGNORED, Tokens
+from trajmill.pipelines.publish.forms.ids import lists
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.saved_dataset import write_split
+from trajmill.pipelines.publish.forms.tokenizing import IGNORED, Tokens
 
 FOLDER: Final = "tokenized"
 SCHEMA: Final = pa.schema(

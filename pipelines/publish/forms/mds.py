@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
 
 COLUMNS: Final = {"id": "str", "input_ids": "ndarray:int32", "loss_mask": "ndarray:uint8"}
 SHARD_BYTES: Final = 1 << 26

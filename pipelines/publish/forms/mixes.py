@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.job import Job
 
 SEED: Final = 0
 

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from pipelines.mix import reward
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
 
 REWARD: Final = "reward.py"
 PROMPT_TOKENS: Final = 131_072

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.job import Job
 
 FILE: Final = "data-00000-of-00001.arrow"
 

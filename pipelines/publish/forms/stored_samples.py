@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import MADE_AGAIN, Folder
-from pipelines.engine.units import MANIFEST, read_manifest
-from schemas import ConfigError, ShardError
-from schemas.manifest import Manifest
+from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError, ShardError
+from trajmill.schemas.manifest import Manifest
 
 STAGE: Final = "shards"
 _COMMON: Final = ("id", "domain", "source", "trajectory_id", "template")

@@ -13,11 +13,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipelines.publish.forms.ids import lists
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.saved_dataset import write_split
-from pipelines.publish.forms.stored_samples import Conversation
-from pipelines.publish.forms.tokenizing import Tokens
+from trajmill.pipelines.publish.forms.ids import lists
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.saved_dataset import write_split
+from trajmill.pipelines.publish.forms.stored_samples import Conversation
+from trajmill.pipelines.publish.forms.tokenizing import Tokens
 
 PLUGIN: Final = "swift_plugin.py"
 _MESSAGES: Final = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))

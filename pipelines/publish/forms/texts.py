@@ -17,11 +17,11 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from pipelines.mix.keyed import keyed_hash
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
-from pipelines.publish.forms.tokenizing import joined_spans
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
+from trajmill.pipelines.publish.forms.tokenizing import joined_spans
 
 _TURN: Final = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 LAST_SCHEMA: Final = pa.schema(

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import ShardFile
+from trajmill.pipelines.publish.forms import mixes
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.stored_samples import ShardFile
 
 MASK: Final = "_loss_mask"
 """What the name of a mask has behind that of its tokens."""

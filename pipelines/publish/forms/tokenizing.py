@@ -26,8 +26,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.publish.forms.stored_samples import Message, Span
-from schemas import ConfigError
+from trajmill.pipelines.publish.forms.stored_samples import Message, Span
+from trajmill.schemas import ConfigError
 
 Ids = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]

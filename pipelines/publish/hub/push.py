@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, check_file, read_manifest
-from pipelines.publish.card import DESCRIBED_IN
-from pipelines.publish.hub.repository import Head, Repository, Stored
-from pipelines.publish.hub.secret_scan import Found, found_in
-from pipelines.publish.licences import COUNTED
-from pipelines.recipe.recipe import POOLS
-from schemas import ConfigError, ShardError
-from schemas.manifest import PROGRAM_VERSION, Manifest
+from trajmill.pipelines.publish.card import DESCRIBED_IN
+from trajmill.pipelines.publish.hub.repository import Head, Repository, Stored
+from trajmill.pipelines.publish.hub.secret_scan import Found, found_in
+from trajmill.pipelines.publish.licences import COUNTED
+from trajmill.pipelines.recipe.recipe import POOLS
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import MANIFEST, check_file, read_manifest
+from trajmill.schemas import ConfigError, ShardError
+from trajmill.schemas.manifest import PROGRAM_VERSION, Manifest
 
 _EXAMPLES: Final = 3
 _TOLD: Final = 50

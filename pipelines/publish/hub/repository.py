@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas import ConfigError, ShardError
+from trajmill.schemas import ConfigError, ShardError
 
 MAIN: Final = "main"
 _KIND: Final = "dataset"

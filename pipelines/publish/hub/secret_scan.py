@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.recipe.templates import built_in_texts
-from quality.scrubbing.findings import Finding, findings
-from schemas import ConfigError
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.recipe.templates import built_in_texts
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.scrubbing.findings import Finding, findings
+from trajmill.schemas import ConfigError
 
 _LINES: Final = 200
 """Lines of JSON that are looked at together."""

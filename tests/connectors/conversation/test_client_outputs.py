@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from connectors.benches.inspect_log import Inspect
-from connectors.connector import MemoryBlob
-from connectors.conversation.client_outputs import codex_output, command_output, gemini_output
-from connectors.conversation.pairing import conversation
-from connectors.conversation.templates import undressed
-from connectors.conversation.turns import Call, Part, Result
-from connectors.conversation.wrapped_output import Output
-from connectors.registry import connectors
-from schemas import ParseError, Step, Trajectory
+from trajmill.connectors.benches.inspect_log import Inspect
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.conversation.client_outputs import codex_output, command_output, gemini_output
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.templates import undressed
+from trajmill.connectors.conversation.turns import Call, Part, Result
+from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.registry import connectors
+from trajmill.schemas import ParseError, Step, Trajectory
 
 GEMINI = "Command: make\nDirectory: (root)\nOutput: {}\nError: {}\nExit Code: {}\nSignal: {}\nBackground PIDs: {}\n"
 LATE = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output."

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from connectors.conversation.content import shown
-from connectors.conversation.opaque import attachment
-from connectors.conversation.shapes import parts
-from connectors.conversation.turns import Result
+from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.opaque import attachment
+from trajmill.connectors.conversation.shapes import parts
+from trajmill.connectors.conversation.turns import Result
 
 PICTURE = b"\x89PNG it is"
 DATA = b64encode(PICTURE).decode()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.conversation.declared_tools import declare, declared_by
+from trajmill.connectors.conversation.declared_tools import declare, declared_by
 
 ADD, DIVIDE = {"name": "add", "inputSchema": {}}, {"type": "function", "function": {"name": "divide"}}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from connectors.conversation.shapes import parts
-from connectors.conversation.turns import Result
+from trajmill.connectors.conversation.shapes import parts
+from trajmill.connectors.conversation.turns import Result
 
 
 def told(message: dict[str, Any]) -> tuple[bool | None, int | None, str | None]:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.conversation.calls import call
-from connectors.conversation.exchanges import Chains
-from connectors.conversation.history import marks, shared
-from connectors.conversation.turns import Call, Part, Result, Said, Text, Thought, Unlogged
+from trajmill.connectors.conversation.calls import call
+from trajmill.connectors.conversation.exchanges import Chains
+from trajmill.connectors.conversation.history import marks, shared
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, Text, Thought, Unlogged
 
 ASKED = Said("user", "How is bed 2?")
 

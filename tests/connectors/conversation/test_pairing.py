@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.conversation.calls import MessageError, call
-from connectors.conversation.pairing import conversation
-from connectors.conversation.shapes import conversation_in, parts
-from connectors.conversation.turns import Call, Part, Result, Said, System, Text
-from schemas import call_text, json_text
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.shapes import conversation_in, parts
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text
+from trajmill.schemas import call_text, json_text
 
 Message = dict[str, Any]
 

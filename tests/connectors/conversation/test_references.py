@@ -8,12 +8,12 @@ from hashlib import sha256
 
 import pytest
 
-from connectors.conversation.content import shown
-from connectors.conversation.mcp_answer import answered
-from connectors.conversation.pairing import conversation
-from connectors.conversation.references import referring, with_references
-from connectors.conversation.turns import Call, Result
-from schemas import Observation
+from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.mcp_answer import answered
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.references import referring, with_references
+from trajmill.connectors.conversation.turns import Call, Result
+from trajmill.schemas import Observation
 
 SEALED = b"".join(sha256(bytes([number])).digest() for number in range(9))
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(300)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.conversation.pairing import conversation
-from connectors.conversation.turns import Call, Part, Result, Said, Text
-from schemas import MESSAGE, Step
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, Text
+from trajmill.schemas import MESSAGE, Step
 
 ERRORS = '1 validation error:\n```json\n[{"type": "missing"}]\n```\n\nFix the errors and try again.'
 

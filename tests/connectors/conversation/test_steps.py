@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from connectors.conversation.pairing import conversation
-from connectors.conversation.steps import mark_dangling
-from connectors.conversation.turns import Call, Part, Result, Said
-from schemas import Action, Observation, Step
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.steps import mark_dangling
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said
+from trajmill.schemas import Action, Observation, Step
 
 
 def test_a_step_that_is_cut_keeps_all_that_it_held() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.conversation.told import Told, answered
-from connectors.conversation.turns import Call
-from schemas import Observation, Step
+from trajmill.connectors.conversation.told import Told, answered
+from trajmill.connectors.conversation.turns import Call
+from trajmill.schemas import Observation, Step
 
 
 def said(text: str) -> Call:

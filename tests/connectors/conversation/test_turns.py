@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.conversation.items import Items
-from connectors.conversation.turns import (
+from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.turns import (
     Call,
     Gap,
     Result,
@@ -23,7 +23,7 @@ from connectors.conversation.turns import (
     text_of_message,
     unpacked,
 )
-from schemas import Attachment, Observation, Spool, spool
+from trajmill.schemas import Attachment, Observation, Spool, spool
 
 TEXTS = st.text(max_size=6)
 TIMES = st.none() | st.integers(0, 2**50) | st.datetimes() | st.datetimes(timezones=st.just(UTC))

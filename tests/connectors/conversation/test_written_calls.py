@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from connectors.conversation.calls import MessageError
-from connectors.conversation.written_calls import declared, is_written, names_of, structured
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.written_calls import declared, is_written, names_of, structured
 
 NAMES = frozenset({"get_bed", "Get User's Beds", "water.now"})
 

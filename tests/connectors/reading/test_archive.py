@@ -9,9 +9,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.reading import archive as archive_module
-from connectors.reading.archive import Archive
-from schemas import ParseError
+from trajmill.connectors.reading import archive as archive_module
+from trajmill.connectors.reading.archive import Archive
+from trajmill.schemas import ParseError
 
 
 def packed(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

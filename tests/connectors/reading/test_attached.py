@@ -3,12 +3,12 @@
 import hashlib
 from collections import Counter
 
-from connectors.connector import Blob, MemoryBlob
-from connectors.reading.attached import attachment_of_bytes, attachment_of_member, handed_to
-from connectors.registry import connectors
-from schemas import ParseError, Reject
 from tests.conftest import ROOT
 from tests.rows import blob_at
+from trajmill.connectors.connector import Blob, MemoryBlob
+from trajmill.connectors.reading.attached import attachment_of_bytes, attachment_of_member, handed_to
+from trajmill.connectors.registry import connectors
+from trajmill.schemas import ParseError, Reject
 
 PICTURE = b"\x89PNG a cup of tea"
 DIGEST = hashlib.sha256(PICTURE).hexdigest()

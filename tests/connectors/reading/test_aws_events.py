@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
 from tests.connectors.aws_streams import chunk, event, framed, header, text_header
+from trajmill.connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
 
 TWO = event("messageStart", {"role": "assistant"}) + event("messageStop", {"stopReason": "end_turn"})
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.reading.fields import INT32, str_in, text_in, whole_number_of
-from connectors.reading.own_arguments import arguments_in
+from trajmill.connectors.reading.fields import INT32, str_in, text_in, whole_number_of
+from trajmill.connectors.reading.own_arguments import arguments_in
 
 
 @pytest.mark.parametrize("value", [0, -1, 7, 1 << 40, 10**30])

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.reading.large import damage, outline, parts, structure
-from connectors.registry import connectors
-from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import damaged
 from tests.rows import blob_at
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.large import damage, outline, parts, structure
+from trajmill.connectors.registry import connectors
+from trajmill.schemas import ParseError, Reject, spool
 
 NAMES = ("inspect", "sweagent", "mini_swe_agent", "mcp_recorder", "tau2", "tau_bench", "chat_tools", "claude_code")
 FIXTURES = ROOT / "tests" / "fixtures"

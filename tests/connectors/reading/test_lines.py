@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
-from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value, nesting
-from schemas import ParseError, action, json_text
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import json_value, nesting
+from trajmill.schemas import ParseError, action, json_text
 
 TEXT = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\r\n", b"{}", b"\xef\xbb\xbf"]), max_size=12).map(b"".join)
 

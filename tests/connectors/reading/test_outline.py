@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.reading.large import damage, outline, parts, structure
-from connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
-from connectors.reading.values import JsonError, json_value
-from schemas import ParseError
 from tests.conftest import FUZZ
 from tests.connectors.mutations import damaged
+from trajmill.connectors.reading.large import damage, outline, parts, structure
+from trajmill.connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
+from trajmill.connectors.reading.values import JsonError, json_value
+from trajmill.schemas import ParseError
 
 SHAPES: tuple[Shape, ...] = ([], {"a": [], "b": MANY, "c": [{"a": [], "b": MANY}]})
 LISTED: tuple[Shape, ...] = ([{"a": [[]], "b": MANY}],)
@@ -188,7 +188,7 @@ def test_a_part_that_is_too_long_and_of_no_shape_is_refused(monkeypatch):
 
 
 def test_a_document_is_held_only_up_to_its_limit(monkeypatch):
-    from connectors.connector import MemoryBlob
+    from trajmill.connectors.connector import MemoryBlob
 
     monkeypatch.setattr(outline, "LARGE_BYTES", 4)
     assert outline.held(MemoryBlob("log", b"1234")) == b"1234"

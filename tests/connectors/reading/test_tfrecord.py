@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.reading.tfrecord import crc32c, feature_keys, framed, frames, masked
-from schemas import ParseError
 from tests.connectors.android_records import example
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.tfrecord import crc32c, feature_keys, framed, frames, masked
+from trajmill.schemas import ParseError
 
 
 def plain_crc32c(data: bytes) -> int:

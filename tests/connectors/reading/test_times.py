@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.reading.times import seconds_of_span
+from trajmill.connectors.reading.times import seconds_of_span
 
 
 @pytest.mark.parametrize(

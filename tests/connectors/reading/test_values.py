@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
-from connectors.reading.lines import json_lines
-from connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
-from schemas import ParseError
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
+from trajmill.schemas import ParseError
 
 
 def nested(depth: int) -> bytes:

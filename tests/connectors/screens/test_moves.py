@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.screens.moves import Moves
-from schemas import Action, Observation, Step, Steps, call_text, json_text
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Observation, Step, Steps, call_text, json_text
 
 CLICK = Action("click", "click(1)")
 PAGE, NEXT = Observation("a page"), Observation("the next page")

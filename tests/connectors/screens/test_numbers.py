@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.screens.numbers import Numbers
-from connectors.screens.tree import Node, Tree
+from trajmill.connectors.screens.numbers import Numbers
+from trajmill.connectors.screens.tree import Node, Tree
 
 
 def shown(*screens: list[str]) -> list[list[str]]:

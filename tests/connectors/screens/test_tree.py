@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.screens.tree import MAX_DEPTH, Node, Tree
+from trajmill.connectors.screens.tree import MAX_DEPTH, Node, Tree
 
 TEXTS = st.one_of(st.just(""), st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 NUMBERS = st.integers(-9999, 99999)

@@ -11,8 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.effect.arms import EVERYTHING
-from pipelines.effect.attribution import (
+from tests.pipelines.effect.test_effect import ITEMS, log
+from trajmill.app.cli.attribution_output import markdown
+from trajmill.pipelines.effect.arms import EVERYTHING
+from trajmill.pipelines.effect.attribution import (
     BEST,
     FOUND,
     GAINS,
@@ -25,14 +27,12 @@ from pipelines.effect.attribution import (
     gains_of,
     told,
 )
-from pipelines.effect.documents import Document
-from pipelines.effect.effect import Settings, corrected
-from pipelines.effect.trials import Domain
-from pipelines.face.attribution_output import markdown
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
-from tests.pipelines.effect.test_effect import ITEMS, log
+from trajmill.pipelines.effect.documents import Document
+from trajmill.pipelines.effect.effect import Settings, corrected
+from trajmill.pipelines.effect.trials import Domain
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 KEYS = 16
 QUICK = Settings(seeds=2, folds=3, tokens=20_000)

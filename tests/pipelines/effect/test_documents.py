@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, Arm
-from pipelines.effect.corpus import Shown
-from pipelines.effect.documents import CLASSES, Tokens, trained
-from pipelines.effect.effect import changed_in
-from pipelines.recipe.recipe import SpanClass
-from pipelines.rendering.turns import MARKER, Turn
+from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, Arm
+from trajmill.pipelines.effect.corpus import Shown
+from trajmill.pipelines.effect.documents import CLASSES, Tokens, trained
+from trajmill.pipelines.effect.effect import changed_in
+from trajmill.pipelines.recipe.recipe import SpanClass
+from trajmill.pipelines.render.turns import MARKER, Turn
 
 ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
 PARTS = (

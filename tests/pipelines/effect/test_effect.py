@@ -6,12 +6,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from pipelines.effect.effect import FOUND, PLAN, Settings, measured, told
-from pipelines.effect.trials import CURATED, LOGGED
-from pipelines.face.effect_output import markdown, pictures
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
+from trajmill.app.cli.effect_output import markdown, pictures
+from trajmill.pipelines.effect.effect import FOUND, PLAN, Settings, measured, told
+from trajmill.pipelines.effect.trials import CURATED, LOGGED
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 ITEMS = [f"{first}{second}" for first in ("oak", "iron", "clay", "wool") for second in ("cup", "bolt", "lamp", "rope")]
 RECIPE = """name: planted

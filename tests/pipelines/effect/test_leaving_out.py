@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from pipelines.effect.documents import Document
-from pipelines.effect.leaving_out import LeavingOut
-from pipelines.effect.ngrams import Ngrams
-from pipelines.effect.trials import CURATED, Asked, stream_of
+from trajmill.pipelines.effect.documents import Document
+from trajmill.pipelines.effect.leaving_out import LeavingOut
+from trajmill.pipelines.effect.ngrams import Ngrams
+from trajmill.pipelines.effect.trials import CURATED, Asked, stream_of
 
 KINDS = 12
 

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipelines.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
+from trajmill.pipelines.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
 
 VOCABULARY = 12
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW
-from pipelines.effect.transformers import SEEDS, trials
-from pipelines.effect.trials import LOGGED, Domain
-from schemas import ConfigError
 from tests.pipelines.effect.test_trials import document
+from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW
+from trajmill.pipelines.effect.transformers import SEEDS, trials
+from trajmill.pipelines.effect.trials import LOGGED, Domain
+from trajmill.schemas import ConfigError
 
 _STANDS_IN = f"""#!{sys.executable}
 import sys

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipelines.effect.arms import EVERYTHING, RAW, Arm
-from pipelines.effect.documents import CLASSES, Document
-from pipelines.effect.effect import WHOLE, compared
-from pipelines.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
+from trajmill.pipelines.effect.arms import EVERYTHING, RAW, Arm
+from trajmill.pipelines.effect.documents import CLASSES, Document
+from trajmill.pipelines.effect.effect import WHOLE, compared
+from trajmill.pipelines.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
 
 
 def document(number, length=60):

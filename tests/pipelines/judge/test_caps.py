@@ -3,10 +3,10 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
 
 RECIPE = """
 name: capped

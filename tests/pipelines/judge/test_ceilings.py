@@ -9,15 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.forgetting.forgetting import Forgetting
-from pipelines.forgetting.selection import Selection
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.judge.test_near_duplicates import atif
 from tests.pipelines.test_append_near_copies import Logs
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 START = "total 2\nnotes.txt\nrun.sh"
 TASKS = 11

@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.face.cli import app
-from pipelines.judge.classifier_training import Training, sampled, split, train_classifier, vocabulary
-from pipelines.judge.training_rows import Source, TrainingRow, training_rows
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from quality.fasttext_model import Model
-from schemas import ConfigError
 from tests.pipelines.judge.test_near_duplicates import atif
+from trajmill.app.cli.cli import app
+from trajmill.pipelines.judge.classifier_training import Training, sampled, split, train_classifier, vocabulary
+from trajmill.pipelines.judge.training_rows import Source, TrainingRow, training_rows
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.quality.fasttext_model import Model
+from trajmill.schemas import ConfigError
 
 GOOD_WORDS = ["compiled", "tests", "passed", "module", "function", "commit"]
 BAD_WORDS = ["spam", "lorem", "blah", "junk", "noise", "void"]

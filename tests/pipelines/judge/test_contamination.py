@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.engine.storage import Folder
-from pipelines.judge.evaluation_index import NAME, read_index, write_index
-from pipelines.recipe.judgement import Benchmark
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.judge.test_near_duplicates import atif
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.judge.evaluation_index import NAME, read_index, write_index
+from trajmill.pipelines.recipe.judgement import Benchmark
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError
 
 VOCABULARY = [f"word{number}" for number in range(3000)]
 GUID = "b5d8c8d9-1111-4222-8333-0123456789ab"

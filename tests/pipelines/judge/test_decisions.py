@@ -12,16 +12,16 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from pipelines.engine.beam_steps import OnBeam
-from pipelines.engine.storage import Folder
-from pipelines.judge.decision import rounds
-from pipelines.judge.earlier import Earlier
-from pipelines.judge.judge import UnitsToVerdicts, decisions
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.reasons import ALONE, LOST, LOST_ROWS, NO_TEXT, REASONS
-from pipelines.judge.verdicts import verdict_reasons
-from pipelines.recipe.recipe_file import parse_recipe
-from schemas.verdict import USES
+from trajmill.pipelines.execution.beam_steps import OnBeam
+from trajmill.pipelines.judge.corpus_rule import rounds
+from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.reasons import ALONE, LOST, LOST_ROWS, NO_TEXT, REASONS
+from trajmill.pipelines.judge.verdicts import verdict_reasons
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.verdict import USES
 
 RECIPE = """
 name: all

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
-from quality.group import components
+from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
+from trajmill.quality.group import components
 
 EDGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30)
 

@@ -12,17 +12,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.judge import replicates
-from pipelines.judge.decision import Answers
-from pipelines.judge.packed_rows import partitioned
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from quality.fingerprint import mixed
-from quality.replicate import ROW
-from schemas import DOMAINS
 from tests.pipelines.judge.test_near_duplicates import atif
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.judge import replicates
+from trajmill.pipelines.judge.corpus_rule import Answers
+from trajmill.pipelines.judge.packed_rows import partitioned
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.replicate import ROW
+from trajmill.schemas import DOMAINS
 
 START = "total 2\nnotes.txt\nrun.sh"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.judge.test_near_duplicates import atif
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.judge.test_near_duplicates import atif, verdicts
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 WORLDS = ("dream@1", "dream@2")
 
@@ -107,7 +107,7 @@ def test_a_later_generation_adds_no_second_world_model_to_a_component(raw, tmp_p
     out = tmp_path / "out"
     Run(recipe(simulated="allow"), [str(first)], str(out), Execution()).run("mix")
     (first / "1-dream.json").write_bytes((raw / "1-dream.json").read_bytes())
-    from pipelines.append import Append
+    from trajmill.pipelines.append import Append
 
     with pytest.raises(ConfigError, match="two world models"):
         Append(recipe(simulated="allow"), [str(first)], str(out), Execution()).run()

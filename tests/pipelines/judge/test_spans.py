@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.run import Run
 from tests.pipelines.judge.test_replicates import raw, recipe
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.run import Run
 
 __all__ = ["raw"]
 

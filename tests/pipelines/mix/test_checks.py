@@ -9,8 +9,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix import reward
-from pipelines.mix.checks import (
+from tests.conftest import ROOT
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.checks import (
     checks_of,
     drawn,
     echoes,
@@ -23,8 +24,7 @@ from pipelines.mix.checks import (
     stands,
     weight,
 )
-from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
-from tests.conftest import ROOT
+from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
 
 
 def turn(observation, arguments=None, tool="bash", form="response", previous="before", key="t:0", **more):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix.coded_names import Coded, hex_texts, numbers_of
+from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
 
 TEXTS = st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "long"])), max_size=12)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.mix.reward import compute_score
-from pipelines.recipe.recipe import Mix, Pool, Recipe
-from pipelines.run import Run
-from quality.control_strings import holds_control_string, unescaped
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call
+from trajmill.pipelines.mix.reward import compute_score
+from trajmill.pipelines.recipe.recipe import Mix, Pool, Recipe
+from trajmill.pipelines.run import Run
+from trajmill.quality.control_strings import holds_control_string, unescaped
 
 MAIL = "carol.jones@corp.io"
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, unknown_values, weights_of
-from pipelines.recipe.mixture import Bound, Component, Stage
-from schemas import ConfigError
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, unknown_values, weights_of
+from trajmill.pipelines.recipe.mixture import Bound, Component, Stage
+from trajmill.schemas import ConfigError
 
 
 def items_of(rows: list[dict[str, Any]]) -> Items:

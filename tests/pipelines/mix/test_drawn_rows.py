@@ -4,14 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.engine.parquet import ParquetSink, read_transitions
-from pipelines.engine.storage import Folder
-from pipelines.mix.drawn_rows import drawn_rows
-from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, Costing
-from pipelines.rendering.turns import View, state_of
-from quality.tokens import TokenCounter
-from schemas import Action, Assembler, Environment, Observation, Origin, Step, Trajectory
-from schemas.transition import encoded_schema
+from trajmill.pipelines.mix.drawn_rows import drawn_rows
+from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES, Costing
+from trajmill.pipelines.render.turns import View, state_of
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Action, Assembler, Environment, Observation, Origin, Step, Trajectory
+from trajmill.schemas.transition import encoded_schema
 
 NAME = "web/part-00000.parquet"
 SAYS = Observation("You have 3 steps left.", origin="harness")

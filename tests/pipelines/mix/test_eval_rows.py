@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.verification import verify
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.mixture import familiarity, trained_environments
-from pipelines.mix.samples import began_at, held_out_kinds
-from pipelines.publish.card import told_apart
-from pipelines.recipe.recipe import Mix
-from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.run import Run
-from schemas import DOMAINS
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.mixture import familiarity, trained_environments
+from trajmill.pipelines.mix.samples import began_at, held_out_kinds
+from trajmill.pipelines.publish.card import told_apart
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import DOMAINS
 
 
 def told(environment, pool, copies):

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.mix.given_values import read_values, weighed_keys, weights_by
-from pipelines.recipe.recipe_file import parse_recipe
-from schemas import ConfigError
+from trajmill.pipelines.mix.given_values import read_values, weighed_keys, weights_by
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.schemas import ConfigError
 
 
 def written(path: Path, **columns: list[object]) -> str:

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipelines.engine.execution import Execution
-from pipelines.mix.mixture_plan import mixture_plan
-from pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
-from pipelines.recipe.recipe import Mix
-from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.run import Run
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.mix.mixture_plan import mixture_plan
+from trajmill.pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.run import Run
 
 SAMPLES = [str(ROOT / "samples" / "terminal" / "asciicast"), str(ROOT / "samples" / "mcp")]
 DOMAINS = ["terminal", "mcp"]

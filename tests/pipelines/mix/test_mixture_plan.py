@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from pipelines.mix.mixture_plan import mixture_plan
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import load_recipe
-from schemas import ConfigError
-from tests.pipelines.face.test_cli import trajmill
+from tests.app.cli.test_cli import trajmill
+from trajmill.pipelines.mix.mixture_plan import mixture_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.schemas import ConfigError
 
 
 def recipe(**mix: object) -> Recipe:

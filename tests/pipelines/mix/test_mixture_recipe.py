@@ -2,9 +2,9 @@
 
 import json
 
-from pipelines.recipe.recipe_file import parse_recipe
+from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
-from tests.pipelines.face.test_cli import ran
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
 
 EXAMPLE = ROOT / "docs" / "mixture-recipe.yaml"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.pools import grouped, pools_of, widened
-from schemas import ConfigError
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.pools import grouped, pools_of, widened
+from trajmill.schemas import ConfigError
 
 SHARES = {"cpt": 0.4, "sft": 0.25, "rl": 0.2, "eval": 0.15}
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix import reward
-from pipelines.mix.reward import compute_score, endpoint, prediction, reward_function, rubric_score, scored
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.reward import compute_score, endpoint, prediction, reward_function, rubric_score, scored
 
 MARKED = "**Environment Observation:**\n"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>\0"), min_size=1, max_size=60)

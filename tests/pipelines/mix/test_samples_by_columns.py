@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.engine.exchange import BLOCK_BYTES
-from pipelines.mix.asked_samples import AskedSamples
-from pipelines.mix.drawn_rows import WholeRows
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mix import blocks_by_shard
-from pipelines.mix.sample_columns import made_schema
-from pipelines.mix.samples import Unlearnable, samples_of
-from pipelines.mix.whole_samples import WholeSamples
-from pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
-from pipelines.recipe.recipe import Mix
-from pipelines.rendering.answered import Distractors, turn_of
-from pipelines.rendering.turns import View, answer
-from quality.tokens import TokenCounter
-from schemas import Reject
 from tests.conftest import FUZZ
-from tests.pipelines.rendering.costed import NEEDED, batch_of, costed, costs_of
-from tests.pipelines.rendering.test_costs import MIXES, UNIT
-from tests.pipelines.rendering.test_turns import row
+from tests.pipelines.render.costed import NEEDED, batch_of, costed, costs_of
+from tests.pipelines.render.test_costs import MIXES, UNIT
+from tests.pipelines.render.test_turns import row
+from trajmill.pipelines.execution.exchange import BLOCK_BYTES
+from trajmill.pipelines.mix.asked_samples import AskedSamples
+from trajmill.pipelines.mix.drawn_rows import WholeRows
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.mix import blocks_by_shard
+from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.samples import Unlearnable, samples_of
+from trajmill.pipelines.mix.whole_samples import WholeSamples
+from trajmill.pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.answered import Distractors, turn_of
+from trajmill.pipelines.render.turns import View, answer
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
 
 COUNTER = TokenCounter()
 OWNED = {"group": "g1", "task_hash": "t1", "instance_hash": "i1", "number": 5}

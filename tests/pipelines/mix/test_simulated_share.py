@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipelines.mix.coded_names import Coded
-from pipelines.mix.simulated import check_components, drawn_simulated, shares, summed
-from schemas import ConfigError
+from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.simulated import check_components, drawn_simulated, shares, summed
+from trajmill.schemas import ConfigError
 
 COMPONENT = Coded.of(["a", "a", "b", "b", "a"])
 MODELS = Coded.of(["m@1", "", "n@1", "n@1", "m@1"])

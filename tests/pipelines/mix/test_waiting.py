@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix import waiting
-from pipelines.mix.waiting import Waiting
+from trajmill.pipelines.mix import waiting
+from trajmill.pipelines.mix.waiting import Waiting
 
 STEPS = st.lists(st.one_of(st.none(), st.integers(0, 6)), max_size=120)
 

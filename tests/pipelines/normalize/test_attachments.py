@@ -12,15 +12,15 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from pipelines.account.summary import Summary
-from pipelines.engine.execution import Execution
-from pipelines.engine.storage import Folder
-from pipelines.engine.verification import verify
-from pipelines.normalize.attachments import KEPT, LOST, NOT_IN_LOG, Attachments
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import ConfigError, scan_transitions
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.normalize.attachments import KEPT, LOST, NOT_IN_LOG, Attachments
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.summary import Summary
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError, scan_transitions
 
 FIXTURES = ROOT / "tests" / "fixtures"
 SMALL = Execution(part_bytes=2_000)

@@ -5,17 +5,17 @@ import json
 import polars as pl
 import pytest
 
-import connectors.registry
-from pipelines.engine.execution import Execution
-from pipelines.normalize import connector_errors
-from pipelines.normalize import normalizer as normalize
-from pipelines.normalize.connector_errors import CONNECTOR_ERROR, is_connectors, is_noted
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from quality.scrub import scrub
-from schemas import scan_transitions
+import trajmill.connectors.registry
 from tests.make import trajectory
 from tests.pipelines.brittle import SECRET, Brittle, logs, register
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.normalize import connector_errors
+from trajmill.pipelines.normalize import normalizer as normalize
+from trajmill.pipelines.normalize.connector_errors import CONNECTOR_ERROR, is_connectors, is_noted
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.quality.scrub import scrub
+from trajmill.schemas import scan_transitions
 
 RECIPE = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"max_reject_ratio": 0.9}})
 WAYS = ("raises", "rows", "types", "steps", "recursion")
@@ -26,9 +26,9 @@ LENIENT = Execution(strict=False)
 def brittle(tmp_path, monkeypatch):
     """Makes the brittle connector known to this process."""
     monkeypatch.syspath_prepend(str(register(tmp_path / "entry")))
-    connectors.registry.connectors.cache_clear()
+    trajmill.connectors.registry.connectors.cache_clear()
     yield
-    connectors.registry.connectors.cache_clear()
+    trajmill.connectors.registry.connectors.cache_clear()
 
 
 def rejects_of(out):

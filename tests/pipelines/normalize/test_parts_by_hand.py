@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.engine.execution import Execution
-from pipelines.engine.ownership import LOCK
-from pipelines.engine.storage import MARKER
-from pipelines.face.cli import app
-from pipelines.normalize.parts_by_hand import Share, normalize_share
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from schemas import ConfigError
 from tests.pipelines.test_run import RAW, shards_of
+from trajmill.app.cli.cli import app
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import MARKER
+from trajmill.pipelines.storage.ownership import LOCK
+from trajmill.schemas import ConfigError
 
 RECIPE = load_recipe("terminal")
 SMALL = Execution(part_bytes=20_000)
@@ -65,7 +65,7 @@ def test_shares_in_random_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(
 
 
 def test_two_shares_at_once_do_not_stand_in_each_others_way(raw, whole, tmp_path):
-    words = [sys.executable, "-m", "pipelines", "run", "terminal", "--raw", str(raw), "--out", str(tmp_path / "out")]
+    words = [sys.executable, "-m", "trajmill", "run", "terminal", "--raw", str(raw), "--out", str(tmp_path / "out")]
     words += ["--part-size", "20000", "--stage", "normalize", "--part"]
     both = [subprocess.Popen([*words, f"{number}/2"], stderr=subprocess.PIPE) for number in (1, 0)]
     said = [one.communicate()[1] for one in both]

@@ -13,18 +13,18 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.execution import Execution
-from pipelines.face.inspection import inspect
-from pipelines.mix import mix
-from pipelines.mix.shard_writing import write_shard
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import scan_transitions
-from schemas.manifest import Manifest
-from schemas.row_ids import RowIds
 from tests.conftest import ROOT
 from tests.pipelines.judge.test_near_duplicates import atif
 from tests.test_docs import blocks
+from trajmill.app.cli.inspection import inspect
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.mix import mix
+from trajmill.pipelines.mix.shard_writing import write_shard
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import scan_transitions
+from trajmill.schemas.manifest import Manifest
+from trajmill.schemas.row_ids import RowIds
 
 FIXTURES = ROOT / "tests" / "fixtures"
 RECIPE = Recipe(name="copies", source="tests")

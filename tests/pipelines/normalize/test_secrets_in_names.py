@@ -11,17 +11,17 @@ from typing import Any
 import polars as pl
 from typer.testing import CliRunner
 
-from connectors.connector import MemoryBlob
-from connectors.registry import connectors
-from pipelines.face.cli import app
-from quality.scrub import scrub, scrub_reject
-from schemas import Assembler, Origin, ParseError, Reject
 from tests.conftest import FUZZ
 from tests.connectors.mutations import places, replaced, written
 from tests.connectors.test_contract import entries
 from tests.connectors.test_hostile import json_members, of_json, with_member
 from tests.failures import every
 from tests.rows import blob_at
+from trajmill.app.cli.cli import app
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connectors
+from trajmill.quality.scrub import scrub, scrub_reject
+from trajmill.schemas import Assembler, Origin, ParseError, Reject
 
 USER = "carolj"
 HOME = f"/home/{USER}/src"

@@ -8,13 +8,13 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.face.export import stored_trajectories
-from pipelines.face.inspection import inspect
-from pipelines.normalize import normalizer as normalize
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from schemas import Assembler, scan_transitions
 from tests.conftest import ROOT
+from trajmill.app.cli.export import stored_trajectories
+from trajmill.app.cli.inspection import inspect
+from trajmill.pipelines.normalize import normalizer as normalize
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import Assembler, scan_transitions
 
 RECIPE = load_recipe("terminal")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.normalize.input_reading import read_input
-from schemas import Reject
 from tests.conftest import ROOT
 from tests.rows import RECIPE, recognized
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.schemas import Reject
 
 FIXTURES = ROOT / "tests" / "fixtures"
 

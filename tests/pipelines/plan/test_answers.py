@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from connectors.swe.swebench_eval import SwebenchEval
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan.plan import Plan, make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import Reject, Trajectory
+from trajmill.connectors.swe.swebench_eval import SwebenchEval
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import Plan, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import Reject, Trajectory
 
 RECIPE = Recipe(name="t", source="t")
 PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"

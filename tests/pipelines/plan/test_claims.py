@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.registry import connectors
-from pipelines.plan.plan import Plan, make_plan
-from pipelines.recipe.recipe import Recipe
 from tests.connectors.test_contract import FIXTURES, NAMES, entries
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.plan.plan import Plan, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
 
 RECIPE = Recipe(name="t", source="t")
 PNG = b"\x89PNG\r\n\x1a\n"

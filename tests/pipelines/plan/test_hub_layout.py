@@ -13,17 +13,17 @@ import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from connectors.column_mapping import ROLES
-from pipelines.engine.paths import Place
-from pipelines.normalize.input_reading import read_input
-from pipelines.plan import hub_layout as hub
-from pipelines.plan.plan import make_plan
-from pipelines.recipe.columns import Columns
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
-from pipelines.run import Run
-from schemas import ConfigError, Reject, scan_transitions
 from tests.conftest import ROOT
+from trajmill.connectors.column_mapping import ROLES
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan import hub_layout as hub
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.columns import Columns
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import ConfigError, Reject, scan_transitions
 
 CARD = """---
 license: cc-by-4.0

@@ -3,10 +3,10 @@ import random
 
 import pytest
 
-from pipelines.plan.plan import Plan, binned, make_plan
-from pipelines.plan.raw_files import gather
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError
+from trajmill.pipelines.plan.plan import Plan, binned, make_plan
+from trajmill.pipelines.plan.raw_files import gather
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ConfigError
 
 RECIPE = Recipe(name="t", source="t")
 CAST = b"""{"version": 2, "width": 80, "height": 24}

@@ -13,15 +13,15 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from connectors.registry import connectors
-from pipelines.engine.execution import Execution
-from pipelines.engine.paths import Place
-from pipelines.plan import planned_before, recognition
-from pipelines.plan.raw_files import RawFile, list_raw
-from pipelines.recipe.recipe import Normalize, Recipe
-from pipelines.run import Run
 from tests.pipelines.hostile import GOOD
 from tests.pipelines.plan.test_plan import CAST
+from trajmill.connectors.registry import connectors
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.plan import planned_before, recognition
+from trajmill.pipelines.plan.raw_files import RawFile, list_raw
+from trajmill.pipelines.recipe.recipe import Normalize, Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.paths import Place
 
 RECIPE = Recipe(name="t", source="t")
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.engine.paths import Place, name_of, text_of, url_of
-from pipelines.engine.stored_blob import StoredBlob
-from pipelines.plan.plan import Plan, make_plan
-from pipelines.plan.raw_files import gather
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
-from schemas import ConfigError, ShardError, scan_transitions
 from tests.pipelines.hostile import GOOD, tarred, zipped
+from trajmill.pipelines.plan.plan import Plan, make_plan
+from trajmill.pipelines.plan.raw_files import gather
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.paths import Place, name_of, text_of, url_of
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import ConfigError, ShardError, scan_transitions
 
 RECIPE = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"max_reject_ratio": 1}})
 NAMES = (
@@ -186,7 +186,7 @@ def test_a_file_and_a_folder_that_may_not_be_read_are_rejects(closed):
 
 
 def test_a_file_that_is_gone_when_it_is_looked_at_is_a_reject(tmp_path, monkeypatch):
-    from pipelines.plan import plan as planning
+    from trajmill.pipelines.plan import plan as planning
 
     put(tmp_path, b"gone.jsonl")
     put(tmp_path, b"here.jsonl")
@@ -208,7 +208,7 @@ def test_an_error_of_the_storage_is_no_reject(tmp_path, monkeypatch):
     def broken(_path: str) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("pipelines.engine.stored_blob.opened", broken)
+    monkeypatch.setattr("trajmill.pipelines.storage.stored_blob.opened", broken)
     with pytest.raises(ShardError, match="Input/output error"):
         make_plan(RECIPE, [str(tmp_path)])
 

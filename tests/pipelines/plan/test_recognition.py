@@ -10,13 +10,13 @@ from zipfile import ZipFile
 import pytest
 from typer.testing import CliRunner
 
-from connectors import registry
-from connectors.connector import Blob, Connector, Log, Sniff
-from pipelines.face.cli import app
-from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.recipe.recipe import Recipe
-from schemas import ConfigError, ContractError, ParseError
 from tests.pipelines.hostile import GOOD, zipped
+from trajmill.app.cli.cli import app
+from trajmill.connectors import registry
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ConfigError, ContractError, ParseError
 
 RECIPE = Recipe(name="t", source="t")
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -48,7 +48,11 @@ class Fails(Connector):
 @pytest.fixture
 def failing(monkeypatch, tmp_path):
     known = {"fails": Fails(), **registry.connectors()}
-    for place in ("connectors.registry", "pipelines.plan.plan", "pipelines.plan.recognition"):
+    for place in (
+        "trajmill.connectors.registry",
+        "trajmill.pipelines.plan.plan",
+        "trajmill.pipelines.plan.recognition",
+    ):
         monkeypatch.setattr(f"{place}.connectors", lambda: known)
     (tmp_path / "log.jsonl").write_bytes(GOOD)
     (tmp_path / "notes.txt").write_text("no log")

@@ -1,7 +1,7 @@
 import pytest
 
-from pipelines.plan import sniffing
-from schemas import ConfigError, ShardError
+from trajmill.pipelines.plan import sniffing
+from trajmill.schemas import ConfigError, ShardError
 
 
 def tried(number: int) -> int:

@@ -10,11 +10,11 @@ import fsspec
 import polars as pl
 import pytest
 
-from pipelines.plan.plan import Plan, make_plan, told_apart
-from pipelines.plan.raw_files import gather
-from pipelines.recipe.recipe import Recipe
-from pipelines.run import Run
 from tests.pipelines.hostile import FIXTURES, GOOD, zipped
+from trajmill.pipelines.plan.plan import Plan, make_plan, told_apart
+from trajmill.pipelines.plan.raw_files import gather
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
 
 RECIPE = Recipe(name="t", source="t")
 

@@ -7,17 +7,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_manifest
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.publish.card import CARD_UNIT, card
-from pipelines.publish.card_head import features, size_category
-from pipelines.publish.dataset import Config, Dataset
-from pipelines.publish.example_rows import example_rows, inline, named, shortened
-from pipelines.publish.licences import allowed_by, licences_of, on_hub
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run
-from schemas.manifest import FileEntry, Manifest
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.publish.card import CARD_UNIT, card
+from trajmill.pipelines.publish.card_head import features, size_category
+from trajmill.pipelines.publish.dataset import Config, Dataset
+from trajmill.pipelines.publish.example_rows import example_rows, inline, named, shortened
+from trajmill.pipelines.publish.licences import allowed_by, licences_of, on_hub
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import MANIFEST, finish_stage, finish_unit, read_manifest
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 HOSTILE = "```\n---\nlicense: mit\n---\n# <script>alert(1)</script>\n\u202edesrever\u202c \x1b]0;title\x07 | cell | ![x](http://h/x.png)"
 

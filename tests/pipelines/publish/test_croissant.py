@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 
 
 @pytest.fixture(scope="module")

@@ -20,22 +20,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.publish.disjointness import SHORT_TURN, disjointness
-from pipelines.publish.near_pairs import near_pairs, similarity, sketches
-from pipelines.publish.shown_samples import shown_samples
-from pipelines.recipe.recipe import POOLS
-from pipelines.recipe.recipe_file import load_recipe
-from pipelines.rendering.loss_spans import document_spans, message_spans
-from pipelines.rendering.prompts import ASKING
-from pipelines.rendering.turns import ACTION, MARKER, Turn, document, heading, messages
-from pipelines.run import Run
-from schemas import SCHEMA_VERSION
-from schemas.manifest import FileEntry, Manifest
 from tests.conftest import ROOT
 from tests.pipelines.publish.test_loading import sealed_anew
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.publish.disjointness import SHORT_TURN, disjointness
+from trajmill.pipelines.publish.near_pairs import near_pairs, similarity, sketches
+from trajmill.pipelines.publish.shown_samples import shown_samples
+from trajmill.pipelines.recipe.recipe import POOLS
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.render.loss_spans import document_spans, message_spans
+from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.render.turns import ACTION, MARKER, Turn, document, heading, messages
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 PAIRS = list(combinations(POOLS, 2))
 OWNED = {"group": "group", "trajectory_id": "trajectory", "task_hash": "task", "instance_hash": "instance"}
@@ -246,7 +246,7 @@ def test_the_similarity_of_long_texts_is_that_of_their_shingles():
 
 
 def test_the_command_ends_with_5_where_pools_share_a_group(finished):
-    command = [sys.executable, "-m", "pipelines", "verify", str(finished)]
+    command = [sys.executable, "-m", "trajmill", "verify", str(finished)]
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}
     (path,) = (finished / "shards" / "cpt").rglob("*.parquet")
     (other,) = (finished / "shards" / "sft").rglob("*.parquet")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.verification import verify
-from pipelines.publish.loading import loaded
 from tests.conftest import ROOT
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.publish.loading import loaded
 
 
 def told(out):
@@ -116,7 +116,7 @@ def test_a_run_without_a_dataset_is_not_loaded(finished):
 
 def test_the_command_loads_offline_leaves_nothing_behind_and_ends_with_5_where_the_card_misleads(finished, tmp_path):
     home = tmp_path / "home"
-    command = [sys.executable, "-m", "pipelines", "verify", str(finished)]
+    command = [sys.executable, "-m", "trajmill", "verify", str(finished)]
     env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "TMPDIR": str(tmp_path)}
     online = {name: value for name, value in env.items() if not name.endswith("_OFFLINE")}
     before = set(tmp_path.iterdir())
@@ -132,6 +132,7 @@ def test_the_command_loads_offline_leaves_nothing_behind_and_ends_with_5_where_t
 
 
 def test_nothing_imports_datasets_but_loading_them():
-    lines = "import sys, pipelines.face.cli, pipelines.publish.loading, pipelines.run; print('datasets' in sys.modules)"
+    modules = "trajmill.app.cli.cli, trajmill.pipelines.publish.loading, trajmill.pipelines.run"
+    lines = f"import sys, {modules}; print('datasets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

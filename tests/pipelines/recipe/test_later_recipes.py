@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.recipe.later_recipes import FREE, changes, recalled, recorded
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.recipe.later_recipes import FREE, changes, recalled, recorded
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
 
 BASE: dict[str, Any] = {
     "name": "n",

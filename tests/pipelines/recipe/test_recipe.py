@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
-from schemas import DOMAINS, ConfigError
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
+from trajmill.schemas import DOMAINS, ConfigError
 
 MINIMAL = "name: a\nsource: b\n"
 

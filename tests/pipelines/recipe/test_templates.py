@@ -10,12 +10,12 @@ import jinja2
 import pytest
 from jinja2 import meta
 
-from connectors.screens.numbers import Numbers
-from connectors.screens.tree import Tree
-from pipelines.recipe.config_files import configs
-from pipelines.recipe.templates import VARIABLES, check_templates, prompt_template
-from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT
+from trajmill.connectors.screens.numbers import Numbers
+from trajmill.connectors.screens.tree import Tree
+from trajmill.pipelines.recipe.config_files import configs
+from trajmill.pipelines.recipe.templates import VARIABLES, check_templates, prompt_template
+from trajmill.schemas import DOMAINS, ConfigError
 
 FOLDER = ROOT / "configs" / "templates"
 NAMES = ("rl", "cpt", "sft-1", "sft-2", "sft-3", "sft-4")

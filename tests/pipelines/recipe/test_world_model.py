@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.recipe.recipe_file import load_recipe
-from schemas import DOMAINS
+from tests.app.cli.test_cli import trajmill
 from tests.conftest import ROOT
-from tests.pipelines.face.test_cli import trajmill
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.schemas import DOMAINS
 
 RL = {
     "mcp": (4156, 62_702),

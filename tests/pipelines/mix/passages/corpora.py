@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.engine.execution import Execution
-from pipelines.engine.flow import Step, run_over
-from pipelines.engine.storage import Folder
-from pipelines.judge.evaluation_index import write_index
-from pipelines.mix.passages.measuring import UnitsToPassages, read_unit
-from pipelines.mix.passages.preparation import Preparation
-from pipelines.mix.passages.preparing import Over, prepare, write_part
-from pipelines.recipe.passages import Passages
-from pipelines.recipe.recipe import Recipe
-from schemas.manifest import Manifest
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.flow import Step, run_over
+from trajmill.pipelines.judge.evaluation_index import write_index
+from trajmill.pipelines.mix.passages.measuring import UnitsToPassages, read_unit
+from trajmill.pipelines.mix.passages.preparation import Preparation
+from trajmill.pipelines.mix.passages.preparing import Over, prepare, write_part
+from trajmill.pipelines.recipe.passages import Passages
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas.manifest import Manifest
 
 VOCABULARY = [f"word{number}" for number in range(3000)]
 SALT = "a salt of at least sixteen"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.engine.storage import Folder
-from pipelines.mix.candidates import Wanted, gathered
-from pipelines.mix.draw import Items, drawing
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.passages.drawing import drawn_passages, passage_candidates, passage_identities
-from pipelines.mix.passages.preparation import Preparation
-from pipelines.recipe.mixture import Stage
 from tests.pipelines.mix.passages.corpora import RECIPE, component, prepared, prose, written
+from trajmill.pipelines.mix.candidates import Wanted, gathered
+from trajmill.pipelines.mix.draw import Items, drawing
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.passages.drawing import drawn_passages, passage_candidates, passage_identities
+from trajmill.pipelines.mix.passages.preparation import Preparation
+from trajmill.pipelines.recipe.mixture import Stage
+from trajmill.pipelines.storage.folders import Folder
 
 
 def made(tmp_path):

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.account.passage_lines import passage_lines
-from pipelines.engine.ownership import Identity, Ownership
-from pipelines.engine.storage import Folder
-from pipelines.engine.units import units_folder
-from pipelines.engine.verification import verify
-from pipelines.mix.passages.preparation import Preparation
-from pipelines.mix.passages.preparing import intended_names, kept_names, prepare
-from pipelines.recipe.recipe import Recipe
-from quality.scrub import scrub_text
 from tests.pipelines.mix.passages.corpora import RECIPE, SALT, component, here, prepared, prose, written
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.mix.passages.preparation import Preparation
+from trajmill.pipelines.mix.passages.preparing import intended_names, kept_names, prepare
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run_record.passage_lines import passage_lines
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import Identity, Ownership
+from trajmill.pipelines.storage.units import units_folder
+from trajmill.quality.scrub import scrub_text
 
 LONG = prose(300, 1)
 NEAR = LONG.replace(LONG.split()[150], "changed", 1)
@@ -181,7 +181,7 @@ def test_batches_of_a_row_each_give_the_same_rows(tmp_path, monkeypatch):
     written(tmp_path / "in/a.jsonl", [*MIXED[:4], item, *MIXED[4:], "", item + " again"])
     recipe = with_benchmark(tmp_path / "exam.jsonl")
     _, one, gone = prepared(tmp_path / "one", component(tmp_path / "in"), recipe=recipe)
-    monkeypatch.setattr("pipelines.mix.passages.as_transitions.BATCH_PASSAGES", 1)
+    monkeypatch.setattr("trajmill.pipelines.mix.passages.as_transitions.BATCH_PASSAGES", 1)
     _, two, lost = prepared(tmp_path / "two", component(tmp_path / "in"), recipe=recipe)
     assert one["corpus"] == two["corpus"]
     assert [(row["offset"], row["reason"]) for row in gone] == [(row["offset"], row["reason"]) for row in lost]

@@ -18,12 +18,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.connector import MemoryBlob
-from pipelines.mix.passages.passage import Message, Passage
-from pipelines.mix.passages.reading import read_passages
-from pipelines.recipe.passages import Passages
-from schemas import ConfigError, Reject
 from tests.pipelines.mix.passages.corpora import component, prepared, prose, written
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.pipelines.mix.passages.passage import Message, Passage
+from trajmill.pipelines.mix.passages.reading import read_passages
+from trajmill.pipelines.recipe.passages import Passages
+from trajmill.schemas import ConfigError, Reject
 
 TEXTS = [prose(30, seed) for seed in range(5)]
 TABLE = pa.table({"text": TEXTS, "tag": list("abcab")})

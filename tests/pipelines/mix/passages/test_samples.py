@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines.mix.passages.passage import PASSAGE_SCHEMAS
-from pipelines.mix.passages.samples import samples_of_passages
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.passages.passage import PASSAGE_SCHEMAS
+from trajmill.pipelines.mix.passages.samples import samples_of_passages
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 
 COMMON = {
     "id": "law/1", "source": "statutes", "licence": "CC0-1.0", "uri": "a.jsonl", "row": 0, "group": "0" * 16,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.mix.passages.passage import Message, Passage
-from pipelines.mix.passages.windows import cut_text
-from quality.tokens import TokenCounter
 from tests.pipelines.mix.passages.corpora import component, prepared, prose, written
+from trajmill.pipelines.mix.passages.passage import Message, Passage
+from trajmill.pipelines.mix.passages.windows import cut_text
+from trajmill.quality.tokens import TokenCounter
 
 COUNTER = TokenCounter()
 BOOK = "\n\n".join(f"Chapter {number}\n{prose(120, number)}" for number in range(30))

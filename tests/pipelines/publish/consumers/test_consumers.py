@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.face.cli import app
-from pipelines.publish.consumers import consumers
-from pipelines.publish.consumers.consumers import CONSUMERS, Consumer, Outcome, tokenizer_of, tried
-from pipelines.publish.consumers.environment import called
-from pipelines.publish.consumers.meaning import Compared, Meaning
-from pipelines.publish.consumers.rewards import Rewarded
-from pipelines.publish.forms.forms import FORMS, export_form
-from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
-from pipelines.publish.forms.tokenizing import Tokenizing
-from schemas import ConfigError
 from tests.conftest import ROOT
 from tests.pipelines.publish.forms.test_forms import stored
 from tests.pipelines.publish.forms.written_shards import written
+from trajmill.app.cli.cli import app
+from trajmill.pipelines.publish.consumers import consumers
+from trajmill.pipelines.publish.consumers.consumers import CONSUMERS, Consumer, Outcome, tokenizer_of, tried
+from trajmill.pipelines.publish.consumers.environment import called
+from trajmill.pipelines.publish.consumers.meaning import Compared, Meaning
+from trajmill.pipelines.publish.consumers.rewards import Rewarded
+from trajmill.pipelines.publish.forms.forms import FORMS, export_form
+from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
+from trajmill.schemas import ConfigError
 
 TOKENIZER = str(ROOT / "tests" / "fixtures" / "tokenizer")
 SCRIPTS = Path(consumers.__file__).parent / "scripts"
@@ -196,8 +196,8 @@ def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of
 
 
 def test_tables_are_those_of_training_then_of_rewards_then_of_failures(capsys):
-    from pipelines.face.consumer_tables import show_compared
-    from pipelines.face.printing import results
+    from trajmill.app.cli.console import results
+    from trajmill.app.cli.consumer_tables import show_compared
 
     good = {"web": Compared(samples=1, trained=2)}
     found: list[tuple[str, Outcome]] = [("trl", good), ("trl-grpo", {"web": Rewarded(1, 1, 1, 1, 1)}), ("verl", good)]

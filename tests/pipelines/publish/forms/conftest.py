@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.publish.forms.tokenizing import Tokenizing
 from tests.conftest import ROOT
 from tests.pipelines.publish.forms.written_shards import written
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
 
 TOKENIZER = str(ROOT / "tests" / "fixtures" / "tokenizer")
 

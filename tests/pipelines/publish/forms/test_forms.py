@@ -16,17 +16,17 @@ import pytest
 import yaml
 import zstandard
 
-from pipelines.publish.forms import axolotl, texts
-from pipelines.publish.forms.form_folder import FormFolder
-from pipelines.publish.forms.forms import FORMS, export_form
-from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.megatron_reader import masked_documents
-from pipelines.publish.forms.stored_samples import Message, Span, StoredShards
-from pipelines.publish.forms.tokenizing import IGNORED, Tokenizing
-from schemas import ConfigError
 from tests.conftest import ROOT
 from tests.pipelines.publish.forms.conftest import TOKENIZER
 from tests.pipelines.publish.forms.written_shards import MARKER, SCREENS, VOLATILE
+from trajmill.pipelines.publish.forms import axolotl, texts
+from trajmill.pipelines.publish.forms.form_folder import FormFolder
+from trajmill.pipelines.publish.forms.forms import FORMS, export_form
+from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.megatron_reader import masked_documents
+from trajmill.pipelines.publish.forms.stored_samples import Message, Span, StoredShards
+from trajmill.pipelines.publish.forms.tokenizing import IGNORED, Tokenizing
+from trajmill.schemas import ConfigError
 
 WINDOW = 600
 
@@ -338,7 +338,7 @@ def test_the_shards_for_trainers_are_the_shards(run, tmp_path):
 
 
 def test_the_command_exports_and_tells_what_it_wrote(run, tmp_path):
-    command = [sys.executable, "-m", "pipelines", "export", str(run), "--to", "ids", "--tokenizer", TOKENIZER]
+    command = [sys.executable, "-m", "trajmill", "export", str(run), "--to", "ids", "--tokenizer", TOKENIZER]
     done = subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True)
     assert re.search(r"web: .*samples 24", done.stdout)
     assert re.search(r"tokenizer: [0-9a-f]{12}", done.stdout)

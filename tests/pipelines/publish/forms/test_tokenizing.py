@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.publish.forms.stored_samples import Message, Span
-from pipelines.publish.forms.tokenizing import Tokenizing
-from schemas import ConfigError
 from tests.pipelines.publish.forms.conftest import TOKENIZER
+from trajmill.pipelines.publish.forms.stored_samples import Message, Span
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
+from trajmill.schemas import ConfigError
 
 TEXTS = st.lists(st.sampled_from([*"ab \n\t.7日🙂é", "<think>", "<|im_end|>"]), max_size=40).map("".join)
 

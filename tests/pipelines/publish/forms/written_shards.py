@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.engine.parquet import write_parquet
-from pipelines.engine.storage import Folder
-from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from schemas import SCHEMA_VERSION
-from schemas.manifest import Manifest
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import Manifest
 
 MARKER = "**Environment Observation:**\n"
 _COMMON = [

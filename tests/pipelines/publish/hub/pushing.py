@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.face.cli import app
 from tests.pipelines.publish.hub.hub_server import SIGNATURE, TOKEN, Hub, serving
+from trajmill.app.cli.cli import app
 
 NAME = "mill/worlds"
 

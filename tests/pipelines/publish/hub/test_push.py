@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.face.cli import app
 from tests.conftest import ROOT
 from tests.pipelines.publish.hub.hub_server import TOKEN, is_large
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
 from tests.pipelines.publish.test_loading import sealed_anew
+from trajmill.app.cli.cli import app
 
 SECRET = "hf_" + "QmZtYbXcWdVeUfTgShRiPjOkNlMmLnKoJp"
 

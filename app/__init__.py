@@ -1,0 +1,4 @@
+"""What a person meets: the command line, the report, the viewer and the public Python functions.
+
+Nothing below knows this room.
+"""

@@ -1,0 +1,368 @@
+"""The command line: `trajmill init | run | plan`, and the commands of the modules that are registered here.
+
+How a command ends, and with which exit code, is the matter of `account.endings`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from copy import copy
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from trajmill.app.cli import (
+    cost_command,
+    drift_command,
+    effect_command,
+    export_commands,
+    generation_commands,
+    inspection_commands,
+    model_commands,
+    patches_command,
+    pushing,
+    replay_command,
+    serve_command,
+)
+from trajmill.app.cli.console import guard, notices, results
+from trajmill.app.cli.flex_templates import commands as template_commands
+from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
+from trajmill.app.cli.inspection_commands import tell_withdrawn
+from trajmill.app.cli.interrupts import interruptible, leave
+from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
+from trajmill.app.report import command as report_command
+from trajmill.app.viewer import command as view_command
+from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
+from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
+from trajmill.pipelines.unused_imports import without_pandas
+from trajmill.schemas import ConfigError
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.append import Append
+    from trajmill.pipelines.execution.execution import Execution
+    from trajmill.pipelines.recipe.recipe import Recipe
+    from trajmill.pipelines.run_record.summary import Summary
+
+_EXAMPLES = """Begin with a folder of logs of any agents:
+  trajmill sniff LOGS                     what each file is, and why
+  trajmill init LOGS                      writes recipe.yaml for it
+  trajmill run recipe.yaml --raw LOGS --out OUT
+  trajmill view OUT                       look at it in a browser
+  trajmill inspect OUT                    counts, and a trajectory
+  trajmill verify OUT                     is all as it was written?
+  trajmill run recipe.yaml --raw LOGS --out OUT --append
+
+A run that was stopped goes on when the same command is given again.
+
+Exit codes: 0 done, 1 usage, 2 too many rejects, 3 a connector failed,
+4 the machine, 5 damage, 6 drift, 70 a bug of ours."""
+
+app = typer.Typer(
+    name="trajmill",
+    help="Mill raw logs of agents and environments into training shards for language world models.",
+    epilog=_EXAMPLES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+_RUN_EXAMPLES = """Examples:
+  trajmill run android --raw logs/ --out out/
+  trajmill run recipe.yaml --raw a/ 's3://b/*.jsonl' --out out/ --workers 8
+  trajmill run recipe.yaml --raw logs/ --out out/ --stop-after judge
+  trajmill run all --raw logs/ --out out/ --log-format json 2> told.jsonl"""
+
+
+class Stage(StrEnum):
+    """Where a run may stop."""
+
+    PLAN = "plan"
+    NORMALIZE = "normalize"
+    JUDGE = "judge"
+    MIX = "mix"
+
+
+class HandStage(StrEnum):
+    """Of which stage a share can be done by itself."""
+
+    NORMALIZE = "normalize"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from trajmill.schemas.manifest import PROGRAM_VERSION
+
+        results().print(f"trajmill {PROGRAM_VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def trajmill(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has told it
+
+
+@app.command(cls=PassingOn, context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
+def run(
+    context: typer.Context,
+    config: Config,
+    raw: Raw,
+    out: Annotated[str, typer.Option("--out", help="The folder that is written; a run that was killed goes on there.")],
+    stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+    runner: Annotated[
+        str,
+        typer.Option(help="local, portable, prism, flink or dataflow; or a runner of Beam's by its name there."),
+    ] = "local",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
+    ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add what is new in the raw logs to the finished run in OUT.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
+    ] = False,
+    part_size: Annotated[
+        str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two."),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds."),
+    ] = None,
+    stage: Annotated[HandStage | None, typer.Option(help="With --part: do only a share of this stage.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="With --stage: which share, such as 0/16; a run without it does the rest.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0.0, help="Of dataflow: what the run may cost.")] = None,
+    max_hours: Annotated[
+        float | None, typer.Option(min=0.0, help="Of dataflow: how long its jobs may take together.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(min=0.0, help="Of dataflow: what one machine costs an hour, with disk and fee.")
+    ] = None,
+    log_format: Form = LogFormat.TEXT,
+    quiet: Quiet = False,
+    verbose: Details = 0,
+) -> None:
+    """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
+    MANNER.take(log_format, verbose, quiet=quiet)
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+    without_pandas()
+
+    from trajmill.app.cli.progress import StageProgress
+    from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
+    from trajmill.pipelines.execution.engines import running
+    from trajmill.pipelines.execution.execution import execution_of
+    from trajmill.pipelines.run import Run
+    from trajmill.pipelines.run_record.run_log import RunLog
+
+    paths, flags = paths_and_flags(raw, context.args)
+    sizes = limit, part_size, partitions, records
+    if append and (overwrite or stop_after not in (Stage.JUDGE, Stage.MIX) or stage is not None or part is not None):
+        raise ConfigError(
+            "--append adds whole generations: it takes no --overwrite, --stage or --part, and --stop-after judge alone."
+        )
+    if stage is not None or part is not None:
+        share = execution_of(workers, flags, *sizes, strict=strict)
+        _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
+        return
+    summary: Summary | None
+    ceiling, log = Ceiling(max_hours, max_cost, price), RunLog()
+    with running(runner, workers, flags, ceiling) as engine, StageProgress(MANNER.voices(log)) as progress:
+        execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
+        if append:
+            from trajmill.pipelines.append import Append
+
+            adding = Append(recipe, paths, out, execution, progress.tell, sys.argv, log)
+            summary = _added(adding, recipe, stop_after.value)
+        else:
+            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
+            summary = made.run(stop_after.value)
+    if summary is not None:
+        report_command.leave_report(out, summary)
+        tell_summary(summary, recipe)
+
+
+def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
+    """Adds a generation, and tells which logs it is of; None if nothing is new."""
+    from trajmill.app.cli.tables import show_appended
+
+    appended = adding.run(last)
+    if not (MANNER.quiet or MANNER.is_json):
+        show_appended(appended, recipe, results())
+    return appended.summary
+
+
+def _do_share(
+    recipe: Recipe, paths: list[str], out: str, part: str | None, execution: Execution, *, overwrite: bool
+) -> None:
+    """Does a share of the parts, and tells how many that were."""
+    from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
+
+    if part is None:
+        raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
+    if overwrite or not execution.is_plain:
+        raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
+    done = normalize_share(recipe, paths, out, Share.of(part), execution)
+    before = f", {done.before} done before" if done.before else ""
+    results().print(f"normalize {part}: {done.parts} parts{before}", soft_wrap=True)
+
+
+@app.command()
+def init(
+    raw: Annotated[list[str], typer.Argument(help="Raw logs: files, folders or globs.")],
+    out: Annotated[Path, typer.Option(help="The recipe that is written.")] = Path("recipe.yaml"),
+) -> None:
+    """Write a recipe for what a folder holds: its formats' domains, with the rules of the built-in recipe."""
+    from trajmill.app.cli.column_draft import SECTION
+    from trajmill.app.cli.recipe_draft import recipe_draft
+    from trajmill.pipelines.storage.folders import Folder
+
+    if out.exists():
+        raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
+    text = recipe_draft(raw, str(out))
+    Folder(str(out.parent)).write(out.name, text.encode())
+    results().print(f"written: {out}", soft_wrap=True)
+    if SECTION in text.splitlines():
+        results().print("fill in there what the columns of the table hold: normalize.dataset", soft_wrap=True)
+    results().print(f"next: {text.splitlines()[0].removeprefix('# ')}", soft_wrap=True)
+
+
+@app.command()
+def plan(
+    config: Config,
+    raw: Annotated[
+        list[str] | None, typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", help="A run's folder: what would be drawn from what is judged there.")
+    ] = None,
+) -> None:
+    """Print what a run would read (inputs by connector, parts, licences), and what it would draw of judged data.
+
+    Nothing is written.
+    """
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+
+    if raw is None and out is None:
+        raise ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run.")
+    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+
+    from trajmill.app.cli.tables import show_mixture, show_plan
+    from trajmill.pipelines.mix.mixture_plan import mixture_plan
+    from trajmill.pipelines.plan.plan import make_plan
+
+    made = None
+    if raw is not None:
+        made = make_plan(recipe, raw)
+        show_plan(made, recipe, results())
+    if out is not None:
+        show_mixture(mixture_plan(recipe, out), recipe, results())
+    if made is not None:
+        tell_withdrawn(made)
+
+
+inspection_commands.register(app)
+export_commands.register(app)
+effect_command.register(app)
+drift_command.register(app)
+generation_commands.register(app)
+model_commands.register(app)
+pushing.register(app)
+replay_command.register(app)
+patches_command.register(app)
+template_commands.register(app)
+view_command.register(app)
+serve_command.register(app)
+cost_command.register(app)
+report_command.register(app)
+
+
+def _concerns_us(record: logging.LogRecord) -> bool:
+    """Whether a log record is about more than Beam's BigQuery client, whose absence Beam warns of when imported."""
+    return "bigquery client libraries" not in record.getMessage()
+
+
+def _usage_ends_with(code: int) -> None:
+    """Makes wrong command lines end with our code for them instead of the command line library's."""
+    usage = next(kind for kind in typer.BadParameter.__mro__ if "exit_code" in vars(kind))
+    vars_of: Any = usage
+    vars_of.exit_code = code
+
+
+def _goes_on() -> bool:
+    """Whether the command that was given goes on where it stopped when it is given again."""
+    return bool({run.__name__, *model_commands.ASKING, pushing.PUSHING} & set(sys.argv[1:2]))
+
+
+def _nearest(option: str) -> str:
+    """A sentence that names the option of the run that is most like one that nobody knows, if any is."""
+    if not option:
+        return ""
+    command = typer.main.get_command(app)
+    known = [name for one in getattr(command, "commands", {})[run.__name__].params for name in one.opts]
+    close = get_close_matches(option.partition("=")[0], known, 1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def _end(error: Exception) -> NoReturn:
+    """Ends the process as the error asks for, with its traceback where it is a bug."""
+    ending = ending_of(error, goes_on=_goes_on())
+    if ending.traceback:
+        traceback.print_exception(error)
+    if ending.code == Code.REJECTS and (broken := getattr(error, "broken", ())):
+        from trajmill.app.cli.tables import show_broken
+
+        show_broken(broken, notices())
+    try:
+        fail(ValueError(f"{ending.line}{_nearest(getattr(error, 'option', ''))}"), ending.code)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+
+
+def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
+    """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
+    named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
+    if not named or not whole.registered_groups:  # a single command alone would take its name for an argument
+        return whole
+    narrowed = copy(whole)
+    narrowed.registered_commands = named
+    return narrowed
+
+
+def _name_of(command: Any) -> str:
+    return str(command.name or command.callback.__name__.replace("_", "-"))
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    guard()
+    MANNER.take(LogFormat.TEXT, 0, quiet=False)
+    allocate_sparingly()
+    collect_rarely()
+    logging.getLogger().addFilter(_concerns_us)
+    _usage_ends_with(Code.USAGE)
+    try:
+        with interruptible():
+            _narrowed(app, sys.argv[1:])()
+    except Interrupted as error:
+        leave(ending_of(error, goes_on=_goes_on()))
+    except Exception as error:  # noqa: BLE001 - each ends in its own way
+        _end(error)

@@ -1,0 +1,115 @@
+"""The command that holds simulated rows against real ones: `trajmill drift`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.table import Table
+
+from trajmill.app.cli.console import Printer, results
+from trajmill.schemas import ConfigError
+
+if TYPE_CHECKING:
+    from trajmill.worlds.drift.drift import Drift, Drifted
+
+FILES: Final = ("drift.html", "drift.json")
+"""What is written."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command()(drift)
+
+
+def drift(
+    real: Annotated[str, typer.Argument(metavar="REAL", help="A run's folder, normalized at least: the world.")],
+    sim: Annotated[str, typer.Argument(metavar="SIM", help="A run's folder with rows that world models answered.")],
+    out: Annotated[str, typer.Option("--out", help="The folder that drift.html and drift.json are written to.")],
+    rewards: Annotated[
+        str | None, typer.Option(help="A table (CSV, JSON Lines) of step, simulated and real: reward and outcome.")
+    ] = None,
+    fail_over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="End with exit code 6 where a figure is larger; may be given again."),
+    ] = None,
+    fewest: Annotated[int, typer.Option(min=1, help="Simulated rows of a domain that a threshold needs.")] = 30,
+    compared: Annotated[int, typer.Option(min=1, help="Pairs of a domain whose words are compared.")] = 400,
+    rows: Annotated[int, typer.Option(min=1_000, help="Rows of a side above which a share of tasks is taken.")] = (
+        1_000_000
+    ),
+) -> None:
+    """Tell where answers of world models part from the world's, and whether their reward still means its outcome.
+
+    For example:  trajmill drift out/real out/simulated --out out/drift --fail-over facts=0.05 --fail-over error=0.1
+    """
+    from trajmill.app.report.drift_page import drift_page, told_json
+    from trajmill.pipelines.run_record.endings import Code
+    from trajmill.pipelines.storage.folders import Folder
+    from trajmill.worlds.drift.drift import Settings
+    from trajmill.worlds.drift.drift import drift as found_between
+
+    bounds = dict(_bound(one) for one in fail_over or ())
+    found = found_between(real, sim, Settings(rows, compared, fewest, rewards), bounds)
+    told = json.dumps(told_json(found.json()), indent=1, ensure_ascii=False, allow_nan=False)
+    folder = Folder.named(out)
+    for name, data in zip(FILES, (drift_page(found, (real, sim)), f"{told}\n".encode()), strict=True):
+        folder.write(name, data)
+    show_drift(found, results())
+    results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
+    if any(one.is_over for one in found.thresholds):
+        raise typer.Exit(Code.DRIFT)
+
+
+def _bound(text: str) -> tuple[str, float]:
+    from trajmill.worlds.drift.drift import NAMES
+
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not equals or not math.isfinite(number):
+        raise ConfigError(f"--fail-over {text}: wanted NAME=VALUE, such as facts=0.05.")
+    if name not in NAMES:
+        raise ConfigError(f"--fail-over {text}: there is no figure '{name}'; there are {', '.join(NAMES)}.")
+    return name, number
+
+
+def show_drift(found: Drift, console: Printer) -> None:
+    """Tells on a terminal what was found: differences of whole domains, signs of Goodhart, thresholds."""
+    for one in found.models:
+        counts = ", ".join(f"{what} {number:,}" for what, number in one.pairs.items())
+        line = f"{one.world_model}: {one.rows:,} rows ({counts}), {one.shared_tasks:,} shared tasks"
+        console.print(line, soft_wrap=True)
+        console.print(_differences(one))
+    signs = found.goodhart
+    if signs is not None:
+        where = "do not part beyond chance" if signs.parts_at is None else f"part from step {signs.parts_at[0]:g} on"
+        ranks = f"rank correlation {signs.rank_correlation[0]:.2f}"
+        console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome", soft_wrap=True)
+    for bound in found.thresholds:
+        told = "not measured" if bound.found is None else f"{bound.found:.4g}"
+        style, word = ("red", "over") if bound.is_over else ("", "within")
+        line = f"{bound.name}: {told}, {word} {bound.allowed:g} {bound.where}"
+        console.print(line.rstrip(), style=style, soft_wrap=True)
+
+
+def _differences(one: Drifted) -> Table:
+    """A line for each domain and measure: by how much the model differs from the world, in all that is compared."""
+    from trajmill.worlds.drift.figures import DISAGREEMENT, MEASURES
+
+    matches = ("exact", "near", "rollouts")
+    table = Table("domain", "measure", *matches, title="difference from the world", title_justify="left")
+    told: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in (cell for cell in one.cells if cell.by == "domain"):
+        for name, figure in cell.figures.items():
+            text = f"×{figure.difference:.2f}" if name == "length" else f"{figure.difference:+.3f}"
+            told.setdefault((cell.domain, name), {})[cell.match] = text
+    for domain in dict.fromkeys(domain for domain, _ in told):
+        for name in (*MEASURES, DISAGREEMENT):
+            if (domain, name) in told:
+                table.add_row(domain, name, *(told[domain, name].get(match, "") for match in matches))
+    return table

@@ -1,0 +1,162 @@
+"""What `trajmill effect` found, for people: a page of tables, and a picture of the differences with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import jinja2
+from rich.table import Table
+
+from trajmill.app.cli.console import Printer
+from trajmill.pipelines.effect.effect import FEWEST_CHANGED
+from trajmill.pipelines.effect.significance import FEWEST, LEVEL
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.effect.effect import Effect, Test
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "whole": "The whole recipe against none",
+    "steps": "Copies",
+    "rules": "Each rule alone, after near copies",
+    "masks": "On what the loss stands",
+    "classes": "The loss without classes of spans",
+}
+PARTS: Final[Mapping[str, str]] = {"answers": "", "derivable": ", of what is derivable"}
+_HEADS: Final = ("domain", "set", "arm", "groups", "changed", "bits/byte", "against", "difference", "95 %", "p", "")
+
+
+_PAGE: Final = """# Effect
+
+Bits per byte of next observations that were held out by group: less is better. What was to be tested stands in
+`plan.json`, which was written before. A difference counts if it is beyond chance at {level:g} after Holm's correction
+within its table (bootstrap over groups and seeds, paired); a set with fewer than {fewest} groups of a domain is not
+measurable, nor is an arm that changes fewer than {changed} of its trajectories. `as logged` are all answers of the
+world, `as kept` those that the recipe keeps.
+
+| domain | tokens learnt by each arm |
+|---|---|
+"""
+
+
+def rows_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
+    """A row of the table for each test."""
+    for one in tests:
+        told = ("", "", "")
+        if one.apart is not None:
+            told = f"{one.apart.mean:+.4f}", f"{one.apart.low:+.4f} to {one.apart.high:+.4f}", f"{one.p:.3f}"
+        costs = str(one.groups), str(one.changed), f"{one.costs:.4f}", f"{one.costs_against:.4f}"
+        yield one.domain, one.what, one.arm, *costs, *told, one.word
+
+
+def parts_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
+    """A row for each class of what was scored, of the tests that tell some."""
+    for one in tests:
+        for kind, (ours, theirs) in sorted(one.parts.items()):
+            yield (
+                one.domain,
+                one.what,
+                one.arm,
+                one.learner,
+                kind,
+                f"{ours:.4f}",
+                f"{theirs:.4f}",
+                f"{ours - theirs:+.4f}",
+            )
+
+
+def markdown(effect: Effect) -> str:
+    """The page."""
+    lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST, changed=FEWEST_CHANGED).splitlines()]
+    lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
+    for learner in dict.fromkeys(one.learner for one in effect.tests):
+        for family, title in FAMILIES.items():
+            for of, said in PARTS.items():
+                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
+                if some:
+                    lines += ["", f"## {title}: {learner}{said}", "", *_table(_HEADS, rows_of(some))]
+    parts = list(parts_of([one for one in effect.tests if one.family == "whole"]))
+    if parts:
+        heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
+        lines += ["", "## By what an answer's text can be known from", "", *_table(heads, parts)]
+    told = [(domain, ", ".join(names)) for domain, names in sorted(effect.unchanged.items()) if names]
+    if told:
+        lines += ["", "## Arms that change nothing", "", *_table(("domain", "arms"), told)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(heads: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+LOSSES: Final = frozenset({"masks", "classes"})
+"""The families that a picture of their own shows."""
+
+
+def pictures(tests: Sequence[Test]) -> tuple[str, str]:
+    """Two pictures: of what is learnt, and of where the loss stands."""
+    return picture([one for one in tests if one.family not in LOSSES]), picture(
+        [one for one in tests if one.family in LOSSES]
+    )
+
+
+def picture(tests: Sequence[Test]) -> str:
+    """An SVG of the differences that can be measured, with their intervals; shapes tell what colours do."""
+    shown = [(one, one.apart) for one in tests if one.apart is not None]
+    left, wide, step = 400, 340, 18
+    most = max((max(abs(apart.low), abs(apart.high)) for _, apart in shown), default=1.0) or 1.0
+    zero = left + wide / 2
+
+    def at(value: float) -> float:
+        return round(zero + value / most * wide / 2, 1)
+
+    kinds = {"better": "better", "worse": "worse"}
+    rows = [
+        {
+            "name": f"{one.domain}, {one.what}: {one.arm}{PARTS[one.of]}"
+            + (" (transformer)" if one.learner != "n-grams" else ""),
+            "y": 30 + number * step,
+            "low": at(apart.low),
+            "high": at(apart.high),
+            "mean": at(apart.mean),
+            "kind": kinds.get(one.word, "noise"),
+        }
+        for number, (one, apart) in enumerate(shown)
+    ]
+    ticks = [(at(value), f"{value:+.2g}" if value else "0 bits/byte") for value in (-most, 0.0, most)]
+    text = Path(__file__).with_name("templates").joinpath("effect.svg").read_text("utf-8")
+    made = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
+    return made.render(width=left + wide + 40, height=50 + len(rows) * step, zero=zero, rows=rows, ticks=ticks)
+
+
+def show_effect(effect: Effect, console: Printer) -> None:
+    """A table for each family of tests: by domain and arm the difference on each set, in bits per byte."""
+    if not effect.tests:
+        console.print("Nothing can be compared: no domain has trajectories in every arm.")
+    for learner in dict.fromkeys(one.learner for one in effect.tests):
+        for family, title in FAMILIES.items():
+            for of, said in PARTS.items():
+                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
+                if some:
+                    console.print(_differences(some, f"{title}: {learner}, bits per byte{said}"))
+
+
+def _differences(tests: Sequence[Test], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("domain", no_wrap=True)
+    table.add_column("arm", overflow="fold")
+    sets = list(dict.fromkeys(one.what for one in tests))
+    for what in sets:
+        table.add_column(what, no_wrap=True)
+    for domain, arm in dict.fromkeys((one.domain, one.arm) for one in tests):
+        told = {one.what: one for one in tests if (one.domain, one.arm) == (domain, arm)}
+        table.add_row(domain, arm, *(_told(told[what]) for what in sets))
+    return table
+
+
+def _told(one: Test) -> str:
+    return one.word if one.apart is None else f"{one.apart.mean:+.4f} {one.word}"

@@ -1,0 +1,95 @@
+"""Export: transitions in the form of another tool, one document a trajectory or one row a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow.parquet as pq
+
+from trajmill.app.cli.agent_rows import write_agent_rows
+from trajmill.pipelines.render.atif_documents import atif_document
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_transitions
+from trajmill.schemas import ConfigError
+from trajmill.schemas.scan import transition_files
+
+Row = Mapping[str, Any]
+
+FORMATS: Final[Mapping[str, Callable[[Sequence[Row]], dict[str, Any]]]] = {"atif": atif_document}
+"""Name → the document of a trajectory's rows."""
+
+TABLES: Final[Mapping[str, Callable[[Iterable[list[Row]], Folder], int]]] = {"agent_sft": write_agent_rows}
+"""Name → what writes all trajectories, with their verdicts, into a folder and returns how many it wrote."""
+
+_VERDICT: Final = ("kept", "group")
+
+
+def stored_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
+    """The rows of each trajectory stored at a path, as Python values, in the order of the files.
+
+    Args:
+        path: a run's folder, its `transitions` folder, or one file of it.
+        judged: whether rows bear `kept` and `group` too, if the path is the folder of a run that judged them.
+
+    Raises:
+        ConfigError: there are no transitions there.
+    """
+    for file in transition_files(path):
+        folder = Folder(str(Path(file).parent))
+        verdicts = _verdicts(path, file) if judged else {}
+        rows = (
+            {**row, **verdicts.get(row["row_id"], {})}
+            for batch in read_transitions(folder, Path(file).name)
+            for row in batch.to_pylist()
+        )
+        first: tuple[int, Row] = (0, {})
+        for number, numbered in groupby(accumulate(rows, _numbered, initial=first), key=lambda pair: pair[0]):
+            if number:
+                yield [row for _, row in numbered]
+
+
+def _verdicts(path: str, file: Path) -> dict[str, dict[str, Any]]:
+    """Row → its verdict, of a file of transitions; empty if none stand in the run's folder."""
+    transitions = Path(path) / "transitions"
+    if not file.is_relative_to(transitions):
+        return {}
+    held = Path(path) / "verdicts" / file.relative_to(transitions)
+    if not held.is_file():
+        return {}
+    rows = pq.read_table(held, columns=["row_id", *_VERDICT]).to_pylist()
+    return {row["row_id"]: {name: row[name] for name in _VERDICT} for row in rows}
+
+
+def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
+    """The row with the number of its trajectory in the file, which may go on from one row group to the next."""
+    return before[0] + (row["step"] == 0), row
+
+
+def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
+    """Writes every trajectory stored at a path below `out`; returns how many.
+
+    `FORMATS` are written as `<trajectory id>/trajectory.json`, `TABLES` as files of all. A trajectory that stands twice
+    is written once. `also` are names of forms that are written elsewhere, to be told of.
+
+    Raises:
+        ConfigError: the format is not known, there are no transitions, or the folder holds files.
+    """
+    if Folder(out).names():
+        raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
+    if form in TABLES:
+        return TABLES[form](stored_trajectories(path, judged=True), Folder(out))
+    if form not in FORMATS:
+        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *TABLES, *also])}.")
+    folder, done = Folder(out), set[str]()
+    for rows in stored_trajectories(path):
+        key = rows[0]["trajectory_id"]
+        if key not in done:
+            done.add(key)
+            folder.write(
+                f"{key}/trajectory.json", orjson.dumps(FORMATS[form](rows), option=orjson.OPT_INDENT_2) + b"\n"
+            )
+    return len(done)

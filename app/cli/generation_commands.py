@@ -1,0 +1,139 @@
+"""The commands of a folder whose groups have pools for ever: `trajmill rebuild | forget`; adding to one is `run`'s."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+
+from trajmill.app.cli.console import notices, results
+from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
+from trajmill.app.report import command as report_command
+from trajmill.pipelines.run_record.endings import Code
+from trajmill.schemas import ConfigError
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.recipe.recipe import Recipe
+    from trajmill.pipelines.run_record.summary import Summary
+
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
+Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
+
+
+class PassingOn(typer.core.TyperCommand):
+    """A command that passes on what it does not know, and tells which of that may be meant for an option it needs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See the base class; where an option is missing, a word that is much like it is named."""
+        words = [word.partition("=")[0] for word in args if word.startswith("--")]
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            missing = getattr(error.param, "opts", []) if type(error) is not typer.BadParameter else []
+            close = next((near[0] for one in missing if (near := get_close_matches(one, words, 1))), None)
+            if close is not None and close not in missing:
+                error.message = f"Did you mean it by {close}?"
+            raise
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to the command line."""
+    app.command(cls=PassingOn, context_settings=PASS_ON)(rebuild)
+    app.command()(forget)
+
+
+def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
+    """Words after the first path of `--raw` are paths too; flags that are not ours are Beam's."""
+    paths, flags = list(raw), list[str]()
+    taking = True
+    for word in extra:
+        taking = taking and not word.startswith("-")
+        (paths if taking else flags).append(word)
+    return paths, flags
+
+
+def rebuild(
+    context: typer.Context,
+    config: Config,
+    raw: Raw,
+    pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
+    out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+    log_format: Form = LogFormat.TEXT,
+    quiet: Quiet = False,
+    verbose: Details = 0,
+) -> None:
+    """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
+    MANNER.take(log_format, verbose, quiet=quiet)
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)
+
+    from trajmill.app.cli.progress import StageProgress
+    from trajmill.pipelines.execution.execution import execution_of
+    from trajmill.pipelines.rebuild import rebuild as rebuilt
+    from trajmill.pipelines.run_record.run_log import RunLog
+
+    paths, flags = paths_and_flags(raw, context.args)
+    with StageProgress(MANNER.voices(RunLog())) as progress:
+        execution = execution_of(workers, flags, None, None, None, None, strict=False)
+        summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
+    report_command.leave_report(out, summary)
+    tell_summary(summary, recipe)
+
+
+def forget(
+    out: Annotated[str, typer.Argument(help="A run's output folder, with all generations that were added to it.")],
+    source: Annotated[
+        list[str] | None, typer.Option(help="A corpus as rows name it, a log by its uri, or a folder of logs.")
+    ] = None,
+    trajectory: Annotated[list[str] | None, typer.Option(help="An id.")] = None,
+    licence: Annotated[list[str] | None, typer.Option(help="A licence, as rows have it.")] = None,
+    before: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
+    ] = None,
+) -> None:
+    """Take trajectories out of all that was written: stages, ledgers, rejects, plan and shards. Raw logs stay.
+
+    Each option may be given again; what any of them names goes, with its copies, and is not read in again.
+    """
+    from trajmill.app.cli.tables import show_forgotten
+    from trajmill.pipelines.forgetting.forgetting import Forgetting
+    from trajmill.pipelines.forgetting.selection import Selection
+    from trajmill.pipelines.recipe.recipe_file import recipe_in
+    from trajmill.pipelines.storage.folders import Folder
+    from trajmill.pipelines.storage.ownership import RUN
+
+    folder = Folder.named(out)
+    record = folder.found(RUN)
+    if record is None:
+        raise ConfigError(f"{out} holds no run that could forget.")
+    day = before.date() if before is not None else None
+    selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
+    made = Forgetting(recipe_in(record, folder.path(RUN)), out).forget(selection)
+    show_forgotten(made, results())
+    report_command.report(out)
+
+
+def tell_summary(summary: Summary, recipe: Recipe) -> None:
+    """Tells what a run did, and ends the command as bugs of connectors do.
+
+    Raises:
+        typer.Exit: there were some.
+    """
+    from trajmill.app.cli.tables import show_broken, show_summary, summary_event
+
+    if MANNER.is_json:
+        results().document(summary_event(summary))
+    elif not MANNER.quiet:
+        show_summary(summary, recipe, results())
+    if summary.broken:
+        show_broken(summary.broken, notices())
+        raise typer.Exit(Code.CONNECTOR)

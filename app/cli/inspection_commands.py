@@ -1,0 +1,140 @@
+"""The commands that tell what logs and runs hold: connectors, sniff, inspect, verify, turns and diversity."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trajmill.app.cli.console import notices, results
+from trajmill.pipelines.run_record.endings import Code
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.plan.plan import Plan
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to the command line."""
+    for command in (connectors, sniff, inspect, verify, turns, diversity):
+        app.command()(command)
+
+
+def connectors() -> None:
+    """List the formats that are read."""
+    from trajmill.app.cli.tables import show_connectors
+    from trajmill.connectors.registry import connectors as known
+
+    show_connectors(known(), results())
+
+
+def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
+    """Tell what each file or log is, and why."""
+    from trajmill.app.cli.column_draft import unknown_table
+    from trajmill.pipelines.plan.plan import make_plan
+    from trajmill.pipelines.recipe.recipe import Recipe
+
+    console, recipe = results(), Recipe(name="sniff", source="sniff")
+    found = make_plan(recipe, files)
+    for one in found.inputs:
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
+    for reject in found.unrecognized:
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
+    table = unknown_table(found, files, recipe)
+    if table is not None:
+        notices().print(
+            f"{table[0]} is a table whose columns no known layout has: `trajmill init {shlex.join(files)}` drafts a"
+            " recipe that reads it.",
+            soft_wrap=True,
+        )
+    tell_withdrawn(found)
+
+
+def inspect(
+    path: Annotated[str, typer.Argument(help="A raw log, a stage folder, a shard, or a run's folder.")],
+    trajectory: Annotated[
+        str | None, typer.Option(help="Which one to show: its id, the id's beginning or a number.")
+    ] = None,
+    lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
+) -> None:
+    """Show counts and one trajectory, step by step, with what each action changed."""
+    from trajmill.app.cli.inspection import inspect as look
+    from trajmill.app.cli.tables import show_found
+
+    show_found(look(path, trajectory), results(), lines)
+
+
+def verify(
+    out: Annotated[str, typer.Argument(help="A run's output folder.")],
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option(help="A trainer or reader that is tried on the shards in an environment of its own; or 'all'."),
+    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="For consumers: the folder of a tokenizer.")] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
+    ] = None,
+) -> None:
+    """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
+
+    It ends with 5 then.
+
+    With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
+    """
+    from trajmill.app.cli.consumer_tables import show_compared, show_tried
+    from trajmill.app.cli.tables import show_disjointness, show_rule_sets, show_verification
+    from trajmill.pipelines.generations.compatibility import rule_sets
+    from trajmill.pipelines.generations.generations import chain
+    from trajmill.pipelines.generations.verification import verify as checked
+    from trajmill.pipelines.publish.consumers.consumers import tokenizer_of, tried
+    from trajmill.pipelines.publish.disjointness import disjointness
+    from trajmill.pipelines.publish.loading import loaded
+    from trajmill.pipelines.storage.folders import Folder
+
+    if consumer:
+        opened = tokenizer_of(tokenizer, chat_template)
+        tried_ones = tried(out, consumer, opened)
+        show_tried(out, opened, results())
+        if not show_compared(tried_ones, results()):
+            raise typer.Exit(Code.DAMAGE)
+        return
+    whole = loaded(checked(out))
+    found = disjointness(out) if whole.is_whole else None
+    show_verification(whole, results())
+    if whole.is_whole:
+        show_rule_sets(rule_sets(chain(Folder(out))), results())
+    if found is not None:
+        show_disjointness(found, results())
+    if found is None or found.leaks:
+        raise typer.Exit(Code.DAMAGE)
+
+
+def turns(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Count turns by the categories of the published loss mask, by domain, in our measure and in the paper's words."""
+    from trajmill.app.cli.tables import show_mask
+    from trajmill.app.cli.turn_report import mask_report
+
+    show_mask(mask_report(path), results())
+
+
+def diversity(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
+    from trajmill.app.cli.tables import show_variety
+    from trajmill.pipelines.publish.diversity import variety
+
+    show_variety(variety(path), results())
+
+
+def tell_withdrawn(plan: Plan) -> None:
+    """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
+    from trajmill.app.cli.tables import show_broken
+    from trajmill.pipelines.normalize.connector_errors import broken_connectors, withdrawals
+
+    broken = broken_connectors(withdrawals(plan))
+    if broken:
+        show_broken(broken, notices())
+        raise typer.Exit(Code.CONNECTOR)

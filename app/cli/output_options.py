@@ -1,0 +1,103 @@
+"""How a command tells what it does: in words or as JSON, with how many details, and what an error looks like then."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+from trajmill.app.cli.console import notices, pass_lines_as
+
+if TYPE_CHECKING:
+    from trajmill.app.cli.progress_reporters import Voice
+    from trajmill.pipelines.run_record.run_log import RunLog
+
+
+class LogFormat(StrEnum):
+    """In what form a run is told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""What is told of what libraries log, by how often details are asked for."""
+
+
+@dataclass(slots=True)
+class Manner:
+    """What the command line asked for.
+
+    Attributes:
+        form: words, or one JSON object a line.
+        quiet: whether only what went wrong is told.
+        details: 0; 1 to tell of each unit; 2 to tell what libraries log, too.
+    """
+
+    form: LogFormat = LogFormat.TEXT
+    quiet: bool = False
+    details: int = 0
+
+    def take(self, form: LogFormat, details: int, *, quiet: bool) -> None:
+        """Tells in this manner from now on."""
+        self.form, self.details, self.quiet = form, details, quiet
+        if self.is_json:
+            from trajmill.app.cli.progress_reporters import event
+
+            pass_lines_as(lambda line: event("note", text=line))
+        else:
+            pass_lines_as(None)
+        if details:
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+            logging.getLogger().addHandler(handler)
+            logging.getLogger().setLevel(_LEVELS[min(details, len(_LEVELS)) - 1])
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads it."""
+        return self.form is LogFormat.JSON
+
+    def voices(self, log: RunLog) -> list[Voice]:
+        """Who tells how far a run has come."""
+        from trajmill.app.cli.progress_reporters import JsonLines, Lines, LogFile, Terminal, Units
+
+        console = notices()
+        found: list[Voice] = [LogFile(log)]
+        if self.quiet:
+            return found
+        if self.is_json:
+            return [*found, JsonLines(console)]
+        if self.details:
+            found.append(Units(console))
+        return [*found, Terminal(console) if console.is_terminal else Lines(console)]
+
+
+MANNER: Final = Manner()
+"""Of this process' command; what an error looks like depends on it, wherever it is raised."""
+
+
+Form = Annotated[LogFormat, typer.Option("--log-format", help="Words, or one JSON object a line for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Tell only what went wrong.")]
+Details = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, help="Tell of each part; twice: what libraries log.")
+]
+
+
+def tell_end(line: str, code: int) -> None:
+    """Says why the command ends, and with which code."""
+    if MANNER.is_json:
+        from trajmill.app.cli.progress_reporters import event
+
+        notices().print(event("error", code=int(code), message=line), soft_wrap=True)
+    else:
+        notices().print(f"trajmill: {line}", soft_wrap=True)
+
+
+def fail(error: Exception, code: int) -> NoReturn:
+    """Ends the command with a code, and says why."""
+    tell_end(str(error), code)
+    raise typer.Exit(code)

@@ -1,0 +1,138 @@
+"""The command that publishes a finished dataset: `trajmill push`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trajmill.app.cli.console import notices, results
+from trajmill.pipelines.run_record.endings import Code
+from trajmill.schemas import ConfigError, ShardError
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.publish.hub.push import FindingsError, Pushed
+
+PUSHING: Final = "push"
+"""Name of the command, which goes on where it stopped."""
+
+_SHOWN: Final = 20
+_SHARDS: Final = "shards"
+
+
+def push(
+    shards: Annotated[str, typer.Argument(help="A run's folder, or the shards folder in it.")],
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The data set on the Hub.")],
+    recipe: Annotated[
+        str | None, typer.Option(help="The recipe that says which licences may be published; by default the run's.")
+    ] = None,
+    allow_finding: Annotated[
+        list[str] | None, typer.Option(metavar="DIGEST", help="A finding that you looked at; may be given again.")
+    ] = None,
+    allow_findings: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="A file of such digests, one a line.")
+    ] = None,
+    write_findings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write what is found, for you to go through.")
+    ] = None,
+    revision: Annotated[str, typer.Option(help="The branch; it is made from main where there is none.")] = "main",
+    tag: Annotated[str, typer.Option(help="A tag for the state that is pushed.")] = "",
+    private: Annotated[
+        bool | None, typer.Option("--private/--public", help="Of a data set that is made; the owner's default else.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace files that somebody else put in the place of ours.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and change nothing.")] = False,
+) -> None:
+    """Publish a finished dataset on the Hub, in one commit: only what is not there yet is sent.
+
+    Refused are rows whose licence the recipe does not let be published, and anything in which scrubbing still finds
+    something. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it stopped.
+    """
+    from trajmill.pipelines.publish.hub.push import FindingsError, Request
+    from trajmill.pipelines.publish.hub.push import push as pushed
+    from trajmill.pipelines.publish.hub.repository import Repository
+    from trajmill.pipelines.publish.hub.secret_scan import allowances, listing
+    from trajmill.pipelines.storage.folders import Folder
+
+    if write_findings is not None and write_findings.exists():
+        raise ConfigError(f"{write_findings} is there, and is not replaced. Choose another --write-findings.")
+    folder = Folder.named(shards)
+    if (folder / _SHARDS).exists("manifest.json"):
+        folder = folder / _SHARDS
+    allowed = allowances(allow_finding or (), allow_findings or ())
+    licences = _allowed_licences(recipe, folder.path())
+    request = Request(licences, allowed, private=private, tag=tag, replace=replace, dry_run=dry_run)
+    try:
+        done = pushed(folder, Repository(repository, revision), request, lambda line: notices().print(line))
+    except FindingsError as error:
+        if write_findings is not None:
+            Folder(str(write_findings.parent)).write(write_findings.name, listing(error.found).encode(), private=True)
+        _show_findings(error)
+        notices().print(f"trajmill: {error}", soft_wrap=True)
+        raise typer.Exit(Code.DAMAGE) from None
+    _show(done, dry_run=dry_run)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(PUSHING)(push)
+
+
+def _allowed_licences(recipe: str | None, shards: str) -> frozenset[str]:
+    """The licences that a recipe lets be published: the one that is named, or that in the record of the run.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from trajmill.pipelines.publish.licences import allowed_by
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+
+    if recipe is not None:
+        return allowed_by(load_recipe(recipe).model_dump(mode="json"))
+    record = Path(shards).parent / "run.json"
+    try:
+        values: dict[str, Any] = json.loads(record.read_bytes())["recipe"]
+        return allowed_by(values)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{record} is not there: --recipe is needed to know which licences may be published."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ShardError(f"{record} cannot be read as the record of a run: {error}") from error
+
+
+def _show_findings(error: FindingsError) -> None:
+    """A line each digest: how often, what it looks like and where it stands first; never what it is."""
+    console = notices()
+    times = Counter(one.digest for one in error.found)
+    first = {one.digest: one for one in reversed(error.found)}
+    for digest, count in list(times.items())[:_SHOWN]:
+        one = first[digest]
+        more = f", and {count - 1:,} more times" if count > 1 else ""
+        console.print(f"{digest}  {one.kind}: {one.place}{more}", soft_wrap=True)
+    if len(times) > _SHOWN:
+        console.print(f"… and {len(times) - _SHOWN:,} more digests: --write-findings FILE has all", soft_wrap=True)
+
+
+def _show(done: Pushed, *, dry_run: bool) -> None:
+    console = results()
+    size = sum(done.sent.values())
+    verb = "would be " if dry_run else ""
+    if done.made:
+        console.print(f"{verb}made: {done.url}", soft_wrap=True)
+    console.print(f"{verb}sent: {len(done.sent):,} files, {size / 1e6:,.1f} MB; there already: {done.standing:,}")
+    for name in sorted(done.sent) if dry_run else ():
+        console.print(f"  {name}", soft_wrap=True)
+    if done.removed:
+        console.print(f"{verb}removed: {', '.join(done.removed)}", soft_wrap=True)
+    if done.allowed:
+        console.print(f"allowed findings: {done.allowed:,}")
+    if done.tag:
+        console.print(f"{verb}tagged: {done.tag}", soft_wrap=True)
+    if done.commit:
+        console.print(f"{done.url}/tree/{done.commit}", soft_wrap=True)

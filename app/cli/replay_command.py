@@ -1,0 +1,167 @@
+"""The command that runs actions of kept trajectories again, in a box: `trajmill replay`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from trajmill.app.cli.console import Printer, notices, results
+from trajmill.schemas import ConfigError
+
+NAME = "replay"
+
+
+class World(StrEnum):
+    """Which actions are run."""
+
+    TERMINAL = "terminal"
+    SWE = "swe"
+    MCP_SQLITE = "mcp-sqlite"
+    AWM = "awm"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command()(replay)
+
+
+def replay(
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="The output folder of a judged run; OUT/replays is written.")
+    ],
+    world: Annotated[World, typer.Option(help="Which actions are run.")],
+    base: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]PATH",
+            help="What a session begins with: a folder, a database, of swe a repository; NAME is a task, an "
+            "environment or a log; may be given again.",
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable of every session.")
+    ] = None,
+    system: Annotated[
+        str, typer.Option(help="A folder with the root of a system, in place of this machine's programs.")
+    ] = "",
+    seconds: Annotated[float, typer.Option(min=0.1, help="That one action may take.")] = 10.0,
+    memory: Annotated[int, typer.Option(min=64, help="MB that the processes of a box hold together.")] = 2048,
+    address: Annotated[int, typer.Option(min=0, help="MB of address space of a process; 0 for any number.")] = 16384,
+    processes: Annotated[int, typer.Option(min=4, help="At once in a box.")] = 64,
+    disk: Annotated[int, typer.Option(min=1, help="MB of the working folder, which is in memory.")] = 512,
+    branch: Annotated[
+        int, typer.Option(min=0, help="Of each trajectory, other actions of its task that are run at one of its steps.")
+    ] = 0,
+    branches: Annotated[
+        str | None, typer.Option(help="The folder of raw logs that branches are written to, as ATIF.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Trajectories at most.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+) -> None:
+    """Run actions of kept trajectories again in a box without network, and hold what comes against the log.
+
+    It needs bubblewrap, or rootless podman; without them nothing is run. Each transition is then `same`, `volatile`,
+    `differs` or `not_run`: a table of OUT/replays says which, with the difference. A mixture may ask for certified
+    turns of RL.
+    """
+    from trajmill.worlds.replay.engines import Limits
+    from trajmill.worlds.replay.replay import Asking, Replay
+
+    limits = Limits(
+        seconds=seconds,
+        memory=memory << 20,
+        address=address << 20,
+        processes=processes,
+        file=disk << 19,
+        disk=disk << 20,
+        session_seconds=max(120.0, 12 * seconds),
+    )
+    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, limit, branch)
+    made = _Branches(out, branch, branches)
+    done = 0
+    with notices().status("replaying") as status:
+
+        def tell(answers: Any) -> None:
+            nonlocal done
+            done += 1
+            status.update(f"replaying: {done:,} trajectories, the last of {len(answers):,} actions")
+
+        counts = Replay(out, asking, tell, made.write).run()
+    if as_json:
+        results().document(json.dumps(told(counts), indent=1) + "\n")
+    else:
+        _show(told(counts), results())
+        results().print(f"written: {out}/replays", soft_wrap=True)
+        if made.written:
+            results().print(f"written: {branches}, {made.written:,} branches", soft_wrap=True)
+
+
+class _Branches:
+    """The folder of raw logs that branches are written to, each a document of ATIF.
+
+    Args:
+        out: the run's folder, in which raw logs may not lie.
+        wanted: branches of each trajectory.
+        folder: where to; None for nowhere.
+
+    Raises:
+        ConfigError: branches are wanted and have no folder, or one in the run's own.
+    """
+
+    def __init__(self, out: str, wanted: int, folder: str | None) -> None:
+        from trajmill.pipelines.storage.folders import Folder
+
+        self.written = 0
+        if (wanted > 0) != (folder is not None):
+            raise ConfigError("--branch and --branches go together: how many, and the folder that they are written to.")
+        self._folder = None if folder is None else Folder.named(folder)
+        if self._folder is not None and f"{self._folder.path()}/".startswith(f"{Folder.named(out).path()}/"):
+            raise ConfigError(f"--branches {folder} lies in the run's own folder. Choose one beside it.")
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes a branch under a name that it has each time."""
+        from trajmill.pipelines.render.atif_documents import OWN, atif_document
+
+        assert self._folder is not None
+        document = atif_document(rows)
+        source = {"trajectory_id": rows[0]["parent_trajectory_id"], "step": rows[0]["parent_step"]}
+        document["extra"][OWN]["branch"] = {**source, "group": rows[0]["group"]}
+        name = f"{rows[0]['parent_trajectory_id']}-{len(rows) - 1}-{rows[0]['trajectory_id'][:8]}.json"
+        self._folder.write(name, json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
+        self.written += 1
+
+
+def told(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """By domain, how many transitions are what, and those that were not run by reason."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, count in sorted(counts.items()):
+        domain, status, *reason = name.split(".")
+        of = found.setdefault(domain, {"same": 0, "volatile": 0, "differs": 0, "not_run": 0, "reasons": {}})
+        of[status] += count
+        if reason:
+            of["reasons"][reason[0]] = count
+    return found
+
+
+def _show(found: Mapping[str, Mapping[str, Any]], console: Printer) -> None:
+    from rich.table import Table
+
+    table = Table("", "same", "volatile", "differs", "not run", "why not", title="replayed", title_justify="left")
+    for domain, of in found.items():
+        numbers = [f"{of[name]:,}" for name in ("same", "volatile", "differs", "not_run")]
+        table.add_row(domain, *numbers, ", ".join(f"{why} {count:,}" for why, count in of["reasons"].items()))
+    console.print(table)
+
+
+def _variables(told_by: list[str]) -> dict[str, str]:
+    found = {}
+    for one in told_by:
+        name, equals, value = one.partition("=")
+        if not (equals and name.isidentifier() and "\0" not in value):
+            raise ConfigError(f"'{one}' is no variable; wanted is NAME=VALUE.")
+        found[name] = value
+    return found

@@ -1,0 +1,202 @@
+"""The command `trajmill serve`: a world model behind the renderer of its training data, as an environment over HTTP."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trajmill.app.cli.console import notices, results
+from trajmill.app.cli.model_commands import sampling_of
+from trajmill.pipelines.run_record.endings import Interrupted
+from trajmill.schemas import ConfigError
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.recipe.recipe import Recipe
+    from trajmill.synthesis.spending import Prices
+    from trajmill.worlds.serve.scenarios import Scenarios
+    from trajmill.worlds.serve.sessions import Sessions
+
+NAME: Final = "serve"
+SCENARIOS: Final = "scenarios.jsonl"
+_TOKEN: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+class Followed(StrEnum):
+    """Whose samples the model was trained on."""
+
+    SFT = "sft"
+    RL = "rl"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command()(serve)
+
+
+def serve(
+    endpoint: Annotated[str, typer.Option(help="A chat endpoint, such as http://127.0.0.1:8000/v1.")],
+    recipe: Annotated[str, typer.Option(help="By which the model's training data was made: a file, a name, run.json.")],
+    model: Annotated[str, typer.Option(metavar="NAME@REVISION", help="The world model, pinned.")],
+    log: Annotated[str, typer.Option(help="The folder that sessions are written to.")],
+    scenarios: Annotated[str | None, typer.Option(help="What sessions begin with, as JSON lines.")] = None,
+    take: Annotated[
+        str | None, typer.Option("--from", help="A finished run, whose trajectories sessions begin as.")
+    ] = None,
+    pool: Annotated[Followed, typer.Option(help="Whose samples the model was trained on.")] = Followed.SFT,
+    tagged: Annotated[
+        bool, typer.Option("--tagged", help="With sft: it learnt reasoning, and answers in tags.")
+    ] = False,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Of the model.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=16, help="Of an answer.")] = 1 << 14,
+    body: Annotated[str, typer.Option(help="Further values of requests, as a JSON object.")] = "{}",
+    seed: Annotated[int, typer.Option(min=0, help="Of sessions that name none.")] = 0,
+    tries: Annotated[int, typer.Option(min=1, help="Answers that are asked for until one is an observation.")] = 2,
+    price: Annotated[str | None, typer.Option(metavar="IN,OUT", help="What a million tokens cost.")] = None,
+    prices: Annotated[str | None, typer.Option(help="A price table, YAML or JSON, in the place of --price.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0.0, help="Stop before more is spent.")] = None,
+    max_total_tokens: Annotated[int | None, typer.Option(min=1, help="Stop before more tokens are used.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Stop before more requests are sent.")] = None,
+    rpm: Annotated[float | None, typer.Option(min=0.01, help="Requests a minute, repeated ones too.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds for one answer.")] = 600.0,
+    retries: Annotated[int, typer.Option(min=0, help="How often what failed for the moment is repeated.")] = 8,
+    key_variable: Annotated[str, typer.Option(help="The variable that holds the endpoint's key.")] = "OPENAI_API_KEY",
+    cache: Annotated[str | None, typer.Option(help="The folder of answers; LOG/.replies by default.")] = None,
+    host: Annotated[str, typer.Option(help="To serve on; another than loopback wants a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To serve on; 0 takes one that is free.")] = 0,
+    token_variable: Annotated[str, typer.Option(help="The variable that holds the token.")] = _TOKEN,
+    max_sessions: Annotated[int, typer.Option(min=1, help="Open at once.")] = 1024,
+    max_steps: Annotated[int, typer.Option(min=1, help="Of a session.")] = 512,
+    expire_after: Annotated[float, typer.Option(min=1.0, help="Seconds after which an idle session ends.")] = 1800.0,
+) -> None:
+    """Serve a world model as an environment, rendered as its training data was: reset and step over HTTP.
+
+    For example: trajmill serve --endpoint http://127.0.0.1:8000/v1 --recipe out/mine/run.json
+    --model lwm-8b@2026-11-01 --from out/mine --log out/served
+    """
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+
+    followed = load_recipe(recipe)  # before the rest is loaded, since a slip of the pen should be told at once
+
+    from trajmill.pipelines.storage.folders import Folder
+    from trajmill.synthesis.endpoint import Address
+    from trajmill.synthesis.replies import Replies
+    from trajmill.worlds.serve.served_model import Bounds, Pinned, ServedModel
+    from trajmill.worlds.serve.sessions import Limits
+
+    pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
+    token = _token(host, token_variable)
+    place = Path(log)
+    address = Address(endpoint, os.environ.get(key_variable) or "none", _prices(price, prices, model), timeout, retries)
+    replies = Replies(Folder(cache or str(place / ".replies")))
+    begun = begun_with(scenarios, take, followed, place)
+    bounds = Bounds(max_cost, max_total_tokens, max_calls)
+    asked = ServedModel(address, pinned, replies, bounds, concurrency, rpm)
+    limits = Limits(max_sessions, expire_after, max_steps)
+    sessions = _sessions(asked, followed, (pool.value, tagged), begun, place, limits)
+    try:
+        _served(sessions, host, port, token)
+    finally:
+        sessions.close_all()
+        sessions.log.close()
+        asked.close()
+        _tell(sessions, place)
+
+
+def _token(host: str, variable: str) -> str:
+    from trajmill.worlds.serve.serve_app import LOOPBACK
+
+    token = os.environ.get(variable, "")
+    if host not in LOOPBACK and not token:
+        raise ConfigError(f"{host} is more than this machine: put a token into {variable}, which clients then bear.")
+    return token
+
+
+def _prices(price: str | None, table: str | None, model: str) -> Prices:
+    from trajmill.app.cli.model_commands import prices_of
+    from trajmill.worlds.serve.price_table import read_price_table
+
+    if price is not None and table is not None:
+        raise ConfigError("--price and --prices say the same: give one of them.")
+    if table is None:
+        return prices_of(price or "0,0")
+    found = read_price_table(table).model(model)
+    if found is None:
+        raise ConfigError(f"{table} has no price of '{model}', and no default.")
+    return found.prices
+
+
+def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Scenarios:
+    """What sessions may begin with: of a file, or of a finished run, of which a file is written first.
+
+    Raises:
+        ConfigError: both are given, or what is given cannot be read.
+    """
+    from trajmill.pipelines.storage.folders import Folder
+    from trajmill.quality.tokens import TokenCounter
+    from trajmill.worlds.serve.scenarios import Scenarios, scenarios_in
+
+    if path is not None and run is not None:
+        raise ConfigError("--scenarios and --from both say what sessions begin with: give one of them.")
+    if run is None:
+        return Scenarios(None if path is None else Path(path))
+    log.mkdir(parents=True, exist_ok=True)
+    made, unfinished = log / SCENARIOS, log / f"{SCENARIOS}.unfinished"
+    with unfinished.open("w", encoding="utf-8") as stream:
+        for one in scenarios_in(Folder.named(run), recipe.mix, TokenCounter(recipe.judge.tokenizer)):
+            stream.write(one.line() + "\n")
+    unfinished.replace(made)
+    return Scenarios(made)
+
+
+def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log: Path, limits: Any) -> Sessions:
+    from trajmill.quality.tokens import TokenCounter
+    from trajmill.worlds.serve.history import Manner
+    from trajmill.worlds.serve.serve_log import ServeLog
+    from trajmill.worlds.serve.sessions import Sessions
+
+    pool, tagged = how
+    manner = Manner(recipe.mix, pool, tagged or pool != "sft", TokenCounter(recipe.judge.tokenizer))
+    return Sessions(model, manner, begun, ServeLog(log), limits)
+
+
+def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
+    """Serves until it is ended."""
+    import uvicorn
+
+    from trajmill.app.viewer.command import listening
+    from trajmill.worlds.serve.serve_app import LOOPBACK, served
+
+    with listening(host, port) as listener:
+        number = listener.getsockname()[1]
+        names = tuple(f"{name}:{number}" for name in LOOPBACK) if host in LOOPBACK else ()
+        config = uvicorn.Config(
+            served(sessions, token, names), log_level="warning", access_log=False, server_header=False, ws="none"
+        )
+        results().print(f"{sessions.model.pinned.world_model}: http://{host}:{number}", soft_wrap=True)
+        notices().print(f"{len(sessions.scenarios):,} scenarios. Ctrl-C ends it.")
+        with suppress(Interrupted):  # which is how it ends
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def _tell(sessions: Sessions, log: Path) -> None:
+    """What was done, when it is over."""
+    from trajmill.worlds.serve.serve_log import TRAJECTORIES
+
+    status = sessions.status()
+    used, counts = status["used"], status["counts"]
+    console = results()
+    console.print(
+        f"sessions: {counts['begun']:,}, steps: {counts['steps']:,}; calls: {used['calls']:,} sent, "
+        f"{used['known']:,} known before; tokens: {used['prompt_tokens']:,} asked, "
+        f"{used['completion_tokens']:,} answered; cost: {used['cost']:,.4f}"
+    )
+    if status["bound"]:
+        console.print(f"the bound on {status['bound']} was reached", style="yellow")
+    if any(name.startswith("ended.") for name in counts):
+        console.print(f"sessions are written; a run reads them: --raw {log / TRAJECTORIES}", soft_wrap=True)

@@ -1,0 +1,443 @@
+"""What the command line prints: tables and steps, from plain values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from trajmill.app.cli.console import Printer, labelled, text
+from trajmill.connectors.connector import Connector
+from trajmill.pipelines.normalize.connector_errors import Broken
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
+from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
+from trajmill.pipelines.run_record.summary import Summary
+from trajmill.quality.turns import KEEPS
+from trajmill.schemas.manifest import Manifest
+
+if TYPE_CHECKING:
+    from trajmill.app.cli.inspection import Found
+    from trajmill.app.cli.turn_report import MaskReport
+    from trajmill.pipelines.append import Appended
+    from trajmill.pipelines.forgetting.forgetting import Forgotten
+    from trajmill.pipelines.generations.compatibility import RuleSet
+    from trajmill.pipelines.generations.verification import Verification
+    from trajmill.pipelines.mix.mixture_plan import MixturePlan
+    from trajmill.pipelines.publish.disjointness import Disjointness
+    from trajmill.quality.diversity import Diversity
+
+_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+_SHOWN = 5
+"""Names of changed inputs that are told."""
+
+
+def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
+    """The balance of a run, its tokens, the folder and the next command to try."""
+    table = Table("", "in", "kept", "not kept, by reason", title=f"{recipe.name}: {summary.last}", title_justify="left")
+    for line in summary.lines:
+        table.add_row(line.unit, f"{line.entered:,}", f"{line.kept:,}", line.dropped)
+    console.print(table)
+    if summary.samples:
+        console.print(_matrix(summary, recipe))
+    if summary.tokens:
+        about = "about " if recipe.judge.tokenizer == "estimate" else ""
+        under = "estimated from bytes" if about else recipe.judge.tokenizer
+        console.print(
+            f"tokens: {about}{summary.tokens:,} read, {about}{summary.target_tokens:,} carry the loss ({under})"
+        )
+    for domain, found in summary.replicates.items():
+        console.print(
+            f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
+            f"{found['noise_ceiling']:.1%} of the words of what followed"
+        )
+    for domain, ceilings in summary.ceilings.items():
+        of, errors = ceilings["rows"], ceilings["errors"]
+        rows = [f"{count:,} {source}{_error(source, errors)}" for source, count in of.items() if count]
+        console.print(f"noise ceilings, {domain}: {', '.join(rows)}", soft_wrap=True)
+    for warning in summary.warnings:
+        console.print(warning, style="yellow", soft_wrap=True)
+    for change in summary.changed:
+        console.print(change, soft_wrap=True)
+    took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
+    console.print(f"took: {took}")
+    console.print(f"written: {summary.out}", soft_wrap=True)
+    if summary.last == "mix":
+        console.print(f"report: {summary.out}/report.html", soft_wrap=True)
+    for command in _next(summary):
+        console.print(f"next: {command}", soft_wrap=True)
+
+
+def _error(source: str, errors: Mapping[str, Any]) -> str:
+    """How far estimates from one source are off, in brackets; nothing of what was measured."""
+    if source in ("measured", "replayed"):
+        return ""
+    off = errors.get(source)
+    if off is None and source == "extrapolated":
+        off = errors.get("other_domains")
+    return " (error not measurable)" if off is None else f" (error {off:.3f})"
+
+
+def _matrix(summary: Summary, recipe: Recipe) -> Table:
+    """Domains by pools: samples made, and of how many trajectories, of those that the shares of pools ask for."""
+    given = summary.mixture["pools"]
+    pools = [one for one in POOLS if one in recipe.mix.pools]
+    domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in given.values() for one in of})
+    table = Table(title="samples (trajectories given, of those asked for)", title_justify="left")
+    table.add_column("", no_wrap=True)  # where a terminal is narrow, numbers break between words, and names not at all
+    for pool in pools:
+        table.add_column(pool, justify="right")
+    for domain in domains:
+        cells = []
+        for pool in pools:
+            told = given.get(pool, {}).get(domain)
+            asked = f" ({told['given']:,} of {told['asked']:,.0f})" if told else ""
+            cells.append(f"{summary.samples.get(f'{pool}.{domain}', 0):,}{asked}")
+        table.add_row(domain, *cells)
+    of = {pool: sum(summary.samples.get(f"{pool}.{domain}", 0) for domain in domains) for pool in pools}
+    table.add_section()
+    table.add_row("samples", *(f"{of[pool]:,}" for pool in pools))
+    table.add_row("tokens", *(_tokens(summary, recipe, pool) for pool in pools))
+    return table
+
+
+def _tokens(summary: Summary, recipe: Recipe, pool: Pool) -> str:
+    """Tokens drawn, of those that the recipe asks for, if it does."""
+    stage = recipe.mix.stages.get(pool)
+    drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
+    return f"{drawn:,}" if stage is None or stage.budget is None else f"{drawn:,} of {stage.budget:,}"
+
+
+def summary_event(summary: Summary) -> str:
+    """The same as one line of JSON."""
+    from trajmill.app.cli.progress_reporters import event
+
+    counts = {one.unit: {**asdict(one), "dropped": one.dropped} for one in summary.lines}
+    return (
+        event(
+            "summary",
+            out=summary.out,
+            last_stage=summary.last,
+            counts=counts,
+            tokens={"all": summary.tokens, "target": summary.target_tokens},
+            samples=summary.samples,
+            mixture=dict(summary.mixture),
+            warnings=list(summary.warnings),
+            changed=list(summary.changed),
+            seconds=summary.seconds,
+            next=_next(summary),
+        )
+        + "\n"
+    )
+
+
+def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
+    """What was added to a folder: what of the raw logs is new, was read before, or has changed since."""
+    made = appended.generation
+    if appended.summary is None:
+        console.print(f"nothing is new: generation {made.number} is the last one", soft_wrap=True)
+    else:
+        new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
+        told = f"generation {made.number}: {new:,} new inputs were added"
+        left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
+        console.print(told if is_added else left, soft_wrap=True)
+    console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
+    if appended.changed:
+        shown = ", ".join(appended.changed[:_SHOWN])
+        more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
+        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
+        told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
+        console.print(told, style="yellow", soft_wrap=True)
+    if appended.begun:
+        told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
+        console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
+
+
+def show_forgotten(made: Forgotten, console: Printer) -> None:
+    """What was forgotten, where it may stand still, and what to do about that."""
+    of = f", all that {len(made.logs):,} logs held" if made.logs else ""
+    console.print(f"forgotten: {made.trajectories:,} trajectories{of}", soft_wrap=True)
+    console.print(f"written again: {len(made.rewritten):,} files; looked through: {made.scanned:,}", soft_wrap=True)
+    if made.older is None:
+        told = "whether the store keeps older versions of its objects could not be asked: look there"
+        console.print(told, style="yellow", soft_wrap=True)
+    elif made.older:
+        told = f"older versions of {made.older:,} objects are kept by the bucket, until its life cycle or somebody "
+        console.print(f"{told}removes them", style="yellow", soft_wrap=True)
+    for path in made.raw[:_SHOWN]:
+        console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
+    if len(made.raw) > _SHOWN:
+        console.print(f"and {len(made.raw) - _SHOWN:,} raw logs more")
+    console.print(
+        "What was published holds it until it is replaced there, older revisions too; so do copies, other forms of "
+        "the shards (export) and models that were trained.",
+        style="yellow",
+        soft_wrap=True,
+    )
+
+
+def show_broken(broken: Sequence[Broken], console: Printer) -> None:
+    """What connectors failed on, and that a report is asked for."""
+    total = sum(one.inputs for one in broken)
+    console.rule(style="bold red")
+    console.print(f"Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.", style="bold red")
+    for one in broken:
+        more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
+        examples = ", ".join(one.examples)
+        console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        for line in one.raised:
+            console.print(f"  {line}", soft_wrap=True)
+    console.print(
+        "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
+        "gave you the connector. The same command with mended code reads them again.",
+        soft_wrap=True,
+    )
+
+
+def _next(summary: Summary) -> list[str]:
+    """Commands that one may want to give now."""
+    if summary.last == "plan":
+        return ["the same command without --stop-after plan"]
+    if summary.last != "mix":
+        return [f"trajmill inspect {summary.out}/transitions"]
+    pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
+    config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
+    look = [f"trajmill view {summary.out}", f"trajmill verify {summary.out}"]
+    if config is None:
+        return look
+    load = f"load_dataset('{summary.out}/shards', '{config}')"
+    return [f'python -c "from datasets import load_dataset; print({load})"', *look]
+
+
+def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
+    """What a run would do: inputs by connector, parts, what nothing recognizes, licences."""
+    table = Table("connector", "inputs", "files", "MB", "for example")
+    by_name: dict[str, list[Any]] = {}
+    for one in plan.inputs:
+        by_name.setdefault(one.connector, []).append(one)
+    for name, inputs in sorted(by_name.items()):
+        size = sum(one.bytes for one in inputs) / 1e6
+        files = sum(len(one.members) for one in inputs)
+        table.add_row(name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}")
+    console.print(table)
+    console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
+    console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
+    if plan.claimed:
+        told = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
+        console.print(f"files that belong to logs and are not read themselves: {told}", soft_wrap=True)
+    console.print(f"not recognized: {len(plan.unrecognized):,}")
+    for reject in plan.unrecognized[:20]:
+        console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
+    if len(plan.unrecognized) > 20:
+        console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
+
+
+def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
+    """What would be drawn, by stage, component and domain, what pools would be given, and what falls short."""
+    for note in found.notes:
+        console.print(note, style="yellow", soft_wrap=True)
+    if found.mixture is None:
+        return
+    heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
+    console.document(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+    for stage, rows in found.mixture.stages.items():
+        for one in rows:
+            share = "" if one["share"] is None else f"{one['share']:.1%}"
+            counts = [f"{one[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
+            place = (stage, one["component"], one["domain"], share)
+            cells = (*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}")
+            console.document(f"| {' | '.join(cells)} |\n")
+    budgets = {str(stage): asked.budget for stage, asked in recipe.mix.stages.items()}
+    for stage, rows in found.mixture.stages.items():
+        budget = budgets.get(stage)
+        of = f" of a budget of {budget:,}" if budget is not None else ""
+        tokens, loss, drawn = (sum(one[name] for one in rows) for name in ("tokens", "loss_tokens", "samples"))
+        console.print(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn", soft_wrap=True)
+    for line in mixture_warnings(found.mixture, recipe.mix):
+        console.print(line, style="yellow", soft_wrap=True)
+
+
+def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
+    """Every connector: its name, version, domains and format."""
+    table = Table("connector", "version", "domains", "format")
+    for one in connectors.values():
+        table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
+    console.print(table)
+
+
+def show_mask(report: MaskReport, console: Printer) -> None:
+    """The share of each category of the published mask, by domain and definition, and what would keep its loss."""
+    table = Table("domain", "definition", "turns", *KEEPS, "keep loss", title="turn-level mask", title_justify="left")
+    for (domain, definition), counts in report.counts.items():
+        shares = {name: report.share(domain, definition, name) for name in KEEPS}
+        kept = sum(share * KEEPS[name] for name, share in shares.items())
+        row = [f"{share:.1%}" if counts.total() else "" for share in [*shares.values(), kept]]
+        table.add_row(domain, definition, f"{counts.total():,}", *row)
+    console.print(table)
+
+
+def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:
+    """The effective numbers of what each domain holds."""
+    table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
+    for domain, kinds in found.items():
+        for kind, one in kinds.items():
+            if one.kinds:
+                numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
+                table.add_row(domain, kind, *numbers)
+    console.print(table)
+
+
+def show_classifier(report: Mapping[str, Any], console: Printer) -> None:
+    """What a classifier is worth on the rows held out, by threshold."""
+    for what in ("trained_on", "held_out"):
+        console.print(f"{what.replace('_', ' ')}: " + ", ".join(f"{name} {n:,}" for name, n in report[what].items()))
+    metrics = report["metrics"]
+    console.print(
+        f"area below the ROC curve {metrics['roc_auc']:.3f}, average precision {metrics['average_precision']:.3f} "
+        f"(by chance {metrics['share_good']:.3f})"
+    )
+    names = ("threshold", "precision", "recall", "f1", "kept", "true_good", "false_good", "false_bad", "true_bad")
+    heads = ("from", "precision", "recall", "F1", "kept", "good kept", "bad kept", "good lost", "bad lost")
+    table = Table(*heads, title="keeping scores from … on, held out", title_justify="left")
+    for row in metrics["thresholds"]:
+        table.add_row(*(str(row[name]) for name in names))
+    console.print(table)
+
+
+def show_found(found: Found, console: Printer, lines: int) -> None:
+    """Counts, then one trajectory step by step, or one sample, with at most `lines` lines of each text."""
+    console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
+    for title, values in found.tables.items():
+        console.print(f"  by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
+    if not found.rows:
+        return
+    console.rule(found.title)
+    if "action" in found.rows[0]:
+        _show_trajectory(found.rows, console, lines)
+    else:
+        for row in found.rows:
+            _show_value("", row, console, lines)
+
+
+def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
+    first = rows[0]
+    for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
+        held = {key: value for key, value in (first[name] or {}).items() if value is not None}
+        console.print(labelled(f"{name}: ", _clipped(str(held), lines)))
+    for row in rows:
+        console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
+        if row["step"] == 0 and row["observation"]:
+            console.print(text(_clipped(row["observation"]["content"] or "(no text)", lines), "dim"))
+        if row["interleaved"]:
+            console.print(text(_clipped(row["interleaved"], lines), "magenta"))
+        console.print(text(_clipped(row["action"]["text"], lines), "bold yellow"))
+        _show_next(row, console, lines)
+
+
+def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
+    after = row["next_observation"]
+    if after is None:
+        console.print("the log does not hold what came next", style="red")
+        return
+    marks = [after["form"], after["origin"]]
+    marks += ["error"] if after["is_error"] else []
+    marks += [f"exit {row['exit_code']}"] if row["exit_code"] is not None else []
+    marks += [f"cut by {after['truncation']}"] if after["truncation"] != "none" else []
+    marks += [f"{len(after['attachments'])} attachments"] if after["attachments"] else []
+    classes = row.get("classes") or {}
+    whole = sum(classes.values())
+    marks += [f"{100 * number / whole:.0f} % {name}" for name, number in classes.items()]
+    console.print(f"→ {', '.join(marks)}", style="cyan")
+    if after["form"] in ("screen", "state") and row["observation"]:
+        from trajmill.app.cli.inspection import difference
+
+        changed = list(difference(row["observation"], after))
+        for line in changed[:lines] or ["(nothing changed)"]:
+            console.print(text(line, _STYLES.get(line[:1], "")))
+        if len(changed) > lines:
+            console.print(f"… {len(changed) - lines} more lines")
+    else:
+        console.print(text(_clipped(after["content"] or "(no text)", lines)))
+
+
+def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _show_value(f"{path}.{key}" if path else str(key), inner, console, lines)
+    elif isinstance(value, list) and value and isinstance(value[0], dict | str):
+        for number, inner in enumerate(value):
+            _show_value(f"{path}[{number}]", inner, console, lines)
+    else:
+        console.print(labelled(f"{path}: ", _clipped(str(value), lines)))
+
+
+def _clipped(content: str, lines: int) -> str:
+    rows = content.removesuffix("\n").split("\n")  # other ends of lines are shown as what they are
+    cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
+    return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
+
+
+def show_rule_sets(found: Sequence[RuleSet], console: Printer) -> None:
+    """By which recipes and connectors the generations of a folder were made, and what differs."""
+    for one in found:
+        read_by = ", ".join(f"{name} {version}" for name, version in one.connectors.items())
+        told = f"; {read_by}" if read_by else ""
+        noun = "generation" if one.first == one.last else "generations"
+        console.print(f"{noun} {one.told}: recipe {one.recipe}{told}", soft_wrap=True)
+        for change in one.changed:
+            console.print(f"  {change}", soft_wrap=True)
+
+
+def show_verification(found: Verification, console: Printer) -> None:
+    """A line a stage, a line a fault, and what to do about it."""
+    for stage in found.stages:
+        state = "sealed" if stage.sealed else "not finished"
+        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
+    for fault in found.faults:
+        console.print(f"{fault.name} {fault.what}", soft_wrap=True)
+    for name in found.foreign:
+        console.print(f"{name} is of no run; it keeps a run from going on here", soft_wrap=True)
+    if found.is_whole:
+        console.print(f"{found.out} is as it was written.", soft_wrap=True)
+    else:
+        console.print(
+            "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
+        )
+
+
+def show_disjointness(found: Disjointness, console: Printer) -> None:
+    """What was compared between pools, a line each thing that stands in two, and what to do about it."""
+    for line in (*found.checked, *found.leaks):
+        console.print(line, soft_wrap=True)
+    if found.leaks:
+        console.print(
+            "The pools are not disjoint: see docs/operations.md. Near duplicates that the recipe keeps (judge), or "
+            "environments that it leaves apart (mix.group_by), come to two pools.",
+            soft_wrap=True,
+        )
+
+
+def show_export(made: Manifest, console: Printer) -> None:
+    """What an export wrote, by domain, and the digests of what it was written with."""
+    from trajmill.pipelines.publish.forms.job import LEFT_OUT
+
+    told, left_out = dict[str, dict[str, int]](), Counter[str]()
+    for key, count in made.counts.items():
+        name, _, domain = key.partition(".")
+        told.setdefault(domain, {})[name.replace("_", " ")] = count
+        if name.startswith(LEFT_OUT):
+            left_out[name.removeprefix(LEFT_OUT).replace("_", " ")] += count
+    for domain, counts in told.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+    reasons = ", ".join(f"{name} {count:,}" for name, count in sorted(left_out.items()))
+    console.print(f"left out: {reasons or 'none'}", soft_wrap=True)
+    for name, digest in made.models.items():
+        console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
+    size = sum(file.bytes for file in made.files)
+    console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)

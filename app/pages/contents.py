@@ -1,0 +1,124 @@
+"""What is looked at: a run's folder, opened whatever its size, or a raw log, read through its connector before any run.
+
+Both answer alike, so that a page need not know which of them it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import polars as pl
+
+from trajmill.app.pages.index import by_key
+from trajmill.app.pages.index_reading import PATIENCE_S, IndexReading, SoFar
+from trajmill.app.pages.raw_bytes import RawPlaces
+from trajmill.app.pages.rejects import excerpt_of, reject_index
+from trajmill.app.pages.run_files import Judged, RunFiles
+from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.app.pages.why import rules_of
+
+
+class Contents(Protocol):
+    """What pages ask for.
+
+    Attributes:
+        title: what is looked at, for a person.
+        index: of trajectories; see `index.SCHEMA`.
+        rows: where their rows are read.
+        places: where raw bytes are read.
+        rules: of the recipe, by name; empty for a raw log.
+        files: of the run; None for a raw log.
+        notes: what a person should know of it, such as that only its beginning is shown.
+        rejects: what was not carried on; see `rejects.COLUMNS`.
+        searchable: files of transitions, in which texts are looked for.
+    """
+
+    title: str
+    rows: Rows
+    places: RawPlaces
+    rules: Mapping[str, Mapping[str, Any]]
+    files: RunFiles | None
+    notes: tuple[str, ...]
+    searchable: Sequence[Judged]
+
+    @property
+    def index(self) -> pl.DataFrame: ...
+
+    @property
+    def rejects(self) -> pl.DataFrame: ...
+
+    def so_far(self, patience: float = PATIENCE_S) -> SoFar:
+        """As much of the index as there is after so many seconds; of a run, at least its first file."""
+        ...
+
+    def trajectory(self, key: str) -> dict[str, Any] | None:
+        """The row of the index with that key; None if there is none."""
+        ...
+
+    def excerpt(self, reject: Mapping[str, Any]) -> str:
+        """The excerpt of a reject."""
+        ...
+
+    def attachment(self, sha256: str) -> bytes | None:
+        """The bytes of an attachment, by a digest that a row names; None if they were not kept."""
+        ...
+
+
+class RunContents:
+    """A run's folder; see `Contents`. Its index is begun at once and waited for when it is asked for.
+
+    Args:
+        out: the folder.
+
+    Raises:
+        ConfigError: it holds no run.
+    """
+
+    def __init__(self, out: str) -> None:
+        self._run = RunFiles(out)
+        self._reading = IndexReading(self._run.judged, self._run.draws)
+        self.files: RunFiles | None = self._run
+        self.title = self._run.root.name or str(self._run.root)
+        self.searchable: Sequence[Judged] = self._run.judged
+        self.rows: Rows = RunRows(self._run.judged)
+        self.places = RawPlaces(self._run.plans)
+        self.rules: Mapping[str, Mapping[str, Any]] = rules_of(self._run.recipe)
+        self.notes: tuple[str, ...] = ()
+
+    @property
+    def index(self) -> pl.DataFrame:
+        """See `Contents`.
+
+        Raises:
+            ShardError: a file is damaged.
+        """
+        return self._reading.whole
+
+    def so_far(self, patience: float = PATIENCE_S) -> SoFar:
+        """See `Contents`; raises as `index`."""
+        return self._reading.so_far(patience)
+
+    @cached_property
+    def rejects(self) -> pl.DataFrame:
+        """See `Contents`."""
+        return reject_index(self._run.rejects)
+
+    @cached_property
+    def _by_key(self) -> dict[str, int]:
+        return by_key(self.index)
+
+    def trajectory(self, key: str) -> dict[str, Any] | None:
+        """See `Contents`."""
+        place = self._by_key.get(key)
+        return self.index.row(place, named=True) if place is not None else None
+
+    def excerpt(self, reject: Mapping[str, Any]) -> str:
+        """See `Contents`."""
+        return excerpt_of(self._run.rejects, reject)
+
+    def attachment(self, sha256: str) -> bytes | None:
+        """See `Contents`."""
+        found = self._run.blob(sha256)
+        return found.read_bytes() if found is not None else None

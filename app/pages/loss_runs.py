@@ -1,0 +1,176 @@
+"""Samples of shards as they are trained on: their messages cut in runs of text with and without loss.
+
+Made of what the shards themselves say (`spans`, and `loss` of messages); nothing is rendered anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trajmill.app.pages.run_files import RunFiles
+
+_FACT_CHARACTERS: Final = 80
+"""A longer text is no fact about a sample but part of it."""
+
+
+class Run(NamedTuple):
+    """A run of text: whether the loss stands on it, and the class of its characters, where it was measured."""
+
+    text: str
+    loss: bool
+    label: str | None = None
+
+
+class Said(NamedTuple):
+    """A message of a sample: its role, and its text in runs. A document is one message without a role."""
+
+    role: str
+    runs: Sequence[Run]
+
+    @property
+    def bears_loss(self) -> bool:
+        """Whether any of it is learnt."""
+        return any(run.loss for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A sample as it is trained on.
+
+    Attributes:
+        pool: cpt, sft, rl or eval, or what else a stage of the shards is called.
+        domain: the folder that it stands in.
+        number: its row among all of that pool and domain.
+        id: its own.
+        trajectory_id: that it was made of; None for a passage or an instruction.
+        facts: what else its row tells, short values only.
+        messages: in order. The last message of rl and eval is what is asked for, and bears the loss.
+    """
+
+    pool: str
+    domain: str
+    number: int
+    id: str
+    trajectory_id: str | None
+    facts: Mapping[str, Any]
+    messages: Sequence[Said]
+
+
+def runs(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Run]:
+    """A text cut in runs by the spans that bear the loss, each with `begin`, `end` (code points) and `label`."""
+    found: list[Run] = []
+    done = 0
+    for span in sorted(spans, key=lambda one: one["begin"]):
+        begin, end = max(span["begin"], done), min(span["end"], len(text))
+        if done < begin:
+            found.append(Run(text[done:begin], loss=False))
+        if begin < end:
+            found.append(Run(text[begin:end], loss=True, label=span["label"]))
+        done = max(done, end)
+    if done < len(text):
+        found.append(Run(text[done:], loss=False))
+    return found
+
+
+def sample_counts(files: RunFiles) -> dict[tuple[str, str], int]:
+    """(pool, domain) → how many samples stand there."""
+    return {place: sum(map(_count, paths)) for place, paths in files.shards.items()}
+
+
+def _count(path: Path) -> int:
+    if path.suffix == ".jsonl":
+        with path.open("rb") as stream:
+            return sum(1 for _ in stream)
+    import polars as pl  # here, since a report shows samples without it
+
+    return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+
+
+def sample_at(files: RunFiles, pool: str, domain: str, number: int) -> Rendered | None:
+    """The sample of that number of a pool and domain; None if there are not so many."""
+    rest = number
+    for path in files.shards.get((pool, domain), ()):
+        size = _count(path)
+        if rest < size:
+            return rendered(pool, domain, number, _row(path, rest))
+        rest -= size
+    return None
+
+
+def _row(path: Path, number: int) -> dict[str, Any]:
+    if path.suffix == ".jsonl":
+        with path.open("rb") as stream:
+            line = next(line for place, line in enumerate(stream) if place == number)
+        found: dict[str, Any] = json.loads(line)
+        return found
+    import polars as pl
+
+    return pl.scan_parquet(path, glob=False).slice(number, 1).collect().to_dicts()[0]
+
+
+def samples_of(files: RunFiles, trajectory_id: str, domain: str, most: int = 8) -> list[tuple[str, str, int]]:
+    """(pool, domain, number) of the samples that were made of a trajectory of a domain, at most so many."""
+    found = []
+    for (pool, of), paths in files.shards.items():
+        if of == domain:
+            ids = [one for path in paths for one in _trajectories(path)]
+            found += [(pool, of, number) for number, one in enumerate(ids) if one == trajectory_id]
+    return found[:most]
+
+
+def _trajectories(path: Path) -> list[str | None]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line).get("trajectory_id") for line in path.read_bytes().splitlines()]
+    import polars as pl
+
+    scan = pl.scan_parquet(path, glob=False)
+    names = scan.collect_schema().names()
+    if "trajectory_id" in names:
+        return scan.select("trajectory_id").collect()["trajectory_id"].to_list()
+    told = scan.select(pl.col("extra_info").struct.field("trajectory_id")) if "extra_info" in names else None
+    return told.collect()["trajectory_id"].to_list() if told is not None else []
+
+
+def rendered(pool: str, domain: str, number: int, row: Mapping[str, Any]) -> Rendered:
+    """A row of a shard as it is trained on."""
+    told = row.get("extra_info") or row
+    key = str(row.get("sample_id") or told.get("id") or number)
+    facts = {
+        name: value
+        for name, value in {**row, **told}.items()
+        if isinstance(value, str | int | float | bool) and len(str(value)) <= _FACT_CHARACTERS
+    }
+    return Rendered(pool, domain, number, key, told.get("trajectory_id"), facts, _messages(row))
+
+
+def _messages(row: Mapping[str, Any]) -> list[Said]:
+    if isinstance(row.get("text"), str):
+        return [Said("", runs(row["text"], row.get("spans") or ()))]
+    if row.get("messages"):
+        return [
+            Said(one["role"], _message_runs(number, one, row.get("spans")))
+            for number, one in enumerate(row["messages"])
+        ]
+    if "reward_model" in row:
+        asked = [Said(one["role"], [Run(one["content"], loss=False)]) for one in row["prompt"]]
+        truth = json.loads(row["reward_model"]["ground_truth"])["observation"]
+        return [*asked, Said("answer", [Run(truth, loss=True)])]
+    pairs = list(zip(row.get("prompt") or (), row.get("response") or (), strict=False))
+    system = row.get("system_str")
+    found = [Said("system", [Run(system, loss=False)])] if system else []
+    for number, (before, answer) in enumerate(pairs):
+        found.append(Said("user", [Run(before, loss=False)]))
+        found.append(Said("assistant", [Run(answer, loss=number == len(pairs) - 1)]))
+    return found
+
+
+def _message_runs(number: int, message: Mapping[str, Any], spans: Iterable[Mapping[str, Any]] | None) -> list[Run]:
+    content = message["content"] or ""
+    mine = [span for span in spans or () if span["message"] == number]
+    if mine or spans is not None:
+        return runs(content, mine)
+    return [Run(content, loss=bool(message["loss"]))]

@@ -1,0 +1,113 @@
+"""Parts of pages as HTML: the templates of this room, what escapes their values, and their style sheet.
+
+All that comes from a log is escaped, and characters that steer a reader or cannot be seen appear as their escapes:
+`{{ value }}` is safe for anything, `{{ value | visible }}` keeps the lines of a text and marks what it had to escape.
+No value of a log may stand in a style, a script, an attribute without quotes, or an address that `urlencode` did not
+make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from trajmill.app.cli.console import shown
+
+TEMPLATES: Final = Path(__file__).with_name("templates")
+STYLE: Final = TEMPLATES / "looking.css"
+
+_CALL: Final = re.compile(r'\{"name": "[^"]*", "arguments": \{|\[\{"keystrokes": ')
+_END: Final = re.compile(r'(?:, "duration": [0-9.]+)?[\]}]+$')
+
+
+def environment(*folders: Path) -> Environment:
+    """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
+
+    Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
+    of a signal), `cut(most)` (a line of at most so many characters), `truncated` (a text that is not too long to show),
+    `brief` (what the beginning of an action says besides its name), `named` (what to call a trajectory of the index).
+    """
+    made = Environment(
+        loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.finalize = _finalized
+    made.filters |= {one.__name__: one for one in (visible, inline, count, signal, cut, truncated, brief, named)}
+    return made
+
+
+def stylesheet() -> str:
+    """The style sheet of the parts; light or dark as the reader's system is, and legible without colour."""
+    return STYLE.read_text()
+
+
+def _finalized(value: Any) -> Any:
+    """What every value passes: none is nothing, and a text without markup is safe to read too."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return shown(value, lines=True)
+    return "" if value is None else value
+
+
+def visible(text: str) -> Markup:
+    """A text of a log as HTML: escaped, with what steers a reader or cannot be seen as marked escapes."""
+    pieces = []
+    for line in str(text).splitlines(keepends=True):
+        content = line.rstrip("\n")
+        if shown(content, lines=True) == content:
+            pieces.append(str(escape(line)))
+        else:
+            pieces.append("".join(map(_marked, content)) + line[len(content) :])
+    return Markup("".join(pieces))  # noqa: S704 - each piece is escaped above
+
+
+def _marked(character: str) -> str:
+    seen = shown(character, lines=True)
+    return str(escape(character)) if seen == character else f'<span class="unseen">{escape(seen)}</span>'
+
+
+def inline(text: Any) -> str:
+    """A text as one line, for titles and attributes; it is escaped where it is put in."""
+    return shown(str(text))
+
+
+def cut(text: Any, most: int) -> str:
+    """A text as one line of at most so many characters."""
+    line = inline(" ".join(str(text).split()))
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def truncated(text: str, most: int = 100_000) -> str:
+    """A text of at most so many characters, with a word about the rest."""
+    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"
+
+
+def count(number: int) -> str:
+    """A number with its thousands set apart."""
+    return f"{number:,}"
+
+
+def signal(number: float) -> str:
+    """A number of a signal: as short as six digits tell it."""
+    return f"{number:.6g}"
+
+
+def brief(text: str | None) -> str:
+    """What an action says besides its name, of the beginning of its text: the arguments of a call, what was typed."""
+    whole = text or ""
+    called = _CALL.match(whole)
+    return _END.sub("", whole[called.end() :]) if called else whole
+
+
+def named(one: Mapping[str, Any]) -> str:
+    """What a person may call a trajectory of the index: its task, or where it stands."""
+    if one["instruction"] or one["task"]:
+        return str(one["instruction"] or one["task"])
+    return f"{one['uri']} · {one['native_id']}" if one["native_id"] not in one["uri"] else str(one["uri"])

@@ -1,0 +1,232 @@
+"""How a text of a log is shown, by what it says it is: a terminal's screen, a tree, folded JSON, a patch, or text.
+
+Everything is bounded: what is too large, too deep or not what it says it is, is shown as text, and texts are cut. The
+events of trees and of JSON come in a flat list, so that no depth of a log is a depth of recursion.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from trajmill.app.pages.wireframes import Box, Wireframe, wireframe
+
+SHOWN_CHARACTERS: Final = 100_000
+"""Of a text on a page."""
+
+_EVENTS: Final = 6000
+_DEPTH: Final = 200
+_OPEN_DEPTH: Final = 3
+"""Levels of JSON that are unfolded at first."""
+
+_PATCH: Final = re.compile(r"^(?:diff --git |--- \S.*\n\+\+\+ \S)", re.MULTILINE)
+_LINE: Final = re.compile(
+    r"(?P<indent> *)#(?P<id>[0-9]{1,9}) (?P<role>[a-z0-9_.-]+)(?: (?P<name>\"(?:[^\"\\]|\\.)*\"))?(?P<rest>.*)"
+)
+_VALUE: Final = re.compile(r" value=(\"(?:[^\"\\]|\\.)*\")")
+_BOUNDS: Final = re.compile(r" \[(-?\d{1,9}),(-?\d{1,9})\]\[(-?\d{1,9}),(-?\d{1,9})\]$")
+
+
+class Event(NamedTuple):
+    """A piece of something that folds.
+
+    Attributes:
+        kind: `open`, `close` or `leaf`.
+        unfolded: whether what opens is unfolded at first.
+        mark: what stands before it: the key of JSON, the number of a tree's node.
+        head: what it is: a type of JSON, the role of a node.
+        text: the value of JSON, the name of a node.
+        rest: what else its line says.
+    """
+
+    kind: str
+    unfolded: bool = True
+    mark: str = ""
+    head: str = ""
+    text: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A text as it is shown.
+
+    Attributes:
+        kind: `screen`, `tree`, `json`, `patch`, `text`, or `nothing` where there is none.
+        text: of it, cut; before a tree, what stands there (the head of an HTTP answer).
+        left: characters that were cut off.
+        events: of a tree or of JSON.
+        lines: of a patch, each with its kind: `file`, `place`, `new`, `gone` or `same`.
+        frame: of a tree whose nodes have boxes: what they look like; None elsewhere.
+    """
+
+    kind: str
+    text: str = ""
+    left: int = 0
+    events: Sequence[Event] = ()
+    lines: Sequence[tuple[str, str]] = ()
+    frame: Wireframe | None = None
+
+
+NOTHING: Final = Shown("nothing")
+
+
+def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
+    """An observation as it is shown.
+
+    Args:
+        observation: as a row has it.
+        target: number of the element that is acted on, such as `#7`; marked where the tree has boxes.
+    """
+    if observation is None or observation["content"] is None:
+        return NOTHING
+    content, dialect = observation["content"], observation["dialect"] or ""
+    if "uitree/" in dialect:
+        return _tree(content, target)
+    if dialect.startswith("ansi-screen"):
+        return _text(content, "screen")
+    return shown_text(content, is_json="json" in (observation["media_type"] or ""))
+
+
+def shown_text(content: str, *, is_json: bool = False) -> Shown:
+    """A text that says nothing of itself, or that it is JSON."""
+    if is_json or content[:1] in ("{", "["):
+        found = _json(content)
+        if found is not None:
+            return found
+    if _PATCH.search(content[:SHOWN_CHARACTERS]):
+        return _patch(content)
+    return _text(content, "text")
+
+
+def _text(content: str, kind: str) -> Shown:
+    return Shown(kind, content[:SHOWN_CHARACTERS], max(0, len(content) - SHOWN_CHARACTERS))
+
+
+def _patch(content: str) -> Shown:
+    cut = _text(content, "patch")
+    return Shown("patch", "", cut.left, lines=[(_patch_kind(line), line) for line in cut.text.split("\n")])
+
+
+def _patch_kind(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "similarity ")):
+        return "file"
+    if line.startswith("@@"):
+        return "place"
+    return {"+": "new", "-": "gone"}.get(line[:1], "same")
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object of JSON as it stands, with keys that come twice."""
+
+
+def _json(content: str) -> Shown | None:
+    """Folded JSON; None if it is none, or is too large or too deep to be folded."""
+    if len(content) > SHOWN_CHARACTERS:
+        return None
+    try:
+        value = json.loads(content, object_pairs_hook=_Pairs, parse_float=_Literal, parse_int=_Literal)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, list):
+        return None
+    events = []
+    for event in _json_events(value):
+        events.append(event)
+        if len(events) > _EVENTS or event.head == "too deep":
+            return None
+    return Shown("json", events=events)
+
+
+class _Literal(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _json_events(value: Any) -> Iterator[Event]:
+    waiting: list[Any] = [("", value, 0)]
+    while waiting:
+        entry = waiting.pop()
+        if entry is None:
+            yield Event("close")
+            continue
+        mark, one, depth = entry
+        if not isinstance(one, list) or not one:
+            yield Event("leaf", mark=mark, head=_json_kind(one), text=_json_text(one))
+            continue
+        is_object = isinstance(one, _Pairs)
+        word = f"{len(one)} {'key' if is_object else 'item'}{'s' if len(one) > 1 else ''}"
+        yield Event("open", depth < _OPEN_DEPTH, mark, "too deep" if depth > _DEPTH else "", "", word)
+        waiting.append(None)
+        pairs = one if is_object else enumerate(one)
+        waiting.extend((str(key), inner, depth + 1) for key, inner in reversed(list(pairs)))
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, _Literal):
+        return "number"
+    return "string" if isinstance(value, str) else "word"
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, list):
+        return "{}" if isinstance(value, _Pairs) else "[]"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _tree(content: str, target: str) -> Shown:
+    """A tree with what stands before it; as text where a line is of no tree."""
+    lines = content.split("\n")
+    begin = next((place for place, line in enumerate(lines) if line.startswith("#")), len(lines))
+    nodes = [_LINE.fullmatch(line) for line in lines[begin:]]
+    while nodes and nodes[-1] is None and not lines[begin + len(nodes) - 1]:
+        nodes.pop()
+    found = [node for node in nodes if node is not None]
+    if not found or len(found) != len(nodes) or len(found) > _EVENTS:
+        return _text(content, "text")
+    boxes = [(one, box) for one in found if (box := _box(one)) is not None]
+    frame = wireframe([(f"#{one['id']}", one["role"], _held(one), box) for one, box in boxes], target)
+    return Shown("tree", "\n".join(lines[:begin]).strip("\n"), 0, list(_tree_events(found)), frame=frame)
+
+
+def _box(node: re.Match[str]) -> Box | None:
+    met = _BOUNDS.search(node["rest"])
+    return (int(met[1]), int(met[2]), int(met[3]), int(met[4])) if met else None
+
+
+def _named(node: re.Match[str]) -> str:
+    return _plain(node["name"]) if node["name"] else ""
+
+
+def _held(node: re.Match[str]) -> str:
+    """What a node shows: the text of a field, else its name."""
+    value = _VALUE.match(node["rest"])
+    return _plain(value[1]) if value else _named(node)
+
+
+def _plain(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return quoted
+
+
+def _tree_events(nodes: Sequence[re.Match[str]]) -> Iterator[Event]:
+    open_at: list[int] = []
+    for number, node in enumerate(nodes):
+        depth = len(node["indent"])
+        while open_at and open_at[-1] >= depth:
+            open_at.pop()
+            yield Event("close")
+        rest = _BOUNDS.sub("", node["rest"]).strip()
+        has_children = number + 1 < len(nodes) and len(nodes[number + 1]["indent"]) > depth
+        deep = len(open_at) >= _DEPTH
+        kind = "open" if has_children and not deep else "leaf"
+        yield Event(kind, True, f"#{node['id']}", node["role"], _named(node), rest)
+        if kind == "open":
+            open_at.append(depth)
+    yield from (Event("close") for _ in open_at)

@@ -1,0 +1,31 @@
+"""Opening whatever a path names: a run's folder, or a raw log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trajmill.app.pages.contents import Contents, RunContents
+from trajmill.app.pages.index_reading import DAMAGED
+from trajmill.pipelines.storage.paths import local_path
+from trajmill.schemas import ConfigError, ParseError, ShardError
+
+
+def opened(path: str) -> Contents:
+    """What lies at a path.
+
+    Raises:
+        ConfigError: nothing is there, or nothing that could be shown.
+    """
+    place = Path(local_path(path))
+    if not place.exists():
+        raise ConfigError(f"There is nothing at '{path}'.")
+    if (place / "transitions").is_dir():
+        return RunContents(path)
+
+    from trajmill.app.pages.raw_log import RawLog  # here, since connectors are nothing to who looks at a run
+
+    try:
+        return RawLog(path)
+    except (ParseError, ShardError, *DAMAGED) as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"'{path}' cannot be read: {line}") from error

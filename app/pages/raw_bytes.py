@@ -1,0 +1,188 @@
+"""The raw bytes at the place that a row or a reject names: a member of an input, at an offset into its own bytes.
+
+Only what a plan lists is opened, by the uri and the member that it lists it under. What is read is what the log holds,
+secrets and all: it is for a page of this machine, and goes into no file unless who writes it scrubs it first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from trajmill.pipelines.storage.compression import MAGIC_BYTES, is_compressed
+from trajmill.pipelines.storage.paths import Place, opened, text_of
+from trajmill.pipelines.storage.stored_blob import open_raw
+from trajmill.schemas import ParseError, ShardError
+
+BEFORE: Final = 400
+AFTER: Final = 6000
+_DEEPEST: Final = 1 << 30
+"""Decompressed bytes that are read through to come to a place."""
+
+_CHUNK: Final = 1 << 20
+_TABLES: Final = (b"PAR1", b"ARROW1")
+
+
+Members: TypeAlias = Mapping[str, Mapping[str, Place]]
+"""uri → member → where it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawBytes:
+    """The bytes around a place.
+
+    Attributes:
+        path: of the file on this machine, as text; of a member of an archive with the names on the way.
+        offset: of the place; 0 where the row or reject names none.
+        before: bytes that stand before it.
+        at: bytes from it on, to the end of its line.
+        after: bytes that follow these.
+        fault: why there are none, or no more; empty if all is well.
+        is_gone: whether the file cannot be opened.
+    """
+
+    path: str
+    offset: int
+    before: bytes = b""
+    at: bytes = b""
+    after: bytes = b""
+    fault: str = ""
+    is_gone: bool = False
+
+    def hex_lines(self, most: int = 16) -> list[tuple[str, str, str]]:
+        """The first bytes from the place on as (offset, hex digits, printable ASCII), 16 a line."""
+        data = (self.at + self.after)[: most * 16]
+        rows = [(place, data[place : place + 16]) for place in range(0, len(data), 16)]
+        return [(f"{self.offset + place:08x}", row.hex(" "), _printable(row)) for place, row in rows]
+
+
+def _told(path: str) -> str:
+    """A path as text, from the working folder where the file lies below it."""
+    below = f"{os.getcwd()}/"
+    return text_of(path.removeprefix(below))
+
+
+def _printable(row: bytes) -> str:
+    return "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in row)
+
+
+class RawPlaces:
+    """Where the inputs of a run's plans lie: (uri, member) → the file, or the member of an archive.
+
+    Args:
+        plans: files, the first of which that knows a place is believed.
+        deepest: decompressed bytes that are read through to come to a place.
+    """
+
+    def __init__(self, plans: Iterable[Path], deepest: int = _DEEPEST) -> None:
+        self._plans, self._deepest = list(plans), deepest
+        self._members: list[Members] | None = None
+        self._scrubbed: list[Members] | None = None
+
+    @classmethod
+    def of(cls, *members: Members, deepest: int = _DEEPEST) -> RawPlaces:
+        """The places of inputs that are known, of which the first that knows one is believed."""
+        made = cls([], deepest)
+        made._members = list(members)
+        return made
+
+    def at(self, uri: str, member: str, offset: int) -> RawBytes | None:
+        """The bytes at a place; None if no plan lists it. Faults of the file are told in it."""
+        place = self._place(uri, member)
+        if place is None:
+            return None
+        path = "/".join([_told(place.path), *map(text_of, place.within)])
+        try:
+            return _around(place, uri, member, max(offset, 0), path, self._deepest)
+        except (ParseError, ShardError, OSError) as error:
+            gone = not isinstance(error, ParseError)
+            return RawBytes(path, offset, fault=getattr(error, "detail", "") or str(error), is_gone=gone)
+
+    def _place(self, uri: str, member: str) -> Place | None:
+        if self._members is None:
+            self._members = [members_of(plan.read_bytes()) for plan in self._plans]
+        found = _listed(self._members, uri, member)
+        if found is None:
+            if self._scrubbed is None:
+                self._scrubbed = [_scrubbed(one) for one in self._members]
+            found = _listed(self._scrubbed, uri, member)
+        return found
+
+
+def _listed(plans: Iterable[Members], uri: str, member: str) -> Place | None:
+    for one in plans:
+        members = one.get(uri, {})
+        if member in members:
+            return members[member]
+        # a connector may name a place within its member, as a row of a table: the file is the next best
+        inner = next((name for name in members if name and member.startswith(f"{name}/")), None)
+        if inner is not None or len(members) == 1:
+            return members[inner] if inner is not None else next(iter(members.values()))
+    return None
+
+
+def _scrubbed(plan: Members) -> Members:
+    """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
+    from trajmill.quality.scrub import scrub_name
+
+    names = {uri: scrub_name(uri) for uri in plan}
+    changed = ((name, plan[uri]) for uri, name in names.items())
+    return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
+
+
+def members_of(plan: bytes) -> Members:
+    """What a plan's file lists; nothing where it is damaged."""
+    from trajmill.pipelines.plan.plan import (
+        Plan,  # here, since it brings connectors, which a list of trajectories does not need
+    )
+
+    try:
+        return {one.uri: one.members for one in Plan.from_json(plan).inputs}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _around(place: Place, uri: str, member: str, offset: int, path: str, deepest: int) -> RawBytes:
+    begin = max(0, offset - BEFORE)
+    data = _read(place, uri, member, begin, offset + AFTER, deepest)
+    if begin == 0 and data.startswith(_TABLES):
+        return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
+    before, rest = data[: offset - begin], data[offset - begin :]
+    line = _record_end(rest)
+    fault = "" if rest else "the file ends before that place"
+    return RawBytes(path, offset, before, rest[:line], rest[line:], fault)
+
+
+def _record_end(data: bytes) -> int:
+    """Where the record that begins there ends: a value of JSON, else a line."""
+    if data[:1] in (b"{", b"["):
+        text = data.decode("utf-8", "surrogateescape")
+        with suppress(ValueError, RecursionError):
+            return len(text[: json.JSONDecoder().raw_decode(text)[1]].encode("utf-8", "surrogateescape"))
+    return data.find(b"\n") + 1 or len(data)
+
+
+def _read(place: Place, uri: str, member: str, begin: int, end: int, deepest: int) -> bytes:
+    if not place.within:
+        with opened(place.path) as plain:
+            head = plain.read(MAGIC_BYTES)
+            if not is_compressed(head):
+                if head.startswith(_TABLES):
+                    begin, end = 0, 512
+                plain.seek(begin)
+                return plain.read(end - begin)
+    if end > deepest:
+        raise ParseError(uri, begin, "too_large", f"it stands beyond {deepest:,} bytes of a compressed file", member)
+    with open_raw(place, uri, member, deepest + 1) as stream:
+        rest = begin
+        while rest and (skipped := stream.read(min(rest, _CHUNK))):
+            rest -= len(skipped)
+        try:
+            return stream.read(end - begin)
+        except ParseError:
+            return b""

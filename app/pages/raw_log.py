@@ -1,0 +1,139 @@
+"""A raw log as it would come out of the stage normalize: read through the connector that sniffing chooses, scrubbed.
+
+Nothing is judged, and what is read stands in a temporary folder that goes with the process. Of a large log only the
+beginning is read.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from trajmill.app.pages.index import by_key, trajectory_index
+from trajmill.app.pages.index_reading import SoFar
+from trajmill.app.pages.raw_bytes import RawPlaces
+from trajmill.app.pages.rejects import rejects_at_hand
+from trajmill.app.pages.run_files import Judged, RunFiles
+from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.connectors.reading.attached import handed_to
+from trajmill.pipelines.normalize.attachments import Attachments
+from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import Input, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink
+from trajmill.quality.scrub import scrub, scrub_reject
+from trajmill.schemas import Assembler, ConfigError, Reject
+from trajmill.schemas.invariants import check
+from trajmill.schemas.row_ids import KEY, RowIds
+from trajmill.schemas.transition import encoded_schema
+
+READ_TRAJECTORIES: Final = 5000
+READ_BYTES: Final = 512 << 20
+"""Of texts; beyond either the rest of the log is left out, and a note says so."""
+
+_NAME: Final = "transitions/part-00000.parquet"
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class RawLog:
+    """A raw log; see `contents.Contents`.
+
+    Args:
+        path: a file, a folder or an archive.
+
+    Raises:
+        ConfigError: no connector knows it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.title = Path(path).name or path
+        self.rules: Mapping[str, Mapping[str, Any]] = {}
+        self.files: RunFiles | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="trajmill-view-")
+        recipe = Recipe(name="view", source="raw log")
+        plan = make_plan(recipe, [path])
+        if not plan.inputs:
+            told = "; ".join(f"{one.uri}: {one.detail}" for one in plan.unrecognized[:3])
+            raise ConfigError(f"No connector reads '{path}'. {told}")
+        self._read(plan.inputs, list(plan.unrecognized), recipe)
+        files = [Judged(1, Path(self._folder.name) / _NAME, None, None)]
+        self.searchable: Sequence[Judged] = files
+        self.rows: Rows = RunRows(files)
+        self.index = trajectory_index(files)
+        self._by_key = by_key(self.index)
+        self.places = RawPlaces.of({one.uri: one.members for one in plan.inputs})
+
+    def _read(self, inputs: list[Input], rejects: list[Reject], recipe: Recipe) -> None:
+        blobs = Attachments(Folder(self._folder.name))
+        sink = ParquetSink(Folder(self._folder.name), _NAME, encoded_schema())
+        assembler, parents, ids = Assembler(), dict[str, str](), RowIds()
+        read = taken = held = 0
+        for one in inputs:
+            for found, origin in _found(one, recipe, blobs):
+                if isinstance(found, Reject):
+                    rejects.append(replace(found, connector=one.connector))
+                    continue
+                assembler.add(found, origin, parents)
+                blobs.settle(assembler.attached)
+                read += 1
+                if assembler.nbytes > ROW_GROUP_BYTES:
+                    held += assembler.nbytes
+                    sink.write(_finished(assembler, ids))
+                if read >= READ_TRAJECTORIES or held >= READ_BYTES:
+                    break
+            else:
+                blobs.forget()
+                taken += 1
+                continue
+            break
+        sink.write(_finished(assembler, ids))
+        sink.close()
+        scrubbed = [scrub_reject(reject) for reject in rejects]
+        self.rejects = rejects_at_hand(scrubbed)
+        self._excerpts = [reject.excerpt for reject in scrubbed]
+        words = f"A raw log, before any run: read as {', '.join(sorted({one.connector for one in inputs}))}."
+        left = f" Only its first {read:,} trajectories are shown." if taken < len(inputs) else ""
+        self.notes: tuple[str, ...] = (words + left,)
+
+    def so_far(self, patience: float = 0.0) -> SoFar:
+        """See `Contents`."""
+        return SoFar(self.index, 1, 1, 0.0)
+
+    def trajectory(self, key: str) -> dict[str, Any] | None:
+        """See `Contents`."""
+        place = self._by_key.get(key)
+        return self.index.row(place, named=True) if place is not None else None
+
+    def excerpt(self, reject: Mapping[str, Any]) -> str:
+        """See `Contents`."""
+        return self._excerpts[reject["row"]]
+
+    def attachment(self, sha256: str) -> bytes | None:
+        """See `Contents`."""
+        found = Path(self._folder.name) / sha256
+        return found.read_bytes() if _DIGEST.fullmatch(sha256) and found.is_file() else None
+
+
+def _found(one: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
+    """What an input's connector finds; a bug of it is a reject, as in a run."""
+    with handed_to(blobs):
+        try:
+            yield from read_input(one, recipe)
+        except Exception as error:
+            if not is_connectors(error):
+                raise
+            yield connector_error(one, error, ""), None
+
+
+def _finished(assembler: Assembler, ids: RowIds) -> pa.RecordBatch:
+    batch = scrub(check(assembler.take()))[0]
+    return batch.set_column(batch.schema.get_field_index(KEY), batch.schema.field(KEY), ids.of(batch))

@@ -1,0 +1,64 @@
+"""What was not carried on, over all stages and generations: as a table to browse, and each with its excerpt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from trajmill.app.pages.run_files import Rejected
+from trajmill.schemas import REJECT_SCHEMA, Reject, reject_table
+
+FACETS: Final = ("stage", "unit", "reason", "connector")
+"""What rejects are filtered by."""
+
+COLUMNS: Final = (*(name for name in REJECT_SCHEMA.names if name != "excerpt"), "stage", "generation", "file", "row")
+"""Of the table: a reject without its excerpt, who wrote it, and where it stands."""
+
+
+def reject_index(files: Sequence[Rejected]) -> pl.DataFrame:
+    """All rejects, in the order of the files and of their rows, with the columns `COLUMNS`."""
+    parts = [
+        pl.scan_parquet(file.path, glob=False, row_index_name="row")
+        .drop("excerpt")
+        .with_columns(
+            pl.lit(file.stage).alias("stage"), pl.lit(file.generation).alias("generation"), pl.lit(number).alias("file")
+        )
+        .select(COLUMNS)
+        for number, file in enumerate(files)
+    ]
+    return pl.concat(parts).collect() if parts else rejects_at_hand(())
+
+
+def rejects_at_hand(rejects: Iterable[Reject]) -> pl.DataFrame:
+    """The same of rejects that stand in no file."""
+    found = pl.DataFrame(reject_table(rejects)).drop("excerpt").with_row_index("row")
+    told = [pl.lit("normalize").alias("stage"), pl.lit(1).alias("generation"), pl.lit(0).alias("file")]
+    return found.with_columns(told).select(COLUMNS)
+
+
+def excerpt_of(files: Sequence[Rejected], row: Mapping[str, Any]) -> str:
+    """The excerpt of a reject of the index, scrubbed when it was written; empty where none was kept."""
+    scan = pl.scan_parquet(files[row["file"]].path, glob=False)
+    return str(scan.select("excerpt").slice(row["row"], 1).collect().item())
+
+
+def chosen_rejects(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> pl.DataFrame:
+    """The rejects that have every chosen value, and the text in their detail, uri or trajectory, in any case."""
+    kept = [pl.col(name) == value for name, value in chosen.items() if name in FACETS]
+    if text:
+        columns = ("detail", "uri", "member", "trajectory_id")
+        looked = (pl.col(name).str.contains_any([text], ascii_case_insensitive=True) for name in columns)
+        kept.append(pl.any_horizontal(looked))
+    return index.filter(*kept) if kept else index
+
+
+def reject_facets(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> dict[str, list[tuple[str, int]]]:
+    """Of every facet its values with their numbers among what the other choices leave, the most frequent first."""
+    found = {}
+    for name in FACETS:
+        rest = chosen_rejects(index, {key: value for key, value in chosen.items() if key != name}, text)
+        counted = rest.group_by(name).len().sort(["len", name], descending=[True, False])
+        found[name] = list(counted.iter_rows())
+    return found

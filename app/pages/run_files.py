@@ -1,0 +1,128 @@
+"""Which files of a run's folder a page reads: transitions with what lies beside them, rejects, shards, blobs, plans.
+
+Names only; nothing is opened but manifests and the record of the run. A folder is read where it lies on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from trajmill.pipelines.generations.generations import chain, stages_of
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN
+from trajmill.pipelines.storage.paths import url_of
+from trajmill.schemas import ConfigError
+
+_PARTS: Final = "part-*.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A file of transitions and the files that are aligned to it row by row, as far as there are any.
+
+    Attributes:
+        generation: that wrote it, from 1.
+        transitions: the payload.
+        verdicts: what was measured and decided; None before the stage judge.
+        spans: the classes of characters; None where the recipe does not ask for them.
+    """
+
+    generation: int
+    transitions: Path
+    verdicts: Path | None
+    spans: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A file of rejects, and the stage and the generation that wrote it."""
+
+    generation: int
+    stage: str
+    path: Path
+
+
+class RunFiles:
+    """The files of an output folder.
+
+    Args:
+        out: the folder, a local path.
+
+    Raises:
+        ConfigError: it holds no run.
+    """
+
+    def __init__(self, out: str) -> None:
+        if url_of(out):
+            raise ConfigError(f"{out} is not on this machine: only what lies here is shown. Copy it.")
+        self.root = Path(Folder.named(out).path())
+        if not (self.root / "transitions").is_dir():
+            raise ConfigError(f"{out} holds no transitions: wanted a run's folder, or a raw log.")
+
+    @cached_property
+    def stages(self) -> list[Path]:
+        """Where the stages of each generation lie, the first first."""
+        folder = Folder(str(self.root))
+        return [Path(stages_of(folder, one).path()) for one in chain(folder)] or [self.root]
+
+    @cached_property
+    def judged(self) -> list[Judged]:
+        """The files of transitions, by generation and name."""
+        return [
+            Judged(number, file, _beside(stages, "verdicts", file), _beside(stages, "spans", file))
+            for number, stages in enumerate(self.stages, 1)
+            for file in sorted((stages / "transitions").glob(f"*/{_PARTS}"))
+        ]
+
+    @cached_property
+    def rejects(self) -> list[Rejected]:
+        """The files of rejects, by generation, stage and name."""
+        return [
+            Rejected(number, file.parent.name, file)
+            for number, stages in enumerate(self.stages, 1)
+            for file in sorted((stages / "rejects").glob("[a-z]*/*.parquet"))
+        ]
+
+    @cached_property
+    def plans(self) -> list[Path]:
+        """The plan of each generation that has one, from the last: what was read again lies where it says."""
+        return [stages / PLAN for stages in reversed(self.stages) if (stages / PLAN).is_file()]
+
+    @cached_property
+    def draws(self) -> list[Path]:
+        """The tables of what was drawn into which pool, by generation and name."""
+        return [file for stages in self.stages for file in sorted((stages / "draws").glob(f"*-{_PARTS}"))]
+
+    @cached_property
+    def shards(self) -> dict[tuple[str, str], list[Path]]:
+        """(pool, domain) → the files of its samples."""
+        found: dict[tuple[str, str], list[Path]] = {}
+        for file in sorted((self.root / "shards").glob("*/*")):
+            if file.suffix == ".jsonl":
+                found.setdefault((file.parent.name, file.name.partition("_")[0]), []).append(file)
+            for one in sorted(file.glob("*.parquet")) if file.is_dir() else ():
+                found.setdefault((file.parent.name, file.name), []).append(one)
+        return found
+
+    @cached_property
+    def recipe(self) -> Mapping[str, Any]:
+        """The recipe as the run's record tells it; empty where the record is missing or damaged."""
+        try:
+            recorded = json.loads((self.root / RUN).read_bytes())["recipe"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return recorded if isinstance(recorded, dict) else {}
+
+    def blob(self, sha256: str) -> Path | None:
+        """The attachment of that digest, which the caller has met in a row; None if it was not kept."""
+        return next((file for one in self.stages if (file := one / BLOBS / sha256).is_file()), None)
+
+
+def _beside(stages: Path, stage: str, file: Path) -> Path | None:
+    found = stages / stage / file.parent.name / file.name
+    return found if found.is_file() else None

@@ -1,0 +1,114 @@
+"""Search of a text in every step of a run: in what was done, and in what was seen. As far as it comes in a moment."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from trajmill.app.pages.run_files import Judged
+from trajmill.schemas import scan_transitions
+
+_ROWS: Final = 5000
+"""Rows of a file that are looked through at once."""
+
+_AROUND: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A step that holds the text.
+
+    Attributes:
+        key: of the trajectory, as the index has it.
+        step: of it.
+        where: `action` or `after`.
+        before: what stands before the text on its line.
+        text: the text as it stands there.
+        after: what follows it.
+    """
+
+    key: str
+    step: int
+    where: str
+    before: str
+    text: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search has found.
+
+    Attributes:
+        hits: in the order of the files.
+        next: (file, row) to go on from; None if all was looked through.
+        share: of the files that has been looked through, from 0 to 1.
+    """
+
+    hits: Sequence[Hit]
+    next: tuple[int, int] | None
+    share: float
+
+
+def searched(
+    files: Sequence[Judged], text: str, begin: tuple[int, int] = (0, 0), most: int = 100, seconds: float = 2.0
+) -> Searched:
+    """The steps that hold a text, in any case of its letters, from a place on.
+
+    Args:
+        files: that are looked through.
+        text: taken literally.
+        begin: file and row.
+        most: hits after which the search rests.
+        seconds: after which it rests.
+    """
+    hits: list[Hit] = []
+    until = time.monotonic() + seconds
+    for number, row, block in _blocks(files, begin):
+        if len(hits) >= most or time.monotonic() > until:
+            return Searched(hits, (number, row), number / max(len(files), 1))
+        hits += _hits(block, text)
+    return Searched(hits, None, 1.0)
+
+
+def _blocks(files: Sequence[Judged], begin: tuple[int, int]) -> Iterator[tuple[int, int, pl.LazyFrame]]:
+    for number in range(begin[0], len(files)):
+        scan = scan_transitions(files[number].transitions)
+        rows = scan.select(pl.len()).collect().item()
+        for row in range(begin[1] if number == begin[0] else 0, rows, _ROWS):
+            yield number, row, scan.slice(row, _ROWS)
+
+
+def _hits(block: pl.LazyFrame, text: str) -> list[Hit]:
+    columns = {
+        "action": pl.col("action").struct.field("text"),
+        "after": pl.col("next_observation").struct.field("content"),
+    }
+    found = (
+        block.select("row_id", "step", **columns)
+        .filter(pl.any_horizontal(_holds(name, text) for name in columns))
+        .collect()
+    )
+    return [_hit(row, text) for row in found.iter_rows(named=True)]
+
+
+def _holds(name: str, text: str) -> pl.Expr:
+    return pl.col(name).str.contains_any([text], ascii_case_insensitive=True).fill_null(value=False)
+
+
+def _hit(row: dict[str, Any], text: str) -> Hit:
+    pattern = re.compile(re.escape(text), re.IGNORECASE | re.ASCII)
+    where = "action" if pattern.search(row["action"] or "") else "after"
+    content: str = row[where] or ""
+    met = pattern.search(content)
+    begin, end = met.span() if met else (0, 0)
+    line = content.rfind("\n", 0, begin) + 1
+    last = content.find("\n", end)
+    after = content[end : min(len(content) if last < 0 else last, end + _AROUND)]
+    key = row["row_id"].rpartition("-")[0]
+    return Hit(key, row["step"], where, content[max(line, begin - _AROUND) : begin], content[begin:end], after)

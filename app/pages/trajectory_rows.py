@@ -1,0 +1,91 @@
+"""The rows of one trajectory, read where the index says that they stand: its outline, one step whole, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import polars as pl
+
+from trajmill.app.pages.run_files import Judged
+from trajmill.schemas import scan_transitions
+from trajmill.schemas.verdict import KEY_FIELDS
+
+OUTLINE: Final = ("step", "turn", "action", "text", "exit_code", "is_error", "use", "reason")
+"""What the outline tells of each step; `action` and `text` are the action's name and the beginning of its text."""
+
+_TEXT_CHARACTERS: Final = 240
+_KEYS: Final = tuple(field.name for field in KEY_FIELDS)
+
+
+class Rows(Protocol):
+    """Where the rows of trajectories are read: of a run's folder (`RunRows`), or of a raw log."""
+
+    def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
+        """The values of `OUTLINE` of some rows, in their order; `use` and `reason` are None where nothing was decided.
+
+        Args:
+            file: number of the file, as the index has it.
+            first: row at which they begin.
+            steps: how many they are.
+        """
+        ...
+
+    def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
+        """Some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
+        ...
+
+    def verdict(self, file: int, row: int) -> dict[str, Any] | None:
+        """What was measured and decided about one row, columns as in `schemas.verdict`; None before that stage."""
+        ...
+
+
+class RunRows:
+    """The rows of a run's files of transitions, of which only the pages that are needed are read.
+
+    Args:
+        files: as the index counts them.
+    """
+
+    def __init__(self, files: Sequence[Judged]) -> None:
+        self._files = files
+
+    def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
+        """See `Rows`."""
+        scan = scan_transitions(self._files[file].transitions).slice(first, steps)
+        told = scan.select(outline_columns()).collect()
+        verdicts = self._files[file].verdicts
+        if verdicts is None:
+            return [{**row, "use": None, "reason": None} for row in told.to_dicts()]
+        decided = _verdicts(verdicts).select("use", "reason").slice(first, steps).collect()
+        return pl.concat([told, decided], how="horizontal").to_dicts()
+
+    def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
+        """See `Rows`."""
+        return scan_transitions(self._files[file].transitions).slice(first, steps).collect().to_dicts()
+
+    def verdict(self, file: int, row: int) -> dict[str, Any] | None:
+        """See `Rows`."""
+        verdicts = self._files[file].verdicts
+        if verdicts is None:
+            return None
+        found = _verdicts(verdicts).slice(row, 1).collect().to_dicts()
+        return {name: value for name, value in found[0].items() if name not in _KEYS} if found else None
+
+
+def outline_columns() -> list[pl.Expr]:
+    """What the outline reads of transitions."""
+    action, after = pl.col("action").struct, pl.col("next_observation").struct
+    return [
+        pl.col("step"),
+        pl.col("turn"),
+        action.field("name").alias("action"),
+        action.field("text").str.slice(0, _TEXT_CHARACTERS).alias("text"),
+        pl.col("exit_code"),
+        after.field("is_error").alias("is_error"),
+    ]
+
+
+def _verdicts(file: Path) -> pl.LazyFrame:
+    return pl.scan_parquet(file, glob=False)

@@ -1,0 +1,102 @@
+"""Why a row or its trajectory was kept or dropped: every signal that was measured, beside the rules that bound it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trajmill.pipelines.judge.reasons import (
+    BRIDGES_POOLS,
+    CONTAMINATED,
+    DUPLICATE_TRAJECTORY,
+    DUPLICATE_TRANSITION,
+    NEAR_DUPLICATE,
+    NO_TARGET,
+    NO_TEXT,
+    REPLICATE,
+)
+from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
+
+COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
+"""Reasons by which a trajectory is dropped for another."""
+
+KEEPER: Final = r"trajectory ([0-9a-f]{16})"
+"""What a detail says of the kept trajectory: the beginning of its id."""
+
+REASON_WORDS: Final[Mapping[str, str]] = {
+    BRIDGES_POOLS: "it joins groups that already have different pools",
+    CONTAMINATED: "it shows an item of a benchmark",
+    DUPLICATE_TRAJECTORY: "another trajectory has the same content and is kept",
+    NEAR_DUPLICATE: "another trajectory that is kept holds nearly all of it",
+    DUPLICATE_TRANSITION: "the same observation, action and answer are learnt elsewhere",
+    REPLICATE: "enough rows with the same history and action bear the loss",
+    NO_TARGET: "no transition is left to learn from",
+    NO_TEXT: "what followed holds no text",
+}
+"""Reasons besides the recipe's rules, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A signal of a row, and a rule on it.
+
+    Attributes:
+        rule: the recipe's name of the rule; empty where no rule speaks of the signal.
+        signal: its name.
+        value: what was measured.
+        least: smallest value that passes; None: no bound.
+        most: largest value that passes; None: no bound.
+        use: what a transition that does not pass becomes; empty where the rule leaves it to its default.
+        cap: share of a domain's targets up to which what does not pass stays a target; None: no such cap.
+        passes: whether the value is within the bounds.
+        speaks: whether the row's reason is this rule.
+        said: what the signal says of its number, if anything.
+    """
+
+    rule: str
+    signal: str
+    value: float
+    least: float | None = None
+    most: float | None = None
+    use: str = ""
+    cap: float | None = None
+    passes: bool = True
+    speaks: bool = False
+    said: str | None = None
+
+
+def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> list[Bound]:
+    """All signals of a verdict with the rules on them: what speaks first, then what does not pass, then the rest.
+
+    Args:
+        verdict: of a row, as `Rows.verdict` gives it.
+        rules: name → `signal`, `min`, `max`, `use` and `cap`, as the record of a run has them in `judge.rules`.
+    """
+    found, signals = [], signals_of(verdict)
+    for name, rule in rules.items():
+        if rule.get("signal") in signals:
+            value, said = signals[rule["signal"]]
+            least, most, number = rule.get("min"), rule.get("max"), round(float(value), 6)
+            passes = (least is None or number >= least) and (most is None or number <= most)
+            speaks = verdict.get("reason") == name
+            use = rule.get("use") or ""
+            found.append(Bound(name, rule["signal"], value, least, most, use, rule.get("cap"), passes, speaks, said))
+    bound = {one.signal for one in found}
+    found += [Bound("", name, value, said=said) for name, (value, said) in signals.items() if name not in bound]
+    return sorted(found, key=lambda one: (not one.speaks, one.passes, not one.rule, one.signal))
+
+
+def rules_of(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rules of a recorded recipe that are not taken away."""
+    told = recipe.get("judge", {}).get("rules", {})
+    return {name: rule for name, rule in told.items() if isinstance(rule, dict)}
+
+
+def signals_of(verdict: Mapping[str, Any]) -> dict[str, tuple[float, str | None]]:
+    """Signal → its number in a verdict, and what it says of it, if it says anything."""
+    return {
+        name.removeprefix(SIGNAL_PREFIX): (value, verdict.get(REASON_PREFIX + name.removeprefix(SIGNAL_PREFIX)))
+        for name, value in verdict.items()
+        if name.startswith(SIGNAL_PREFIX)
+    }

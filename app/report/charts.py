@@ -1,0 +1,216 @@
+"""Charts as shapes in pixels, which a template writes as SVG: bars, histograms and their thresholds. No text is drawn.
+
+What a shape means is told by its `kind`, by which the style sheet gives it colour and pattern, and by its `title`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trajmill.app.report.figures import Histogram, Signal
+from trajmill.pipelines.run_record.conservation import Line
+
+WIDTH: Final = 560
+"""Of a bar that stands in a line of its own."""
+
+HEIGHT: Final = 18
+SMALL: Final = (210, 64)
+"""Width and height of one histogram among several."""
+
+_LEAST: Final = 1.5
+"""Pixels of whatever is there at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle: where it stands, what it means, and what is told when a pointer rests on it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Boxes and vertical lines (x, kind) on a ground of some width and height, told in words by `label`."""
+
+    width: float
+    height: float
+    boxes: Sequence[Box]
+    label: str
+    lines: Sequence[tuple[float, str]] = ()
+
+
+def stacked(parts: Iterable[tuple[str, str, float]], whole: float, label: str, width: float = WIDTH) -> Chart:
+    """A bar of parts beside each other, each (kind, name, number); `whole` is as long as the chart is wide."""
+    boxes, x = list[Box](), 0.0
+    for kind, name, number in parts:
+        if number > 0:
+            long = max(number / max(whole, 1e-9) * width, _LEAST)
+            title = f"{name}: {_told(number)}"
+            boxes.append(Box(_px(min(x, width - _LEAST)), 0, _px(min(long, width - x)), HEIGHT, kind, title))
+            x = min(x + long, width - _LEAST)
+    return Chart(width, HEIGHT, boxes, label)
+
+
+def line_bar(line: Line) -> Chart:
+    """The balance of a unit: what is kept, shown as context, merged and dropped, of all that went in."""
+    parts = [
+        ("kept", "kept", line.kept),
+        *(("context", reason, number) for reason, number in _largest(line.context)),
+        *(("merged", reason, number) for reason, number in _largest(line.merged)),
+        *(("lost", reason, number) for reason, number in _largest(line.lost)),
+    ]
+    return stacked(parts, line.entered, f"{line.unit}: {line.kept:,} of {line.entered:,} kept")
+
+
+def reasons_of(line: Line) -> list[tuple[str, str, int]]:
+    """(kind, reason, number) of what is not kept of a unit, the most frequent first."""
+    kinds = (("lost", line.lost), ("merged", line.merged), ("context", line.context))
+    told = [(kind, reason, number) for kind, of in kinds for reason, number in of.items()]
+    return sorted(told, key=lambda one: (-one[2], one[1]))
+
+
+def _largest(of: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(of.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
+    """Bars of a histogram; the median is a line.
+
+    Args:
+        spread: what is drawn.
+        unit: of the values, in words.
+        tallest: count of the highest bar; 0: the highest of these.
+    """
+    width, height = SMALL
+    top, number = tallest or max(spread.counts, default=0), len(spread.counts)
+    step = width / max(1, number)
+    boxes = [
+        _bar(place, step, tall, "bar", _range(spread, place, unit))
+        for place, count in enumerate(spread.counts)
+        if (tall := _tall(count / max(1, top), count, height))
+    ]
+    label = f"{unit}: median {_told(spread.median)}, at most {_told(spread.edges[-1])}, {spread.total:,} in all"
+    return Chart(width, height, boxes, label, [(_px(_place(spread, spread.median) * width), "median")])
+
+
+def signal_chart(signal: Signal) -> Chart:
+    """The values of a signal, those outside of the bounds marked, the bounds as lines; heights are logarithmic."""
+    width, height = SMALL
+    spread = signal.spread
+    low, high = spread.edges[0], spread.edges[-1]
+    top = math.log1p(max(spread.counts, default=0)) or 1.0
+    step = width / max(1, len(spread.counts))
+    boxes = [
+        _bar(
+            place,
+            step,
+            tall,
+            "out" if 2 * signal.beyond[place] > count else "bar",
+            _range(spread, place, signal.signal),
+        )
+        for place, count in enumerate(spread.counts)
+        if (tall := _tall(math.log1p(count) / top, count, height))
+    ]
+    least, most = signal.least, signal.most
+    if is_of_numbers(spread):  # a bound stands between two numbers
+        least = None if least is None else math.ceil(least) - 0.5
+        most = None if most is None else math.floor(most) + 0.5
+    places = [min(max((bound - low) / (high - low or 1), 0.0), 1.0) for bound in (least, most) if bound is not None]
+    lines = [(_px(place * width), "bound") for place in places]
+    return Chart(width, height, boxes, f"{signal.rule}: {signal.broken:,} of {spread.total:,} do not pass", lines)
+
+
+def is_of_numbers(spread: Histogram) -> bool:
+    """Whether each range is that of one whole number."""
+    begin, end = spread.edges[0], spread.edges[1]
+    return begin != int(begin) and 2 * begin == int(2 * begin) and end - begin == 1
+
+
+def _bar(place: int, step: float, tall: float, kind: str, title: str) -> Box:
+    return Box(_px(place * step + 0.75), _px(SMALL[1] - tall), _px(step - 1.5), _px(tall), kind, title)
+
+
+def _tall(share: float, count: int, height: float) -> float:
+    return max(share * (height - 2), 2.0) if count else 0.0
+
+
+def _place(spread: Histogram, value: float) -> float:
+    """Where a value stands among ranges that are drawn equally wide, from 0 to 1."""
+    for number, (begin, end) in enumerate(zip(spread.edges, spread.edges[1:], strict=False)):
+        if begin <= value < end or number == len(spread.counts) - 1:
+            return (number + min(max((value - begin) / (end - begin or 1), 0), 1)) / len(spread.counts)
+    return 0.0
+
+
+def _range(spread: Histogram, place: int, unit: str) -> str:
+    begin, end, count = spread.edges[place], spread.edges[place + 1], spread.counts[place]
+    if is_of_numbers(spread):
+        return f"{unit} {_told(begin + 0.5)}: {count:,}"
+    return f"{unit} from {_told(begin)} to less than {_told(end)}: {count:,}"
+
+
+def _told(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:,.3g}"
+
+
+def _px(number: float) -> float:
+    return round(number, 2)
+
+
+USES: Final[Mapping[str, str]] = {"target": "kept", "context": "context", "omit": "merged", "dropped": "lost"}
+"""What transitions are for → kind of a box."""
+
+
+def uses_bar(domain: str, uses: Mapping[str, int]) -> Chart:
+    """The transitions of a domain by what they are for."""
+    parts = [(kind, use, uses.get(use, 0)) for use, kind in USES.items()]
+    return stacked(parts, sum(uses.values()), f"{domain}: what transitions are for")
+
+
+def loss_bar(place: str, learnt: int, tokens: int, classes: Mapping[str, int]) -> Chart:
+    """Tokens under loss of all that a pool shows of a domain, parted by the classes of their characters."""
+    measured = sum(classes.values())
+    parts: list[tuple[str, str, float]] = [("kept", "under loss", learnt)]
+    if measured:
+        parts = [(f"class-{name}", name, learnt * number / measured) for name, number in classes.items()]
+    return stacked([(kind, name, round(size)) for kind, name, size in parts], tokens, f"{place}: tokens under loss")
+
+
+def asked_bar(asked: float, given: int, most: float) -> Chart:
+    """What a pool was given of a domain, filled, in the outline of what was asked for."""
+    width = 160.0
+    boxes = [
+        Box(0, 3, _px(given / most * (width - 2)), HEIGHT - 6, "given", f"given: {given:,}"),
+        Box(1, 1, _px(asked / most * (width - 2)), HEIGHT - 2, "asked", f"asked for: {asked:,.1f}"),
+    ]
+    return Chart(width, HEIGHT, boxes, f"{given:,} given, {asked:,.1f} asked for")
+
+
+def most_asked(pools: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
+    """The largest number that is asked for or given, by which bars of the mixture are drawn."""
+    return max([1.0, *(one[key] for of in pools.values() for one in of.values() for key in ("asked", "given"))])
+
+
+def stage_rows(mixture: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], float]]:
+    """(pool, what was drawn of a domain, its share of the pool's tokens) of the pools that were drawn by tokens."""
+    found = []
+    for pool, drawn in mixture.get("stages", {}).items():
+        total = sum(one["tokens"] for one in drawn) or 1
+        found += [(pool, one, one["tokens"] / total) for one in drawn]
+    return found
+
+
+def end_of(spread: Histogram, place: int) -> str:
+    """The first or the last value of a histogram: of whole numbers the number, not the edge of its range."""
+    edge = spread.edges[place]
+    if is_of_numbers(spread):
+        edge += 0.5 if place == 0 else -0.5
+    return _told(edge)

@@ -1,0 +1,369 @@
+"""The numbers of a report: what manifests and records say of the whole, and what drawn files say of its spread."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajmill.app.pages.why import COPIED, KEEPER, rules_of
+from trajmill.app.report.sources import Sources, UnitFiles
+from trajmill.pipelines.judge.ceilings import told_by_domain
+from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
+from trajmill.pipelines.run_record.conservation import Line
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas.verdict import SIGNAL_PREFIX
+
+LENGTHS: Final[Mapping[str, str]] = {
+    "turns": "turns a trajectory",
+    "text_bytes": "bytes of text a transition",
+    "tokens": "tokens a trajectory",
+}
+"""What is spread, by its column, in words."""
+
+ANSWER: Final = "answer"
+"""Of characters under loss whose class was not measured."""
+
+_CLUSTERS: Final = 8
+_BARS: Final = 24
+"""Bars of a histogram of a signal, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often values lie in each of adjoining ranges.
+
+    Attributes:
+        edges: of the ranges, one more than these.
+        counts: of the values.
+        median: of them.
+        total: how many they are.
+    """
+
+    edges: Sequence[float]
+    counts: Sequence[int]
+    median: float
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A rule of the recipe, and how the values of its signal are spread.
+
+    Attributes:
+        rule: its name.
+        signal: that it bounds.
+        least: smallest value that passes; None: no bound.
+        most: largest value that passes; None: no bound.
+        use: what becomes of what does not pass; empty: what the rule's kind says.
+        cap: share up to which what does not pass is kept all the same.
+        spread: of the values.
+        beyond: how many of each range do not pass.
+    """
+
+    rule: str
+    signal: str
+    least: float | None
+    most: float | None
+    use: str
+    cap: float | None
+    spread: Histogram
+    beyond: Sequence[int]
+
+    @property
+    def broken(self) -> int:
+        """How many values do not pass."""
+        return sum(self.beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Trajectories that were dropped because another is kept, among the rejects that were looked at.
+
+    Attributes:
+        sizes: copies of a kept trajectory → how many such there are.
+        largest: (beginning of the kept one's id, near copies, equal ones) of the largest clusters.
+    """
+
+    sizes: Mapping[int, int]
+    largest: Sequence[tuple[str, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a report counts.
+
+    Attributes:
+        recipe: the recipe, as the record of the run has it.
+        version: of trajmill that ran it.
+        digest: of what the shards were made from; empty before they are.
+        generations: how many.
+        lines: the balance of each unit, over all generations.
+        samples: `pool.domain` → samples; likewise tokens and loss_tokens.
+        tokens: tokens that are read and that are learnt.
+        uses: domain → use (or `dropped`) → transitions, of what was looked at.
+        domains: domain → what else is told of it.
+        spreads: domain → column of `LENGTHS` → histogram; those of a column share their edges.
+        signals: by rule.
+        classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
+        copies: clusters of copies.
+        ceilings: domain → what replicates agree on.
+        estimated: domain → where the ceilings of rows are from, and errors, where the recipe asks for that column.
+        diversity: as the manifest of shards has it.
+        mixture: likewise.
+        seen: units that were looked at, and all of them.
+    """
+
+    recipe: Mapping[str, Any]
+    version: str
+    digest: str
+    generations: int
+    lines: Sequence[Line]
+    samples: Mapping[str, int]
+    drawn_tokens: Mapping[str, int]
+    loss_tokens: Mapping[str, int]
+    tokens: tuple[int, int]
+    uses: Mapping[str, Mapping[str, int]]
+    domains: Mapping[str, Mapping[str, Any]]
+    spreads: Mapping[str, Mapping[str, Histogram]]
+    signals: Sequence[Signal]
+    classes: Mapping[str, Mapping[str, int]]
+    copies: Copies
+    ceilings: Mapping[str, Mapping[str, float]]
+    estimated: Mapping[str, Mapping[str, Any]]
+    diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
+    mixture: Mapping[str, Any]
+    seen: tuple[int, int]
+
+
+def figures(sources: Sources, rejects: pa.Table) -> Figures:
+    """The numbers of an output folder.
+
+    Args:
+        sources: its files.
+        rejects: those that are looked at (`examples.reject_rows`).
+    """
+    shards = sources.manifest("shards")
+    counts = shards.counts if shards else {}
+    rows = _rows(sources)
+    trajectories = _trajectories(rows)
+    named = {name: _counted(counts, f"{name}.") for name in ("samples", "tokens", "loss_tokens")}
+    return Figures(
+        recipe=sources.recipe,
+        version=str(sources.records[-1].get("version", "")) if sources.records else "",
+        digest=shards.digest if shards else "",
+        generations=len(sources.leads),
+        lines=balance(sources.records),
+        samples=named["samples"],
+        drawn_tokens=named["tokens"],
+        loss_tokens=named["loss_tokens"],
+        tokens=_tokens(sources.records),
+        uses=_uses(rows),
+        domains=_domains(rows, trajectories),
+        spreads=_spreads(rows, trajectories),
+        signals=list(_signals(rows, rules_of(sources.recipe))),
+        classes=_classes(sources),
+        copies=_copies(rejects),
+        ceilings=_ceilings(sources),
+        estimated=_estimated(sources),
+        diversity=shards.diversity if shards else {},
+        mixture=shards.mixture if shards else {},
+        seen=(len(sources.units), len(sources.all_units)),
+    )
+
+
+def _counted(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {key.removeprefix(prefix): number for key, number in sorted(counts.items()) if key.startswith(prefix)}
+
+
+def balance(records: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """The lines of the balance, summed over the records of the generations."""
+    found: dict[str, Line] = {}
+    for record in records:
+        for unit, told in record.get("counts", {}).items():
+            before = found.get(unit, Line(unit, 0, 0, {}, {}, {}))
+            added = {name: _summed(getattr(before, name), told[name]) for name in ("context", "lost", "merged")}
+            found[unit] = Line(unit, before.entered + told["entered"], before.kept + told["kept"], **added)
+    return list(found.values())
+
+
+def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in sorted({*one, *other})}
+
+
+def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    told = [record.get("tokens", {}) for record in records]
+    return sum(one.get("all", 0) for one in told), sum(one.get("target", 0) for one in told)
+
+
+def _rows(sources: Sources) -> pa.Table:
+    """The rows of the units that are looked at: `domain`, what was measured and decided."""
+    signals = sorted({f"{SIGNAL_PREFIX}{rule.get('signal')}" for rule in rules_of(sources.recipe).values()})
+    parts = [_unit_rows(sources, unit, signals) for unit in sources.units]
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pa.Table:
+    told = sources.table(unit.of("transitions"), ["step", "turn"])
+    if unit.of("verdicts") in sources.names:
+        columns = ["kept", "use", "reason", "tokens", "text_bytes", *signals]
+        verdicts = sources.table(unit.of("verdicts"), columns)
+        for name in verdicts.column_names:
+            told = told.append_column(name, verdicts[name])
+    return told.append_column("domain", pa.repeat(pa.scalar(unit.domain), len(told)))
+
+
+def _trajectories(rows: pa.Table) -> pa.Table:
+    """Of each trajectory `domain`, `turns`, and `tokens` and `kept` where anything was judged."""
+    number = np.cumsum(rows["step"].to_numpy() == 0)
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    found = {"domain": rows["domain"].take(starts), "turns": _reduced(np.maximum, rows["turn"], starts) + 1}
+    if "tokens" in rows.column_names:
+        found["tokens"] = _reduced(np.add, pc.fill_null(rows["tokens"], 0), starts)
+        found["kept"] = rows["kept"].take(starts)
+    return pa.table(found)
+
+
+def _reduced(by: np.ufunc, column: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    return by.reduceat(column.to_numpy(), starts) if len(starts) else np.zeros(0, np.int64)
+
+
+def _uses(rows: pa.Table) -> dict[str, dict[str, int]]:
+    if "use" not in rows.column_names:
+        return {}
+    use = pc.if_else(pc.fill_null(rows["kept"], False), rows["use"], "dropped")
+    counted = Counter(zip(rows["domain"].to_pylist(), use.to_pylist(), strict=True))
+    found: dict[str, dict[str, int]] = {}
+    for (domain, name), number in sorted(counted.items()):
+        found.setdefault(domain, {})[name] = number
+    return found
+
+
+def _domains(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Any]]:
+    counted = Counter(rows["domain"].to_pylist())
+    told = trajectories["domain"].to_pylist()
+    kept: Counter[str] | None = None
+    if "kept" in trajectories.column_names:
+        kept = Counter(domain for domain, held in zip(told, trajectories["kept"].to_pylist(), strict=True) if held)
+    return {
+        domain: {
+            "trajectories": number,
+            "kept": None if kept is None else kept[domain],
+            "transitions": counted[domain],
+        }
+        for domain, number in sorted(Counter(told).items())
+    }
+
+
+def _spreads(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Histogram]]:
+    found: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(rows["domain"].unique().to_pylist())}
+    for column in LENGTHS:
+        of = trajectories if column in trajectories.column_names else rows
+        if column not in of.column_names or not len(of):
+            continue
+        largest = max(int(pc.max(of[column]).as_py() or 1), 1)
+        edges = [0, *(1 << power for power in range(largest.bit_length() + 1))]
+        for domain, spreads in found.items():
+            spreads[column] = histogram(_numbers(of.filter(pc.equal(of["domain"], domain))[column]), edges)
+    return found
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The values that there are."""
+    return column.drop_null().to_numpy()
+
+
+def histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> Histogram:
+    """How many of the values lie in each range; a value at an edge is of the range that it begins, but the last."""
+    there = values.astype(np.float64)
+    place = np.searchsorted(np.array(edges[1:-1], np.float64), there, side="right")
+    counts = np.bincount(place, minlength=len(edges) - 1).tolist()
+    return Histogram(edges, counts, float(np.median(there)) if len(there) else 0.0, len(there))
+
+
+def _signals(rows: pa.Table, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Signal]:
+    for name, rule in sorted(rules.items()):
+        column = f"{SIGNAL_PREFIX}{rule.get('signal')}"
+        if column not in rows.column_names:
+            continue
+        values = _numbers(rows[column])
+        values = values[~np.isnan(values)].round(6)
+        least, most = rule.get("min"), rule.get("max")
+        if not len(values):
+            continue
+        beyond = np.zeros(len(values), np.bool_)
+        for passes, bound in ((np.greater_equal, least), (np.less_equal, most)):
+            beyond |= ~passes(values, bound) if bound is not None else False
+        edges = signal_edges(values, [one for one in (least, most) if one is not None])
+        told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
+        yield Signal(name, *told, histogram(values, edges), histogram(values[beyond], edges).counts)
+
+
+def signal_edges(values: npt.NDArray[Any], bounds: Sequence[float]) -> list[float]:
+    """Ranges in which the values and the bounds lie: one for each number if they are few and whole."""
+    least = min([float(values.min()), *bounds])
+    most = max([float(values.max()), *bounds])
+    is_whole = bool((values == values.round()).all())
+    if is_whole and most - least < _BARS:
+        return [least - 0.5 + number for number in range(max(int(most - least), 1) + 2)]
+    width = (most - least) / _BARS or 1.0
+    return [least + width * number for number in range(_BARS + 1)]
+
+
+def _classes(sources: Sources) -> dict[str, dict[str, int]]:
+    found = {}
+    for pool, domain, name in sources.shards():
+        held = sources.table(name, ["spans"]) if name.endswith(".parquet") else None
+        if held is None or "spans" not in held.column_names:
+            continue
+        sizes: Counter[str] = Counter()
+        for spans in held["spans"].chunks:
+            every = spans.flatten().drop_null()
+            size = pc.subtract(every.field("end"), every.field("begin"))
+            for label, number in zip(every.field("label").to_pylist(), size.to_pylist(), strict=True):
+                sizes[ANSWER if label is None else label] += number
+        found[f"{pool}.{domain}"] = dict(sorted(sizes.items()))
+    return found
+
+
+def _copies(rejects: pa.Table) -> Copies:
+    named = ("unit", "reason", "detail")
+    near: Counter[str] = Counter()
+    equal: Counter[str] = Counter()
+    for unit, reason, detail in zip(*(rejects[name].to_pylist() for name in named), strict=True):
+        if unit == "trajectory" and reason in COPIED and (keeper := re.search(KEEPER, detail or "")):
+            (near if reason == NEAR_DUPLICATE else equal)[keeper[1]] += 1
+    both = near + equal
+    largest = sorted(both, key=lambda keeper: (-both[keeper], keeper))[:_CLUSTERS]
+    sizes = dict(sorted(Counter(both.values()).items()))
+    return Copies(sizes, [(keeper, near[keeper], equal[keeper]) for keeper in largest])
+
+
+def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
+    """Of the last generation that measured any; those before it are not measured again."""
+    for lead in reversed(sources.leads):
+        try:
+            told = json.loads(sources.folder.found(f"{lead}measures/replicates.json") or b"{}")
+        except ValueError:
+            continue
+        if told:
+            return dict(sorted(told.items()))
+    return {}
+
+
+def _estimated(sources: Sources) -> dict[str, dict[str, Any]]:
+    """Of the last generation whose recipe asks for the column."""
+    for lead in reversed(sources.leads):
+        sealed = read_manifest(sources.folder / f"{lead}verdicts", MANIFEST)
+        found = {} if sealed is None else told_by_domain(sealed.counts, sources.folder / f"{lead}measures")
+        if found:
+            return found
+    return {}

@@ -1,0 +1,75 @@
+"""`report.html` of an output folder: one file that holds all it shows, without a script, same folder, same bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment
+
+from trajmill.app.pages.markup import environment, stylesheet
+from trajmill.app.report import charts
+from trajmill.app.report.examples import CUT, EXAMPLES, reject_rows, rejected, samples
+from trajmill.app.report.figures import LENGTHS, Figures, figures
+from trajmill.app.report.sources import Sources
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import REPORT
+from trajmill.quality.variety import KINDS
+
+TEMPLATES: Final = Path(__file__).with_name("templates")
+
+
+def write_report(out: str) -> str:
+    """Writes the report of an output folder, and returns where it is.
+
+    Raises:
+        ConfigError: it holds no run.
+        ShardError: a file cannot be read, or the report not be written.
+    """
+    folder = Folder.named(out)
+    folder.write(REPORT, report(out))
+    return folder.path(REPORT)
+
+
+def report(out: str) -> bytes:
+    """The report of an output folder, as HTML; raises as `write_report`."""
+    sources = Sources(out)
+    rejects = reject_rows(sources)
+    found = figures(sources, rejects)
+    values = {
+        "figures": found,
+        "charts": charts,
+        "lengths": LENGTHS,
+        "kinds": KINDS,
+        "pools": _pools(found),
+        "samples": samples(sources),
+        "rejects": rejected(sources, rejects),
+        "most": EXAMPLES,
+        "cut_label": CUT,
+    }
+    return page("report.html", values)
+
+
+def page(template: str, values: Mapping[str, Any], more_style: str = "") -> bytes:
+    """A page of one file: its style sheet stands in it, and is all that a browser may use."""
+    style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8") + more_style
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    made = _templates().get_template(template).render(style=style, style_digest=digest, **values)
+    return made.encode("utf-8", "replace")
+
+
+@lru_cache
+def _templates() -> Environment:
+    made = environment(TEMPLATES)
+    made.optimized = False  # which takes longer than it saves in a page that is made once
+    return made
+
+
+def _pools(found: Figures) -> list[str]:
+    """The pools that were asked for, in the order of the recipe, then others that there are samples of."""
+    asked = list(found.recipe.get("mix", {}).get("pools", {}))
+    return asked + sorted({key.partition(".")[0] for key in found.samples} - set(asked))

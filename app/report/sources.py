@@ -1,0 +1,198 @@
+"""Which files of an output folder a report reads: a fixed number of each kind, drawn by the hash of their names.
+
+So that a report costs the same of a corpus of any size. What counts the whole is taken from manifests and records. All
+is read through `Folder`, wherever the output lies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
+from trajmill.pipelines.storage.ownership import RUN
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.schemas import ConfigError, ShardError
+from trajmill.schemas.manifest import Manifest
+
+FILES: Final = 4
+"""Of a kind and a domain."""
+
+_BYTES: Final = 48 << 20
+"""Of a kind and a domain, if one file alone is not more."""
+
+
+_RANKED: Final = 4096
+"""Rows of a row group among which some are drawn, at most."""
+
+
+def _hash(text: str) -> int:
+    return xxhash.xxh64_intdigest(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFiles:
+    """A unit of a stage's work.
+
+    Attributes:
+        lead: of the generation's folder; empty, or with a slash at its end.
+        domain: of its rows.
+        file: below the folder of the domain.
+    """
+
+    lead: str
+    domain: str
+    file: str
+
+    def of(self, stage: str) -> str:
+        """The name of its file of a stage that has a folder for each domain."""
+        return f"{self.lead}{stage}/{self.domain}/{self.file}"
+
+
+class Sources:
+    """The files of an output folder.
+
+    Args:
+        out: the folder, a path or a URL.
+
+    Raises:
+        ConfigError: it holds no run.
+    """
+
+    def __init__(self, out: str) -> None:
+        self.folder = Folder.named(out)
+        self._sizes = {} if self.folder.is_local else self.folder.sizes()  # one listing; here each would be asked for
+        self.names = frozenset(self._sizes or self.folder.names())
+        self.leads = [f"{one.folder}/" if one.folder else "" for one in chain(self.folder)] or [""]
+        if not any(name.startswith("transitions/") for name in self.names):
+            raise ConfigError(f"{out} holds no transitions: wanted a run's folder.")
+
+    def below(self, folder: str, suffix: str = ".parquet") -> list[str]:
+        """The files below a folder, sorted."""
+        return sorted(name for name in self.names if name.startswith(f"{folder}/") and name.endswith(suffix))
+
+    @cached_property
+    def all_units(self) -> list[UnitFiles]:
+        """Every unit, by generation, domain and name."""
+        found = []
+        for lead in self.leads:
+            stage = f"{lead}transitions"
+            parts = (name.removeprefix(f"{stage}/").partition("/") for name in self.below(stage))
+            found += [UnitFiles(lead, domain, file) for domain, _, file in parts if file]
+        return found
+
+    @cached_property
+    def units(self) -> list[UnitFiles]:
+        """Those that are looked at."""
+        by_domain: dict[str, list[str]] = {}
+        for one in self.all_units:
+            by_domain.setdefault(one.domain, []).append(one.of("transitions"))
+        drawn = {name for names in by_domain.values() for name in self.drawn(names)}
+        return [one for one in self.all_units if one.of("transitions") in drawn]
+
+    @cached_property
+    def rejects(self) -> list[tuple[str, str]]:
+        """(name, stage) of the files of rejects that are looked at."""
+        found: dict[str, list[str]] = {}
+        for lead in self.leads:
+            for name in self.below(f"{lead}rejects"):
+                stage, _, file = name.removeprefix(f"{lead}rejects/").partition("/")
+                found.setdefault(f"{stage} {file.partition('-part-')[0]}", []).append(name)
+        return [(name, key.partition(" ")[0]) for key, names in sorted(found.items()) for name in self.drawn(names)]
+
+    def shards(self) -> Iterator[tuple[str, str, str]]:
+        """(pool, domain, name) of one file of samples for each pool and domain."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for name in self.below("shards"):
+            _, pool, *rest = name.split("/")
+            if len(rest) == 2:
+                found.setdefault((pool, rest[0]), []).append(name)
+        for (pool, domain), names in sorted(found.items()):
+            yield pool, domain, self.drawn(names)[0]
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self._sizes[name] if self._sizes else self.folder.size(name)
+
+    def drawn(self, names: Iterable[str]) -> list[str]:
+        """So many of the files as are looked at, sorted."""
+        found, held = list[str](), 0
+        for name in sorted(names, key=lambda name: (_hash(name), name))[:FILES]:
+            held += self.size(name)
+            if not found or held <= _BYTES:
+                found.append(name)
+        return sorted(found)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
+        """A file of rows.
+
+        Raises:
+            ShardError: it is missing or damaged.
+        """
+        try:
+            with self.folder.open(name) as stream:
+                yield pq.ParquetFile(stream)
+        except (pa.ArrowException, OSError) as error:
+            raise ShardError(f"{self.folder.path(name)} cannot be read: {error}. {MADE_AGAIN}.") from error
+
+    def table(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Some columns of a file: those of them that it has."""
+        with self._opened(name) as file:
+            there = set(file.schema_arrow.names)
+            return file.read([column for column in columns if column in there], use_threads=False)
+
+    def some_rows(self, name: str, most: int) -> list[int]:
+        """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""
+        with self._opened(name) as file:
+            told = file.metadata
+        sizes = [told.row_group(group).num_rows for group in range(told.num_row_groups)]
+        if not any(sizes):
+            return []
+        group = _hash(f"{name} group") % len(sizes)
+        numbers = sorted(range(min(sizes[group], _RANKED)), key=lambda number: _hash(f"{name} row {number}"))
+        return sorted(sum(sizes[:group]) + number for number in numbers[:most])
+
+    def rows(self, name: str, wanted: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, dict[str, Any]]:
+        """Number → row, of some rows of a file; only the row groups in which they stand are read."""
+        numbers, found, begin = sorted(set(wanted)), dict[int, dict[str, Any]](), 0
+        with self._opened(name) as file:
+            for group in range(file.num_row_groups):
+                size = file.metadata.row_group(group).num_rows
+                mine = [number - begin for number in numbers if begin <= number < begin + size]
+                if mine:
+                    told = file.read_row_group(group, columns).take(mine).to_pylist()
+                    found |= {begin + number: row for number, row in zip(mine, told, strict=True)}
+                begin += size
+        return found
+
+    def manifest(self, stage: str) -> Manifest | None:
+        """The manifest of a stage's folder, by its name in the output folder."""
+        return read_manifest(self.folder, f"{stage}/{MANIFEST}")
+
+    @cached_property
+    def records(self) -> list[Mapping[str, Any]]:
+        """What each generation's run told of itself, as far as it can be read."""
+        return [record for lead in self.leads if (record := self._record(f"{lead}{RUN}"))]
+
+    def _record(self, name: str) -> Mapping[str, Any]:
+        try:
+            found = json.loads(self.folder.found(name) or b"{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        """The recipe of the last run; empty where no record tells it."""
+        found = self.records[-1].get("recipe") if self.records else None
+        return found if isinstance(found, dict) else {}

@@ -1,0 +1,118 @@
+"""The addresses of the viewer, each a function from what is looked at and a request to a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from trajmill.app.pages.contents import Contents
+from trajmill.app.pages.markup import STYLE, environment
+from trajmill.app.viewer import pages
+from trajmill.app.viewer.guard import Guard
+from trajmill.app.viewer.images import image_type
+from trajmill.schemas import ConfigError, ShardError
+
+_HERE: Final = Path(__file__).with_name("templates")
+_STATIC: Final = {
+    "looking.css": (STYLE, "text/css"),
+    "viewer.css": (_HERE / "viewer.css", "text/css"),
+    "icon.svg": (_HERE / "icon.svg", "image/svg+xml"),
+    "viewer.js": (_HERE / "viewer.js", "text/javascript"),
+}
+_PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, Any]]], ...]] = (
+    ("/", "browse.html", pages.browse),
+    ("/search", "search.html", pages.search),
+    ("/t/{key}", "step.html", pages.step),
+    ("/t/{key}/sample", "trained.html", pages.trained),
+    ("/t/{key}/{step:int}", "step.html", pages.step),
+    ("/t/{key}/{step:int}/raw", "raw.html", pages.raw),
+    ("/copies", "copies.html", pages.copy_list),
+    ("/copies/{key}", "copy.html", pages.copy_pair),
+    ("/rejects", "rejects.html", pages.reject_list),
+    ("/rejects/{number:int}", "reject.html", pages.reject),
+    ("/samples", "samples.html", pages.sample_list),
+    ("/samples/{pool}/{domain}/{number:int}", "sample.html", pages.sample),
+)
+"""Address, template, and what makes the template's values."""
+
+
+_LATE: Final = ("trajmill.pipelines.plan.plan", "trajmill.pipelines.recipe.recipe_file", "trajmill.quality.scrub")
+"""Modules that only some pages ask for: those of raw bytes and of samples."""
+
+
+def viewer(contents: Contents, token: str, port: int) -> Guard:
+    """The application that shows something on a port of this machine, to who has the token."""
+    templates, held = _templates(), pages.Pages(contents)
+
+    def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            try:
+                values = made(held, request)
+            except ShardError as error:
+                raise HTTPException(500, str(error)) from error
+            rendered = templates.get_template(template).render(contents=contents, path=request.url.path, **values)
+            return HTMLResponse(rendered)
+
+        return answer
+
+    def failed(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = error.detail if isinstance(error, HTTPException) else "This page cannot be made."
+        told = templates.get_template("error.html").render(
+            contents=contents, path=request.url.path, status=status, detail=detail
+        )
+        return HTMLResponse(told, status)
+
+    def image(request: Request) -> Response:
+        data = pages.attachment(held, request)
+        kind = image_type(data)
+        if kind is None:
+            raise HTTPException(415, "This attachment is no image, and is not served.")
+        return Response(data, media_type=kind)
+
+    routes = [
+        *(Route(address, page(template, made)) for address, template, made in _PAGES),
+        Route("/t/{key}/{step:int}/{side}/{number:int}", image),
+        Route("/static/{name}", _static),
+    ]
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
+
+
+def prepare(contents: Contents) -> None:
+    """Makes what pages would else make when the first of them is asked for, once the index is there."""
+    with suppress(ShardError, ConfigError):  # which the pages tell
+        contents.trajectory("")
+        _ = contents.rejects
+    for name in _templates().list_templates(["html"]):
+        _templates().get_template(name)
+    for module in _LATE:
+        import_module(module)
+
+
+@lru_cache
+def _templates() -> Environment:
+    return environment(_HERE)
+
+
+@lru_cache
+def _file(name: str) -> tuple[bytes, str]:
+    if name not in _STATIC:
+        raise HTTPException(404, "There is no such file.")
+    path, kind = _STATIC[name]
+    return path.read_bytes(), kind
+
+
+def _static(request: Request) -> Response:
+    data, kind = _file(request.path_params["name"])
+    return Response(data, media_type=kind)

@@ -1,0 +1,239 @@
+"""The pages of the viewer: from what is looked at and a request to the values of a template, which escapes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from trajmill.app.pages.contents import Contents
+from trajmill.app.pages.copies import clusters, copied, named_keeper, side_by_side
+from trajmill.app.pages.index import FACETS, facet_counts, found_in
+from trajmill.app.pages.loss_runs import sample_at, sample_counts
+from trajmill.app.pages.rejects import FACETS as REJECT_FACETS
+from trajmill.app.pages.rejects import chosen_rejects, reject_facets
+from trajmill.app.pages.text_search import searched
+from trajmill.app.pages.trained_on import drawn_samples, preview, view_of, with_spans
+from trajmill.app.viewer.steps import SIDES, attached, step_values
+
+PAGE: Final = 50
+"""Rows of a list on a page."""
+
+_AROUND: Final = 60
+"""Steps listed before and after the one that is shown."""
+
+_PREVIEWED: Final = 200
+"""Steps of a trajectory that are shown as a sample."""
+
+
+class Pages:
+    """What pages share: what is looked at, and what is made of it once."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+
+    @cached_property
+    def copies(self) -> pl.DataFrame:
+        """The dropped copies, each with its keeper."""
+        return copied(self.contents.index, self.contents.rejects)
+
+    @cached_property
+    def samples(self) -> dict[tuple[str, str], int]:
+        """(pool, domain) → number of samples."""
+        return sample_counts(self.contents.files) if self.contents.files else {}
+
+    def keeper(self, detail: str) -> str | None:
+        """The key of the trajectory that a reject's detail names; None if it names none, or it is not there."""
+        prefix = named_keeper(detail)
+        if not prefix:
+            return None
+        found = self.contents.index.filter(pl.col("trajectory_id").str.starts_with(prefix) & (pl.col("fate") == "kept"))
+        return found["key"][0] if len(found) else None
+
+    def found(self, key: str) -> dict[str, Any]:
+        """The row of the index with that key.
+
+        Raises:
+            HTTPException: there is none.
+        """
+        one = self.contents.trajectory(key)
+        if one is None:
+            raise HTTPException(404, "There is no such trajectory.")
+        return one
+
+    def rows(self, one: Mapping[str, Any], most: int = _PREVIEWED) -> list[dict[str, Any]]:
+        """The first rows of a trajectory whole."""
+        return self.contents.rows.whole(one["file"], one["first"], min(one["steps"], most))
+
+
+def _number(request: Request, name: str, default: int = 1) -> int:
+    given = request.query_params.get(name, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else default
+
+
+def _chosen(request: Request, facets: tuple[str, ...]) -> dict[str, str]:
+    return {name: request.query_params[name] for name in facets if name in request.query_params}
+
+
+def _text(request: Request) -> str:
+    return request.query_params.get("q", "").strip()[:200]
+
+
+def _paged(found: pl.DataFrame, request: Request) -> dict[str, Any]:
+    """A page of a table, and which one it is of how many."""
+    pages = max(1, -(-len(found) // PAGE))
+    page = min(max(1, _number(request, "page")), pages)
+    rows = found[(page - 1) * PAGE : page * PAGE].to_dicts()
+    return {"rows": rows, "number": len(found), "page": page, "pages": pages}
+
+
+def browse(held: Pages, request: Request) -> dict[str, Any]:
+    """All trajectories that the choices of the address leave, a page of them; while a large run is read, of its files
+    so far."""
+    so_far, chosen, text = held.contents.so_far(), _chosen(request, FACETS), _text(request)
+    index = so_far.index
+    found = found_in(index, chosen, text)
+    told = {"chosen": chosen, "text": text, "total": len(index), "steps": int(found["steps"].sum()), "so_far": so_far}
+    return {**_paged(found, request), **told, "facets": facet_counts(index, chosen, text)}
+
+
+def search(held: Pages, request: Request) -> dict[str, Any]:
+    """The steps that hold a text."""
+    text, begin = _text(request), (_number(request, "file", 0), _number(request, "row", 0))
+    found = searched(held.contents.searchable, text, begin) if text else None
+    tasks = {hit.key: held.contents.trajectory(hit.key) for hit in found.hits} if found else {}
+    return {"text": text, "found": found, "tasks": tasks}
+
+
+def step(held: Pages, request: Request) -> dict[str, Any]:
+    """One step of a trajectory."""
+    contents, number = held.contents, int(request.path_params.get("step", 0))
+    one = held.found(request.path_params["key"])
+    if number >= one["steps"]:
+        raise HTTPException(404, f"It has {one['steps']} steps, counted from 0.")
+    first = max(0, number - _AROUND)
+    count = min(one["steps"], number + _AROUND + 1) - first
+    row = contents.rows.whole(one["file"], one["first"] + number, 1)[0]
+    verdict = contents.rows.verdict(one["file"], one["first"] + number)
+    outline = contents.rows.outline(one["file"], one["first"] + first, count)
+    values = step_values(contents, one, row, verdict)
+    details = _details(held, one, number) if verdict and verdict["reason"] else []
+    return {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict, **values, "told": details}
+
+
+def _details(held: Pages, one: Mapping[str, Any], number: int) -> list[tuple[str, str | None]]:
+    """What rejects say of a row or of its trajectory, and the trajectory that they name."""
+    told = held.contents.rejects.filter(
+        (pl.col("trajectory_id") == one["trajectory_id"])
+        & (pl.col("uri") == one["uri"])
+        & pl.col("step").is_in([-1, number])
+    )
+    return [(detail, held.keeper(detail)) for detail in told["detail"].unique(maintain_order=True).head(4)]
+
+
+def attachment(held: Pages, request: Request) -> bytes:
+    """The bytes of an attachment of a step.
+
+    Raises:
+        HTTPException: it has none such, or it was not kept.
+    """
+    one, (number, side, place) = (
+        held.found(request.path_params["key"]),
+        (request.path_params[name] for name in ("step", "side", "number")),
+    )
+    if number < one["steps"] and side in SIDES:
+        sha256 = attached(held.contents.rows.whole(one["file"], one["first"] + number, 1)[0], side, place)
+        data = held.contents.attachment(sha256) if sha256 else None
+        if data is not None:
+            return data
+    raise HTTPException(404, "There is no such attachment.")
+
+
+def raw(held: Pages, request: Request) -> dict[str, Any]:
+    """The raw bytes at the place of a step."""
+    one, number = held.found(request.path_params["key"]), int(request.path_params["step"])
+    if number >= one["steps"]:
+        raise HTTPException(404, f"It has {one['steps']} steps, counted from 0.")
+    place = held.contents.rows.whole(one["file"], one["first"] + number, 1)[0]["provenance"]
+    found = held.contents.places.at(place["uri"], place["member"], place["offset"])
+    return {"one": one, "number": number, "place": place, "found": found}
+
+
+def trained(held: Pages, request: Request) -> dict[str, Any]:
+    """A trajectory as it is trained on, or as it would be shown."""
+    one, files = held.found(request.path_params["key"]), held.contents.files
+    drawn = drawn_samples(files, one["trajectory_id"], one["domain"]) if files and one["pool"] else []
+    if drawn:
+        return {"one": one, "drawn": drawn, "preview": None}
+    rows = held.rows(one)
+    uses = held.contents.rows.outline(one["file"], one["first"], len(rows))
+    for row, told in zip(rows, uses, strict=True):
+        row["use"] = told["use"] if one["fate"] == "kept" else "target"
+    spans = held.contents.searchable[one["file"]].spans
+    return {"one": one, "drawn": [], "preview": preview(with_spans(rows, spans, one["first"]), view_of(files))}
+
+
+def copy_list(held: Pages, request: Request) -> dict[str, Any]:
+    """The clusters of keepers and their copies, a page of them."""
+    values = _paged(clusters(held.copies), request)
+    for row in values["rows"]:
+        row["one"] = held.contents.trajectory(row["keeper"])
+    return {**values, "chosen": {}, "text": "", "copies": len(held.copies)}
+
+
+def copy_pair(held: Pages, request: Request) -> dict[str, Any]:
+    """A keeper beside one of its copies."""
+    keeper = held.found(request.path_params["key"])
+    some = held.copies.filter(pl.col("keeper") == keeper["key"]).sort("dropped_by", descending=True).to_dicts()
+    place = _number(request, "copy", 0)
+    if place >= len(some):
+        raise HTTPException(404, f"It has {len(some)} copies, counted from 0.")
+    beside = side_by_side(held.rows(keeper, 400), held.rows(some[place], 400))
+    return {"keeper": keeper, "copies": some, "place": place, "other": some[place], "beside": beside}
+
+
+def reject_list(held: Pages, request: Request) -> dict[str, Any]:
+    """What was not carried on, by the choices of the address, a page of it."""
+    index, chosen, text = (
+        held.contents.rejects.with_row_index("number"),
+        _chosen(request, REJECT_FACETS),
+        _text(request),
+    )
+    found = chosen_rejects(index, chosen, text)
+    facets = reject_facets(index, chosen, text)
+    return {**_paged(found, request), "facets": facets, "chosen": chosen, "text": text, "total": len(index)}
+
+
+def reject(held: Pages, request: Request) -> dict[str, Any]:
+    """One reject, with the bytes at its place."""
+    number, rejects = int(request.path_params["number"]), held.contents.rejects
+    if number >= len(rejects):
+        raise HTTPException(404, f"There are {len(rejects)} rejects, counted from 0.")
+    one = rejects.row(number, named=True)
+    mine = held.contents.index.filter((pl.col("trajectory_id") == one["trajectory_id"]) & (pl.col("uri") == one["uri"]))
+    found = held.contents.places.at(one["uri"], one["member"], one["offset"])
+    key = mine["key"][0] if len(mine) else None
+    told = {"one": one, "number": number, "total": len(rejects), "key": key, "found": found}
+    return {**told, "excerpt": held.contents.excerpt(one), "keeper": held.keeper(one["detail"])}
+
+
+def sample_list(held: Pages, request: Request) -> dict[str, Any]:  # noqa: ARG001 - every page is asked alike
+    """How many samples each pool has of each domain."""
+    pools = list(dict.fromkeys(pool for pool, _ in held.samples))
+    return {"counts": held.samples, "pools": pools, "domains": sorted({domain for _, domain in held.samples})}
+
+
+def sample(held: Pages, request: Request) -> dict[str, Any]:
+    """One sample as it is trained on."""
+    pool, domain, number = (request.path_params[name] for name in ("pool", "domain", "number"))
+    files = held.contents.files
+    if files is None or not 0 <= number < held.samples.get((pool, domain), 0):
+        raise HTTPException(404, "There is no such sample.")
+    found = sample_at(files, pool, domain, number)
+    mine = held.contents.index.filter(pl.col("trajectory_id") == ((found.trajectory_id if found else "") or ""))
+    key = mine["key"][0] if len(mine) else None
+    return {"sample": found, "number": number, "total": held.samples[pool, domain], "key": key}

@@ -1,0 +1,150 @@
+"""What the page of a step shows: action, what was seen before and after, what changed, and why the row is used so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trajmill.app.pages.contents import Contents
+from trajmill.app.pages.differences import Line, difference
+from trajmill.app.pages.observations import Shown, shown, shown_text
+from trajmill.app.pages.why import REASON_WORDS, bounds
+from trajmill.app.viewer.images import image_type
+
+_COMPARED: Final = frozenset({"screen", "state"})
+"""Forms of observations of which one is compared with the next."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_TARGET: Final = ("element", "ref", "target")
+"""Arguments of an action that name the element it is done to."""
+
+SIDES: Final = {"before": "observation", "after": "next_observation"}
+
+
+def step_values(
+    contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any], verdict: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The values of a step that its template takes.
+
+    Args:
+        contents: what is looked at.
+        one: the trajectory, as the index has it.
+        row: of the step.
+        verdict: on it; None before anything was judged.
+    """
+    action = row["action"]
+    arguments = _arguments(action["arguments"])
+    target = next((str(arguments[name]) for name in _TARGET if name in arguments), "")
+    changes = _changes(row)
+    return {
+        "before": shown(row["observation"], target),
+        "after": shown(row["next_observation"], target),
+        "before_images": images(contents, one, row, "before"),
+        "after_images": images(contents, one, row, "after"),
+        "changes": changes,
+        "between": said_between(row["interleaved"]),
+        "done": _done(action, arguments),
+        "as_logged": _as_logged(action, arguments),
+        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
+        "bounds": bounds(verdict, contents.rules) if verdict else [],
+    }
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _patch_line(line: Line) -> str:
+    """A line of a difference as patches write it, so that it is told apart without colour."""
+    text = "".join(part.text for part in line.parts)
+    return f"{text} equal lines" if line.kind == "skipped" else {"gone": "-", "new": "+"}.get(line.kind, " ") + text
+
+
+def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple[str, Shown]]:
+    """An action as parts with a title each: the patch or the edit that it holds, its keystrokes, or its text."""
+    patch = next((arguments[name] for name in ("patch", "diff") if isinstance(arguments.get(name), str)), None)
+    if patch is not None:
+        return [("", shown_text(patch))]
+    old, new = (
+        arguments.get("old_str", arguments.get("old_string")),
+        arguments.get("new_str", arguments.get("new_string")),
+    )
+    if isinstance(old, str) and isinstance(new, str):
+        path = arguments.get("path") or arguments.get("file_path") or ""
+        return [(str(path), Shown("patch", lines=[(line.kind, _patch_line(line)) for line in difference(old, new)]))]
+    command = arguments.get("command", arguments.get("cmd"))
+    if isinstance(command, str) and len(arguments) <= 3:
+        return [("", Shown("command", command[:20_000]))]
+    called = _called(action["text"])
+    if called is not None and called:
+        return [("", shown_text(json.dumps(called, ensure_ascii=False), is_json=True))]
+    keys = _keystrokes(action["text"])
+    return [("", Shown("keys", keys))] if keys else [("", shown_text(action["text"] or ""))]
+
+
+def _called(text: str | None) -> dict[str, Any] | None:
+    """The arguments that the text of an action shows, if it is a call."""
+    shown_call = _arguments(text)
+    inner = shown_call.get("arguments")
+    return inner if isinstance(inner, dict) and set(shown_call) == {"name", "arguments"} else None
+
+
+def _as_logged(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> Shown | None:
+    """The logged arguments, where they are others than those that the action's text shows."""
+    if not action["arguments"] or arguments == _called(action["text"]):
+        return None
+    return shown_text(action["arguments"], is_json=True)
+
+
+def _keystrokes(text: str | None) -> str:
+    """What is typed, if an action is typing: lists of `keystrokes` as terminals have them."""
+    if not text or not text.startswith('[{"keystrokes"'):
+        return ""
+    try:
+        return "".join(one["keystrokes"] for one in json.loads(text))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def _changes(row: Mapping[str, Any]) -> Any:
+    """The difference of the two observations; None where they are no two states of one thing."""
+    before, after = row["observation"], row["next_observation"]
+    if not before or not after or before["content"] is None or after["content"] is None:
+        return None
+    if before["form"] not in _COMPARED or before["form"] != after["form"] or before["dialect"] != after["dialect"]:
+        return None
+    return difference(before["content"], after["content"])
+
+
+def attached(row: Mapping[str, Any], side: str, number: int) -> str | None:
+    """The digest of an attachment of a row; None if it has none of that side and number."""
+    listed = (row[SIDES[side]] or {}).get("attachments") or []
+    sha256 = listed[number]["sha256"] if 0 <= number < len(listed) else ""
+    return sha256 if _DIGEST.fullmatch(sha256) else None
+
+
+def images(contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any], side: str) -> list[str]:
+    """The addresses of the images that were kept of an observation."""
+    listed = (row[SIDES[side]] or {}).get("attachments") or []
+    found = []
+    for number in range(min(len(listed), 4)):
+        sha256 = attached(row, side, number)
+        data = contents.attachment(sha256) if sha256 else None
+        if data is not None and image_type(data):
+            found.append(f"/t/{one['key']}/{row['step']}/{side}/{number}")
+    return found
+
+
+def said_between(text: str | None) -> list[tuple[str, str]]:
+    """(role, what was said) of what stood between an observation and an action."""
+    try:
+        told = json.loads(text) if text else []
+        return [(str(one["role"]), str(one["content"])) for one in told]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return [("", text or "")]

@@ -1,3 +1,0 @@
-from pipelines.face.cli import main
-
-main()

@@ -1,0 +1,1 @@
+"""How stages are executed: a local process pool, Beam's FnApiRunner, Flink and Dataflow."""

@@ -1,0 +1,180 @@
+"""The options of a Dataflow job: those that are given, and those that follow from how trajmill works.
+
+An element of ours is a part, which takes minutes and is a few bytes to the service. So each process of a machine does
+one at a time, and the number of machines is fixed: the service tells by bytes how much is left, would see nothing to do
+for more than one, and take machines away from long parts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final
+
+from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
+from trajmill.schemas import ConfigError
+
+RUNNER: Final = "DataflowRunner"
+MACHINE: Final = "n2-standard-4"
+"""Each process has 4 GB there; over 1 GB of logs in one part the hungriest stage took 1."""
+
+DISK_GB: Final = 50
+TIME_LIMIT: Final = "max_workflow_runtime_walltime_seconds"
+"""The service's option by which it cancels a job itself."""
+
+VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "project": ("GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
+    "region": ("CLOUDSDK_DATAFLOW_REGION", "CLOUDSDK_COMPUTE_REGION"),
+    "temp_location": ("TRAJMILL_DATAFLOW_TEMP",),
+    "sdk_container_image": ("TRAJMILL_DATAFLOW_IMAGE",),
+}
+"""Where an option that is not given is looked for."""
+
+_WANTED: Final[Mapping[str, str]] = {
+    "project": "--project=ID",
+    "region": "--region=us-central1",
+    "temp_location": "--temp_location=gs://bucket/tmp",
+    "sdk_container_image": "--sdk_container_image=IMAGE (as trajmill template build makes it)",
+}
+_SHAPES: Final = {
+    "project": re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,61}[a-z0-9]"),
+    "region": re.compile(r"[a-z]+-[a-z]+\d+"),
+    "temp_location": re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/.*)?"),
+    "staging_location": re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/.*)?"),
+    "sdk_container_image": re.compile(r"[a-z0-9][a-z0-9._:/-]*(?::[\w.-]+|@sha256:[0-9a-f]{64})", re.IGNORECASE),
+    "service_account_email": re.compile(r"[^@\s]+@[^@\s]+"),
+}
+_CORES: Final = re.compile(r"[a-z0-9]+(?:-[a-z]+)*-(\d+)(?:-.*)?")
+_QUIET: Final = "disable_logging_submission_environment"
+
+
+def is_installed() -> bool:
+    """Whether the packages of the extra are there."""
+    try:
+        return find_spec("google.cloud.dataflow") is not None and find_spec("gcsfs") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def require_installed() -> None:
+    """Returns if the packages of the extra are there.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    if not is_installed():
+        raise ConfigError("Dataflow needs some packages more: pip install 'trajmill[dataflow]', or make dataflow.")
+
+
+def is_image(name: str) -> bool:
+    """Whether a name is one of an image, with a tag or a digest."""
+    return _SHAPES["sdk_container_image"].fullmatch(name) is not None
+
+
+def cores_of(machine: str) -> int:
+    """The cores of a machine type, of which each works by itself.
+
+    Raises:
+        ConfigError: its name does not tell.
+    """
+    found = _CORES.fullmatch(machine)
+    if found is None:
+        raise ConfigError(
+            f"--machine_type={machine} does not tell how many cores that has; wanted one such as {MACHINE}."
+        )
+    return int(found[1])
+
+
+def job_flags(
+    given: Sequence[str], workers: int, ceiling: Ceiling, variables: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The flags that jobs take beside those that are given, which win.
+
+    Args:
+        given: flags of Beam, as on a command line.
+        workers: processes that are to work at once; so many machines are taken as have so many cores.
+        ceiling: what the jobs may cost.
+        variables: of the environment.
+
+    Raises:
+        ConfigError: packages are missing; or options are missing or no valid ones, all of which are told; or the jobs
+            may cost more than they are allowed to.
+    """
+    require_installed()
+    known = options_of(given)
+    known |= {name: found for name in _WANTED if not known.get(name) and (found := _variable(name, variables))}
+    faults = [f"{_WANTED[name]} is missing" for name in _WANTED if not known.get(name)]
+    faults += [
+        f"--{name}={known[name]} is none such as {_WANTED.get(name, 'it should be')}"
+        for name, shape in _SHAPES.items()
+        if known.get(name) and not shape.fullmatch(str(known[name]))
+    ]
+    if known.get("streaming") or known.get("update"):
+        faults.append("a run ends: --streaming and --update are for what does not")
+    if faults:
+        raise ConfigError(f"The options of Dataflow are not complete: {'; '.join(faults)}.")
+    machine = known.get("machine_type") or MACHINE
+    cores = cores_of(machine)
+    machines = max(known.get("num_workers") or 0, known.get("max_num_workers") or 0) or -(-workers // cores)
+    mine = {name: known[name] for name in _WANTED}
+    mine |= {
+        "staging_location": f"{mine['temp_location'].rstrip('/')}/staging",
+        "machine_type": machine,
+        "num_workers": machines,
+        "max_num_workers": machines,
+        "autoscaling_algorithm": "NONE",
+        "disk_size_gb": DISK_GB,
+        "number_of_worker_harness_threads": 1,
+        "sdk_location": "container",
+    }
+    told = options_of([])
+    chosen = tuple(f"--{name}={value}" for name, value in mine.items() if known[name] == told[name] or name in _WANTED)
+    limit = f"--dataflow_service_options={TIME_LIMIT}={ceiling.seconds(machines)}"
+    return (f"--runner={RUNNER}", *chosen, f"--experiments={_QUIET}", limit)
+
+
+def _variable(name: str, variables: Mapping[str, str] | None) -> str:
+    there = os.environ if variables is None else variables
+    return next((there[one] for one in VARIABLES[name] if there.get(one)), "")
+
+
+def options_of(flags: Sequence[str]) -> dict[str, Any]:
+    """Every option of Beam by name, as the flags say it.
+
+    Raises:
+        ConfigError: a flag has no valid value.
+    """
+    from trajmill.pipelines.execution.runner import parsed
+
+    return dict(vars(parsed(flags)[0]))
+
+
+def faults_of(options: Any, runner: Any) -> list[str]:
+    """What Beam finds wrong with options, without what it would look for, or make, in the cloud."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+
+    validator = PipelineOptionsValidator(options, runner)
+    faults = list(validator.validate_cloud_options(options.view_as(GoogleCloudOptions)))
+    others = [kind for kind in validator.OPTIONS if kind is not GoogleCloudOptions and "validate" in vars(kind)]
+    return faults + [fault for kind in others for fault in options.view_as(kind).validate(validator)]
+
+
+def time_limit(options: Any) -> int | None:
+    """The seconds after which the service cancels a job with these options; None for never."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    told = options.view_as(GoogleCloudOptions).dataflow_service_options or ()
+    found = [one.partition("=")[2] for one in told if one.partition("=")[0] == TIME_LIMIT]
+    return min(map(int, found)) if found else None
+
+
+def limit_to(options: Any, seconds: int) -> None:
+    """Has the service cancel a job with these options after so many seconds."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    view = options.view_as(GoogleCloudOptions)
+    others = [one for one in view.dataflow_service_options or () if one.partition("=")[0] != TIME_LIMIT]
+    view.dataflow_service_options = [*others, f"{TIME_LIMIT}={seconds}"]

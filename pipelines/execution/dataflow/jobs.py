@@ -1,0 +1,105 @@
+"""Dataflow's jobs: submitted, waited for or left to themselves, and told what they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from secrets import token_hex
+from typing import Any, Final
+
+from trajmill.pipelines.execution.dataflow.cost_ceiling import Meter
+from trajmill.pipelines.execution.dataflow.job_options import limit_to, time_limit
+from trajmill.pipelines.storage.paths import filesystem_of, url_of
+from trajmill.schemas import ConfigError, ShardError
+
+FILES: Final = "/template/files"
+"""The folder of the image for what recipes name and workers read: models, templates."""
+
+METER: Final = Meter()
+
+leaving: ContextVar[Callable[[Any], None] | None] = ContextVar("leaving", default=None)
+"""Where a process only submits: is called with the options of a job before it is submitted, such as to label it."""
+
+
+class JobLeftError(Exception):
+    """Ends a run in a process that only submits: its job is under way, and what follows is another process' work."""
+
+
+def require_reachable(options: Any, places: Sequence[str]) -> None:
+    """Returns if a job can reach what it has to, as far as that is seen from here.
+
+    Args:
+        options: of the job.
+        places: paths and URLs that its workers read and write.
+
+    Raises:
+        ConfigError: one is of this machine, or the bucket for temporary files is not there.
+        ShardError: nobody answers for the bucket.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    here = [one for one in places if url_of(one) is None and not one.startswith(f"{FILES}/")]
+    if here:
+        raise ConfigError(
+            f"Workers of Dataflow do not see {here[0]}: raw logs and --out are URLs there, such as gs://bucket/out. "
+            f"Models and templates that a recipe names may lie in the image, below {FILES}."
+        )
+    temporary = options.view_as(GoogleCloudOptions).temp_location
+    bucket = temporary.removeprefix("gs://").partition("/")[0]
+    try:
+        found = filesystem_of(f"gs://{bucket}")[0].exists(bucket)
+    except Exception as error:
+        raise ShardError(f"The bucket of --temp_location={temporary} cannot be looked at: {error}") from error
+    if not found:
+        raise ConfigError(f"There is no bucket {bucket}, which --temp_location names. Make it, or name another.")
+
+
+def finished(pipeline: Any, work: str) -> None:
+    """Submits a pipeline as a job and returns when that is done; who stops waiting before cancels it.
+
+    Args:
+        pipeline: of the job.
+        work: what it does, for its name.
+
+    Raises:
+        JobLeftError: this process only submits.
+        RuntimeError: the job failed or was cancelled, with what is known of it.
+        ShardError: the time of all jobs is used up, or the service does not tell of the job any more.
+    """
+    label, limit = leaving.get(), time_limit(pipeline.options)
+    if limit is not None:
+        limit_to(pipeline.options, METER.left(limit))
+    if label is not None:
+        label(pipeline.options)
+    _name(pipeline.options, work)
+    if label is not None:
+        pipeline.run()
+        raise JobLeftError
+    with METER.running():
+        result = pipeline.run()
+        try:
+            result.wait_until_finish()
+        except Exception as error:
+            if type(error).__name__ == "DataflowRuntimeException":
+                raise RuntimeError(str(error)) from error
+            _cancel(result)
+            if isinstance(error, AssertionError):  # as Beam says that it asked in vain
+                raise ShardError("The service does not tell of the job any more, which is cancelled") from error
+            raise
+        except BaseException:
+            _cancel(result)
+            raise
+
+
+def _name(options: Any, work: str) -> None:
+    """Names a job that has no name by what it does; no two have the same."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    view = options.view_as(GoogleCloudOptions)
+    view.job_name = view.job_name or f"trajmill-{work.lower()}-{token_hex(4)}"
+
+
+def _cancel(result: Any) -> None:
+    with suppress(Exception):  # what ended the wait counts
+        result.cancel()

@@ -1,0 +1,57 @@
+"""What a process runs on: the interpreter, the installed packages and trajmill's own modules.
+
+Under one lock file the same recipe gives the same bytes; workers elsewhere are held to that before they do anything.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Final
+
+from trajmill.pipelines.execution.program import program_digest
+
+_NAME: Final = "trajmill"
+_FILES: Final = f"{_NAME}'s modules"
+_TOLD: Final = 5
+
+
+@cache
+def environment() -> tuple[str, ...]:
+    """Lines of a name and a version, sorted: Python, the kind of processor, trajmill, and all that it requires."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    versions = {"python": python, "processor": platform.machine(), _FILES: program_digest()[:16]}
+    versions |= dict(_required())
+    return tuple(sorted(f"{name} {version}" for name, version in versions.items()))
+
+
+def differences(here: tuple[str, ...], there: tuple[str, ...]) -> str:
+    """What differs between two environments, in words; empty if nothing does."""
+    ours, theirs = ({line.rpartition(" ")[0]: line.rpartition(" ")[2] for line in lines} for lines in (here, there))
+    names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    told = [f"{name} {ours.get(name, 'missing')} here, {theirs.get(name, 'missing')} there" for name in names[:_TOLD]]
+    more = [f"{len(names) - _TOLD} more"] if len(names) > _TOLD else []
+    return "; ".join(told + more)
+
+
+def _required() -> Iterator[tuple[str, str]]:
+    """(name, version) of trajmill and of what it requires, directly or not, as far as it is installed."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    waiting, seen = [_NAME], {_NAME}
+    while waiting:
+        name = waiting.pop()
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        yield name, found.version
+        for line in found.requires or ():
+            requirement = Requirement(line)
+            wanted = canonicalize_name(requirement.name)
+            if wanted not in seen and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+                seen.add(wanted)
+                waiting.append(wanted)

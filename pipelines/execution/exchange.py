@@ -1,0 +1,171 @@
+"""How blocks of bytes come to their keys, the same result by two roads.
+
+Through spill files with an index (one file a part, for the local runner, which would hold a GroupByKey in memory; a run
+in one process holds the first of them instead), or through a GroupByKey (for runners that spill by themselves).
+`Exchange` is that of payload: blocks of samples to the shard they belong to. Blocks of a key come in no particular
+order: whoever takes them sorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from trajmill.pipelines.execution.flow import Collection, FlatMapTuple, GroupByKey, Here, MapTuple, Transform
+from trajmill.pipelines.storage.folders import Folder
+
+BLOCK_BYTES: Final = 16 << 20
+"""A block is at most about this large; runners cap the size of one element."""
+
+HELD_BYTES: Final = 32 << 20
+"""Of blocks that a run in one process holds before it spills: a small corpus then is not written and read again."""
+
+Key = TypeVar("Key", int, str)
+Block: TypeAlias = "bytes | pa.RecordBatch"
+"""Bytes, or rows, which become bytes (as `serialize` writes them) where they leave the process."""
+
+Produce = Callable[[Any], Iterator[tuple[int, Block]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A block in a spill file."""
+
+    name: str
+    offset: int
+    length: int
+
+
+class Room:
+    """How many bytes of blocks may still be held instead of spilled."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def takes(self, size: int) -> bool:
+        """Whether a block of this size may be held, which then takes its room."""
+        fits = size <= self._left
+        self._left -= size if fits else 0
+        return fits
+
+
+def spill(
+    number: int, blocks: Iterable[tuple[Key, Block]], folder: Folder, room: Room | None = None
+) -> Iterator[tuple[Key, Block | Span]]:
+    """Writes blocks one after the other into one file and yields where each lies, by its key.
+
+    Args:
+        number: of the part; the file is named by it, so that a repeated attempt replaces it.
+        blocks: (key, data).
+        folder: of the spill files.
+        room: blocks that it takes are yielded as they are; None has none. A file of no blocks is not written.
+    """
+    name = f"spill-{number:05d}.blocks"
+    found: list[tuple[Key, Block | Span]] = []
+    stream: IO[bytes] | None = None
+    with ExitStack() as stack:
+        for key, data in blocks:
+            if room is not None and room.takes(len(data) if isinstance(data, bytes) else data.nbytes):
+                found.append((key, data))
+                continue
+            written = data if isinstance(data, bytes) else data.serialize()
+            if stream is None:
+                path = stack.enter_context(folder.writing(name, private=True))
+                stream = stack.enter_context(Path(path).open("wb"))
+            found.append((key, Span(name, stream.tell(), len(written))))
+            stream.write(written)
+    yield from found
+
+
+def carried(
+    name: str, number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder | None
+) -> Iterator[tuple[Key, bytes | Span]]:
+    """The blocks by their key as they are, or as spans of a spill file: what a GroupByKey then holds.
+
+    Args:
+        name: of this exchange, so that others can spill into the same folder.
+        number: of the part, as of `spill`.
+        blocks: (key, data).
+        folder: of the spill files; None spills nothing.
+    """
+    if folder is None:
+        yield from blocks
+        return
+    for key, span in spill(number, blocks, folder / name):
+        assert isinstance(span, Span)
+        yield key, replace(span, name=f"{name}/{span.name}")
+
+
+def fetched(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
+    """The blocks of a key, from what `carried` gave; those that were spilled are read one at a time."""
+    yield from GatheredBlocks(folder, values)
+
+
+class GatheredBlocks:
+    """The blocks of a key, some of them spilled, which are read one at a time; iterating again reads them again.
+
+    Args:
+        folder: of the spill files; None where nothing is spilled.
+        values: blocks, and spans of others.
+    """
+
+    def __init__(self, folder: Folder | None, values: Iterable[Block | Span]) -> None:
+        self._folder = folder
+        self._held: list[Block] = []
+        spans: list[Span] = []
+        for value in values:
+            if isinstance(value, Span):
+                spans.append(value)
+            else:
+                self._held.append(value)
+        self._spans = sorted(spans, key=lambda span: (span.name, span.offset))
+
+    def __iter__(self) -> Iterator[Any]:  # of blocks; whoever sent bytes alone gets bytes alone
+        yield from self._held
+        for name, spans in groupby(self._spans, attrgetter("name")):
+            assert self._folder is not None
+            with self._folder.open(name) as stream:
+                for span in spans:
+                    stream.seek(span.offset)
+                    yield stream.read(span.length)
+
+
+def _as_bytes(blocks: Iterable[tuple[Key, Block]]) -> Iterator[tuple[Key, bytes]]:
+    for key, data in blocks:
+        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
+
+
+class Exchange(Transform):
+    """Numbered part → (key, blocks) of every key that any part produced a block for.
+
+    Args:
+        produce: the blocks of a part, each with its key; called once or more for each part.
+        spill_folder: where blocks are spilled, those of one process beyond `HELD_BYTES`; None sends them through a
+            GroupByKey.
+    """
+
+    def __init__(self, produce: Produce, spill_folder: Folder | None) -> None:
+        super().__init__()
+        self._produce = produce
+        self._folder = spill_folder
+
+    def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[Block]]]:
+        produce, folder = self._produce, self._folder
+        if folder is None:
+            return (
+                parts | "Produce" >> FlatMapTuple(lambda _, part: _as_bytes(produce(part))) | "Gather" >> GroupByKey()
+            )
+        room = Room(HELD_BYTES) if isinstance(parts, Here) else None
+        return (
+            parts
+            | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder, room))
+            | "Gather" >> GroupByKey()
+            | "Fetch" >> MapTuple(lambda key, values: (key, GatheredBlocks(folder, values)))
+        )

@@ -1,0 +1,188 @@
+"""How a run is executed: in this process, or by a runner of Beam, which is loaded only where it is asked for."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+from trajmill.pipelines.execution.environment import differences, environment
+from trajmill.pipelines.storage.folders import Folder, unfinished_name
+from trajmill.pipelines.storage.object_store import forget
+from trajmill.pipelines.storage.ownership import is_held
+from trajmill.schemas import ConfigError, ShardError
+
+if TYPE_CHECKING:
+    from apache_beam import Pipeline
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+LOCAL: Final = "FnApiRunner"
+
+RECORDS: Final = 500_000
+"""Packed records of one exchange that a worker holds at once, by default: of near copies each takes 1.4 kB there."""
+
+MOST_PARTITIONS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a run is executed: none of it changes a byte of the shards.
+
+    Attributes:
+        workers: processes of the local runner.
+        beam: flags for Beam's PipelineOptions, as on a command line.
+        part_bytes: decompressed bytes of raw input that one part holds; None chooses by what there is.
+        limit: inputs to take, the first by uri; None takes all.
+        strict: whether the run stops at the first exception of a connector; as the environment variable
+            `TRAJMILL_STRICT` says by default.
+        partitions: into how many partitions hashes are cut, a power of two; None chooses by what there is.
+        records: packed records of one partition that a worker holds at once, where the number of partitions is not
+            given.
+    """
+
+    workers: int = 1
+    beam: tuple[str, ...] = ()
+    part_bytes: int | None = None
+    limit: int | None = None
+    strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
+    partitions: int | None = None
+    records: int = RECORDS
+
+    def partitions_of(self, records: int) -> int:
+        """Into how many partitions so many packed records are cut: a power of two, at least two a worker."""
+        if self.partitions is not None:
+            return self.partitions
+        wanted = max(-(-records // self.records), 2 * self.workers if self.workers > 1 else 1)
+        return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the work is done in this process, without Beam: one worker, and no flag for Beam."""
+        return self.workers == 1 and not self.beam
+
+    def options(self) -> PipelineOptions:
+        """Beam's options: ours, then the flags given, which win.
+
+        Raises:
+            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
+                runner is none of `RUNNERS`.
+        """
+        from trajmill.pipelines.execution.runner import checked
+
+        return checked(self.beam, self.workers).again()
+
+    def require_runner(self, places: Sequence[str] = ()) -> None:
+        """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+
+        Args:
+            places: paths and URLs that its workers read and write.
+
+        Raises:
+            ConfigError: as of `options`, or an address is none, or workers elsewhere see no such place.
+            ShardError: nobody answers there.
+        """
+        if not self.is_plain:
+            from trajmill.pipelines.execution.runner import require_runner
+
+            require_runner(self.options(), places)
+
+    def pipeline(self) -> Pipeline:
+        """An empty pipeline with these options.
+
+        Raises:
+            ConfigError: as of `options`.
+        """
+        from trajmill.pipelines.execution.runner import pipeline
+
+        return pipeline(self.options(), self.workers)
+
+    @property
+    def runner(self) -> str:
+        """The runner's name."""
+        if not self.beam:
+            return LOCAL
+        return str(self.options().get_all_options(drop_default=True).get("runner"))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the work is done on this machine, where hashes and samples on their way are spilled to files."""
+        return self.runner == LOCAL
+
+
+def execution_of(
+    workers: int,
+    beam: Sequence[str],
+    limit: int | None,
+    part_size: str | None,
+    partitions: int | None,
+    records: int | None,
+    *,
+    strict: bool,
+) -> Execution:
+    """An execution by words of a command line.
+
+    Raises:
+        ConfigError: a size is none, or the number of partitions is no power of two.
+    """
+    if partitions is not None and partitions & (partitions - 1):
+        raise ConfigError(f"--partitions takes a power of two, not {partitions}.")
+    size = None
+    if part_size is not None:
+        try:
+            size = TypeAdapter(ByteSize).validate_python(part_size)
+        except ValidationError:
+            size = None
+        if not size:
+            raise ConfigError(f"--part-size takes a size such as 64MB or 1GiB, not '{part_size}'.")
+    return Execution(workers, tuple(beam), size, limit, strict, partitions, records or RECORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """The proof that a worker elsewhere can do a run's work as this process would.
+
+    It has the same packages, and sees the output folder: it reads the run's token there, and writes a file.
+
+    Attributes:
+        out: the output folder.
+        token: of the run that holds it.
+        environment: what the run's own process runs on.
+    """
+
+    out: Folder
+    token: str
+    environment: tuple[str, ...] = field(default_factory=environment)
+
+    def __call__(self, element: Any) -> Any:
+        """The element, once this process has proved it.
+
+        Raises:
+            ShardError: what it runs on differs, the folder is not the run's, or cannot be written.
+        """
+        _prove_seen(self)
+        return element
+
+
+@cache
+def _prove_seen(seeing: Seeing) -> None:
+    forget()  # a worker that outlives a run has read what the next one makes again
+    where, host = seeing.out.path(), platform.node()
+    other = differences(seeing.environment, environment())
+    if other:
+        raise ShardError(
+            f"The worker on {host} has another environment than the run: {other}. Install there, by the same lock "
+            "file, what is installed here."
+        )
+    if not is_held(seeing.out, seeing.token):
+        raise ShardError(
+            f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
+            "under the same path or URL: a shared file system or an object store."
+        )
+    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
+    seeing.out.write(proof, seeing.token.encode())
+    seeing.out.remove(proof)

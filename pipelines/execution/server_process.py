@@ -1,0 +1,152 @@
+"""Programs of others: called until they end, or servers that run beside us and end when we do, however we end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from trajmill.schemas import ShardError
+
+RUNNER_PROCESS: Final = "TRAJMILL_RUNNER_PROCESS"
+"""The environment variable by which workers know the process that started them, which may be gone when they begin."""
+
+_PERIOD_S: Final = 0.1
+_TOLD_LINES: Final = 5
+_GRACE_S: Final = 10.0
+_SET_DEATH_SIGNAL: Final = 1
+_LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def cache_folder() -> Path:
+    """Where what was gathered or built once is kept, of this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajmill"
+
+
+def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | None = None) -> str:
+    """What a program writes on stdout.
+
+    Args:
+        command: its name and words.
+        wanted: what it is for, for the message.
+        environment: variables beside those of this process.
+
+    Raises:
+        ShardError: it failed; with the last that it said.
+    """
+    variables = dict(os.environ) | dict(environment or {})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)  # noqa: S603
+    if done.returncode:
+        told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-_TOLD_LINES:]
+        raise ShardError(f"{command[0]} could not make what {wanted} needs: {' '.join(told)}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on just now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens at that port of loopback."""
+    try:
+        socket.create_connection(("localhost", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def end_with_parent(parent: int) -> bool:
+    """Has the system kill this process when its parent ends, where systems do that; returns whether it is still there.
+
+    Args:
+        parent: the process that started this one.
+    """
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+class Servers:
+    """Processes that are ended together, the last that was started first.
+
+    Args:
+        logs: a folder for what they say.
+    """
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._ends = ExitStack()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Starts a process whose output goes to `<name>.log`.
+
+        It is killed when we are. An interrupt of the terminal does not reach it, or it would go before its work.
+
+        Raises:
+            ShardError: it cannot be started.
+        """
+        with (self._logs / f"{name}.log").open("wb") as log:
+            try:
+                process = subprocess.Popen(  # noqa: S603 - words of our own
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                    preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - calls only functions of the system
+                )
+            except OSError as error:
+                raise ShardError(f"The {name} cannot be started: {error}") from error
+        self.processes[name] = process
+        self._ends.callback(_end, process)
+
+    def wait_for(self, is_ready: Callable[[], bool], patience_s: float) -> None:
+        """Returns as soon as it is ready.
+
+        Raises:
+            ShardError: a process ended, or it took longer; with the last line that was said.
+        """
+        until = time.monotonic() + patience_s
+        while not is_ready():
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise ShardError(f"The {name} ended with {process.returncode}: {self.last_said(name)}")
+            if time.monotonic() > until:
+                told = "; ".join(f"{name}: {self.last_said(name)}" for name in self.processes)
+                raise ShardError(f"What was started was not ready within {patience_s:.0f} s. {told}")
+            time.sleep(_PERIOD_S)
+
+    def last_said(self, name: str) -> str:
+        """The last line of a process' log."""
+        lines = (self._logs / f"{name}.log").read_text("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,66 @@
+"""What was forgotten: keyed hashes by which it is known when it comes again, and nothing that tells what it was.
+
+Who has the salt can only test a guess: whether an id, or the bytes of a log, are among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Final
+
+from trajmill.pipelines.storage.folders import Folder
+
+NAME: Final = "generations/tombstones.json"
+"""In the output folder."""
+
+TRAJECTORY: Final = "trajectory"
+LOG: Final = "log"
+_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Keyed hashes of what was forgotten.
+
+    Attributes:
+        salt: of the hashes, hexadecimal.
+        keys: hashes, hexadecimal.
+    """
+
+    salt: str = field(default_factory=lambda: token_hex(_BYTES))
+    keys: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, out: Folder) -> Tombstones:
+        """Those of an output folder; none where nothing was ever forgotten."""
+        data = out.found(NAME)
+        if data is None:
+            return cls()
+        values = json.loads(data)
+        return cls(values["salt"], frozenset(values["keys"]))
+
+    def write(self, out: Folder) -> None:
+        """Writes them into an output folder, for the user alone."""
+        data = json.dumps({"salt": self.salt, "keys": sorted(self.keys)}, indent=0).encode() + b"\n"
+        out.write(NAME, data, private=True)
+
+    def adding(self, kind: str, values: Iterable[str]) -> Tombstones:
+        """The same with more.
+
+        Args:
+            kind: `TRAJECTORY` for ids, or `LOG` for digests of logs' bytes.
+            values: what is forgotten.
+        """
+        return Tombstones(self.salt, self.keys | {self._key(kind, value) for value in values})
+
+    def hold(self, kind: str, value: str) -> bool:
+        """Whether that was forgotten."""
+        return bool(self.keys) and self._key(kind, value) in self.keys
+
+    def _key(self, kind: str, value: str) -> str:
+        key = bytes.fromhex(self.salt)
+        return hashlib.blake2b(f"{kind}:{value}".encode(), key=key, digest_size=_BYTES).hexdigest()

@@ -1,0 +1,85 @@
+"""How a unit stands when a decision comes to it: what was measured, and what was told to it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from trajmill.pipelines.execution.exchange import Span
+from trajmill.pipelines.judge.ceiling_columns import told_ceilings
+from trajmill.pipelines.judge.earlier import EARLIER
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measures import Measures, read_measures
+from trajmill.pipelines.judge.packed_rows import losers_of
+from trajmill.pipelines.judge.reasons import REASONS, SIMULATED
+from trajmill.pipelines.judge.world_models import refused
+from trajmill.quality.cap import BINS, bins
+
+LIMITS = "limits"
+"""What a unit is told of the recipe's caps: of each rule the first bin that loses its loss, as 64-bit numbers."""
+
+
+def cap_bins(measures: Measures) -> npt.NDArray[np.int64]:
+    """The bin of each row, under caps."""
+    return bins(measures.table["trajectory_id"].combine_chunks(), measures.column("step"))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A unit and what it was told; everything else is read or follows when it is asked for, once."""
+
+    unit: Unit
+    judging: Judging
+    heard: Mapping[str, Sequence[bytes | Span]] = field(default_factory=dict)
+    common: Mapping[int, bytes] = field(default_factory=dict)
+
+    def told(self, name: str) -> Iterator[bytes]:
+        """The packed records that it was told by that name."""
+        return self.judging.fetched(self.heard.get(name, ()))
+
+    @cached_property
+    def measures(self) -> Measures:
+        """What was measured of it."""
+        return read_measures(self.unit, self.judging, told_ceilings(self))
+
+    @cached_property
+    def losers(self) -> dict[str, npt.NDArray[np.void]]:
+        """Of each reason besides the recipe's rules who lost by it so far.
+
+        Which trajectories a world model answered every unit knows by itself, before all decisions.
+        """
+        found = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS}
+        return found | ({} if self.unit.number >= EARLIER else {SIMULATED: refused(self.unit, self.judging)})
+
+    @cached_property
+    def over(self) -> npt.NDArray[np.int16]:
+        """For each row the position of the capped rule that it breaks if it is over the cap, else -1."""
+        measures = self.measures
+        rows = measures.table.num_rows
+        told = list(self.told(LIMITS))
+        if not told or not rows:
+            return np.full(rows, -1, np.int16)
+        capped = measures.decision.capped
+        first = np.append(np.frombuffer(told[0], "<i8"), BINS)[capped]
+        return np.where(cap_bins(measures) >= first, capped, np.int16(-1))
+
+    def kept(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row: whether neither a rule nor a decision so far drops its trajectory."""
+        measures = self.measures
+        first = measures.decision.trajectory[measures.starts] < 0
+        for reason in REASONS:
+            if reason.whole:
+                first &= ~np.isin(measures.starts, self.losers[reason.name]["row"])
+        return np.repeat(first, measures.lengths)
+
+    def targets(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""
+        found = self.kept() & (self.measures.decision.transition < 0) & self.measures.column("has_text")
+        for reason in REASONS:
+            if not reason.whole:
+                found[self.losers[reason.name]["row"]] = False
+        return found & (self.over < 0)

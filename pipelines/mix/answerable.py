@@ -1,0 +1,175 @@
+"""What could be told of an answer beforehand: from the action, from what was shown, from what the tool says anyway."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cached_property, lru_cache
+from typing import Final
+
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.render.answered import BOX, PIECE, Answered, Known, bare, pieces, words, words_of
+from trajmill.schemas.record import remembering_record
+
+NUMBERED: Final = re.compile(r"^#\d+ ")
+"""The mark of an element, by which pages of responses are told from other lines too."""
+
+_DIGITS: Final = re.compile(r"\d+")
+_SEARCHED: Final = 2000
+"""Lines of another answer in which words are looked for."""
+
+_SHORT: Final = 64
+"""Characters of a text that may be two texts that were shown, one behind the other."""
+
+
+@lru_cache(maxsize=1024)
+def _frame(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(word for other in others for word in words_of(other))
+    return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
+
+
+@lru_cache(maxsize=16)
+def _line_counts(others: tuple[str, ...], form: str) -> Mapping[str, int]:
+    return Counter(line for other in others for line in lines_told(other, form))
+
+
+@lru_cache(maxsize=1024)
+def _frame_lines(others: tuple[str, ...], form: str, least: float) -> frozenset[str]:
+    return frozenset(line for line, count in _line_counts(others, form).items() if count >= least)
+
+
+@lru_cache(maxsize=1024)
+def _frame_pieces(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(piece for other in others for piece in _pieces_of(other))
+    return frozenset(piece for piece, count in counts.items() if count >= least)
+
+
+@lru_cache(maxsize=512)
+def lines_told(text: str, form: str) -> frozenset[str]:
+    """The lines of an answer as they are compared."""
+    return frozenset(reward.lines_of(text, form))
+
+
+@lru_cache(maxsize=512)
+def _pieces_of(text: str) -> frozenset[str]:
+    return frozenset(pieces(text))
+
+
+@lru_cache(maxsize=512)
+def _places_of(text: str) -> Mapping[str, frozenset[int]]:
+    """Word → the numbers of the lines that it stands on."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(text.split("\n")[:_SEARCHED]):
+        for word in words(line):
+            found.setdefault(word, set()).add(number)
+    return {word: frozenset(numbers) for word, numbers in found.items()}
+
+
+def _cuts(piece: str) -> range:
+    return range(1, len(piece) if len(piece) < _SHORT else 0)
+
+
+def _stand_together(some: Iterable[str], text: str) -> bool:
+    places = _places_of(text)
+    return bool(frozenset.intersection(*(places.get(word, frozenset()) for word in some)))
+
+
+@remembering_record
+class Context:
+    """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
+
+    turn: Answered
+    known: Known
+    others: Sequence[str]
+
+    @cached_property
+    def action_words(self) -> set[str]:
+        """Those of the action."""
+        return words(self.turn.action)
+
+    @cached_property
+    def enough(self) -> float:
+        """How many other answers say what the tool's answers say anyway: a quarter, and at least two."""
+        return max(2, len(self.others) / 4)
+
+    @cached_property
+    def frame(self) -> frozenset[str]:
+        """The words that the tool's answers say anyway; numbers are none, since they are what an answer tells."""
+        return _frame(tuple(self.others), self.enough)
+
+    @property
+    def line_counts(self) -> Mapping[str, int]:
+        """How many other answers hold each line, 0 for one that none holds."""
+        return _line_counts(tuple(self.others), self.turn.form)
+
+    @cached_property
+    def frame_lines(self) -> frozenset[str]:
+        """The lines that the tool's answers hold anyway."""
+        return _frame_lines(tuple(self.others), self.turn.form, self.enough)
+
+    @cached_property
+    def frame_pieces(self) -> frozenset[str]:
+        """What lines of the tool's answers say as a whole anyway."""
+        return _frame_pieces(tuple(self.others), self.enough)
+
+    def knowable(self, text: str) -> bool:
+        """Whether each word of a text was known beforehand."""
+        left = words(text) - self.action_words
+        if left:
+            left -= self.frame
+        return self.known.has_words(word for word in left if len(word) > 1)
+
+    def knowable_line(self, line: str) -> bool:
+        """Whether a line could be told beforehand, and not only each of its words.
+
+        It was shown, or the tool's answers hold it anyway. Else, what the action does not say of it stands on one line
+        that was shown, but for what stands together on one line of enough of the tool's answers.
+        """
+        if self.known.has_line(bare(line)) or line in self.frame_lines:
+            return True
+        if not self.knowable(line):
+            return False
+        rest = {word for word in words(line) if len(word) > 1} - self.action_words
+        own = rest - self.frame
+        if not own and self._is_frame(rest):
+            return True
+        return any(self._is_frame(rest - shown) for shown in self.known.lines_with(own or rest))
+
+    def _is_frame(self, some: Set[str]) -> bool:
+        """Whether words stand together on one line of enough other answers."""
+        return not some or sum(_stand_together(some, other) for other in self.others) >= self.enough
+
+    def knowable_element(self, line: str) -> bool:
+        """Whether the line of an element could be told beforehand: its words, its texts as a whole, and its place."""
+        plain = PIECE.sub("", NUMBERED.sub("", line))
+        return self.knowable(plain) and all(map(self._knowable_piece, pieces(line)))
+
+    def _knowable_piece(self, piece: str) -> bool:
+        """Whether it was shown or typed as a whole, whatever its numbers, or consists of two such or of such words."""
+        known = self.known
+        if known.has_piece(piece) or piece in self.frame_pieces or piece in self.turn.values:
+            return True
+        if BOX.fullmatch(piece):
+            return False
+        if not piece or known.has_masked_piece(piece):
+            return True
+        if any(known.has_piece(piece[:place]) and known.has_piece(piece[place:]) for place in _cuts(piece)):
+            return True
+        made_of = {word for word in words(piece) if len(word) > 1}
+        return any(map(str.isalpha, made_of)) and known.has_piece_words(made_of - self.action_words)
+
+    def told(self, text: str) -> bool:
+        """Whether each word of a text stands in the action or in what the trajectory has shown."""
+        left = words(text) - self.action_words
+        return not left or self.known.has_words(left)
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """The observation's lines as they are compared."""
+        return reward.lines_of(self.turn.observation, self.turn.form)
+
+    @cached_property
+    def before(self) -> set[str]:
+        """The lines of what was shown before."""
+        return set(reward.lines_of(self.turn.previous or "", self.turn.form))

@@ -1,0 +1,41 @@
+"""Where in the code a connector failed, for the one who mends it: of an exception that it raised, in whatever way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from trajmill.connectors.connector import Connector
+
+OURS: Final = ("trajmill.connectors", "trajmill.quality", "trajmill.schemas")
+"""Packages whose code makes rows of logs."""
+
+_ASKING: Final = "trajmill.connectors.registry"
+
+
+def raised_at(error: BaseException, connector: Connector) -> str:
+    """`module:function:line` of the connector's innermost frame, or else of one of our packages; empty without one."""
+    own = {OURS[0], package_of(type(connector))}
+    frames = [frame for frame in _frames(error.__traceback__) if frame[0] != _ASKING]
+    for packages in (own, set(OURS)):
+        inside = [frame for frame in frames if _package(frame[0]) in packages]
+        if inside:
+            return ":".join(map(str, inside[-1]))
+    return ""
+
+
+def package_of(kind: type) -> str:
+    """Return the top-level package that defines a class; of trajmill's own, the package below `trajmill`."""
+    return _package(kind.__module__)
+
+
+def _package(module: str) -> str:
+    top, _, rest = module.partition(".")
+    return f"{top}.{rest.partition('.')[0]}" if top == "trajmill" else top
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[str, str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_globals.get("__name__", ""), trace.tb_frame.f_code.co_name, trace.tb_lineno
+        trace = trace.tb_next

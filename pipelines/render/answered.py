@@ -1,0 +1,439 @@
+"""What a check is derived from: an action with its answer, what was known before it, and other answers of the tool.
+
+Pure: nothing here reads or writes. Which checks follow is the matter of `candidates` and `checks`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import xxhash
+
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.schemas.record import remembering_record
+
+Spans: TypeAlias = tuple[tuple[int, int, str], ...]
+"""Code points [begin, end) of a shown observation, each with its class."""
+
+_WORD: Final = re.compile(r"\w+")
+_COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
+_COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
+"""What stands in arguments that may hold a command, as a value of an object or the first text of an array."""
+
+_PASSED_OVER: Final = re.compile(
+    r"^(?:\s*(?:cd\s+\S+|export\s+\S+|set\s+-\w+|source\s+\S+|\w+=\S*)\s*(?:&&|;|\n)|\s*(?:sudo|time|env)\s+)*"
+)
+_HEAD: Final = re.compile(r"\s*([\w./+-]+)")
+_PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file", "file", "name", "id")
+_TEXTS: Final = ("file_text", "content", "text", "new_str", "new_string", "body")
+_WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
+"""What stands in the arguments of an action that writes."""
+
+_HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
+_LONGEST: Final = 32_768
+"""Characters of an answer beyond which it is not held against others."""
+
+
+@remembering_record
+class Answered:
+    """One action and what the world then showed.
+
+    Attributes:
+        key: names the turn; choices by hash are made from it.
+        domain: one of the seven.
+        form: of the observation: screen, stream, state or response.
+        tool: the action's name.
+        arguments: JSON text of them, or None.
+        action: the action in the form that a model reads.
+        observation: as it is shown, with the line that says how a command ended.
+        previous: what was shown before: the state before the action, else the answer before; None where neither is.
+        volatile: spans of the observation that no model can know.
+        spans: classes of the observation's spans.
+        scrubbed: whether placeholders stand in it.
+        stored: values that its run wrote into a database, as the difference of that says.
+    """
+
+    key: str
+    domain: str
+    form: str
+    tool: str
+    arguments: str | None
+    action: str
+    observation: str
+    previous: str | None = None
+    volatile: tuple[tuple[int, int], ...] = ()
+    spans: Spans = ()
+    scrubbed: bool = False
+    stored: tuple[str, ...] = ()
+
+    @cached_property
+    def given(self) -> Any:
+        """The value of the arguments; None if there are none."""
+        return value_or_none(self.arguments) if self.arguments else None
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The texts among the arguments' values, and numbers as text, in order, at any depth."""
+        return tuple(_leaves(self.given))
+
+    @cached_property
+    def words(self) -> set[str]:
+        """The words of action and observation."""
+        return words(self.action) | words(self.observation)
+
+    @cached_property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        """(path, text) of what the action writes."""
+        return tuple(_writes(self)) if self.arguments and _WRITING.search(self.arguments) else ()
+
+    @cached_property
+    def head(self) -> tuple[str, str, str]:
+        """(domain, tool, first word of the command): answers of one head are told from each other."""
+        may_hold = self.tool == "keystrokes" or (self.arguments and _COMMANDED.search(self.arguments))
+        value, command = self.given if may_hold else None, None
+        if isinstance(value, dict):
+            command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
+        elif isinstance(value, list):
+            command = next((one for one in self.values if one.strip()), None)
+        if self.tool == "keystrokes" and command is None:
+            command = next(iter(self.values), None)
+        found = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
+        return (self.domain, self.tool, found[1].rpartition("/")[2] if found else "")
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    held = [value]
+    while held:
+        one = held.pop()
+        if isinstance(one, Mapping):
+            held.extend(reversed(list(one.values())))
+        elif isinstance(one, list):
+            held.extend(reversed(one))
+        elif isinstance(one, str) or (isinstance(one, int | float) and not isinstance(one, bool)):
+            yield str(one)
+
+
+_PARTED: Final = "".join(chr(code) if code < 128 and _WORD.match(chr(code)) else " " for code in range(256)).encode()
+"""Of each ASCII character itself if it is of a word, else a blank."""
+
+
+def words(text: str) -> set[str]:
+    """The words of a text: runs of letters, digits and underscores."""
+    if text.isascii():  # in half the time
+        return set(text.encode().translate(_PARTED).decode().split())
+    return set(_WORD.findall(text))
+
+
+@lru_cache(maxsize=512)
+def words_of(text: str) -> frozenset[str]:
+    """The same of a text that is asked for again."""
+    return frozenset(words(text))
+
+
+_LEADING: Final = re.compile(r"^(?:[^\S\n]*\d+[\t→:|]|[+-](?![+-]))", re.MULTILINE)
+PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
+"""What a line of a state says as a whole: a text between quotes, or a box of pixels."""
+
+
+def bare(line: str) -> str:
+    """A line without blanks around it, and without the number or the mark of a diff that leads it."""
+    plain = line.strip()
+    # most lines are told at their first character to have neither
+    return _LEADING.sub("", line, count=1).strip() if plain[:1].isdecimal() or plain[:1] in "+-" else plain
+
+
+BOX: Final = re.compile(r"\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def pieces(text: str) -> Iterator[str]:
+    """What lines say as a whole, texts without their quotes."""
+    return (found[1] if found[1] is not None else found[2] or found[3] or "" for found in PIECE.finditer(text))
+
+
+def masked(piece: str) -> str:
+    """A piece whose numbers do not tell it from others."""
+    return _DIGITS.sub("#", piece)
+
+
+class Known:
+    """What a trajectory has shown so far, and what was written where; worked out when it is asked for.
+
+    The caller asks for the checks of a turn first and adds it then, in the order of the trajectory; or keeps what was
+    known then (`now`) and asks later, in any order: all that was known at some time shares one account of what was
+    shown first when.
+    """
+
+    def __init__(self, shown: _Shown | None = None, end: int | None = None) -> None:
+        """What was shown; of `shown`, which is told and may grow, only the first `end`."""
+        self._shown = shown or _Shown()
+        self._end = end
+        self._last: str | None = None
+
+    def add(self, turn: Answered) -> None:
+        """Takes in a turn: what it showed, and what its action wrote."""
+        self._shown.of.append(turn)
+        self._last = turn.observation
+
+    def saw(self, text: str | None) -> None:
+        """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
+        if text and text != self._last:
+            self._shown.of.append(text)
+
+    def now(self) -> Known:
+        """What is known now, whatever is shown later."""
+        return Known(self._shown, len(self._shown.of))
+
+    def _until(self) -> int:
+        return len(self._shown.of) if self._end is None else self._end
+
+    def _holds(self, first: Mapping[str, int], some: Iterable[str], end: int) -> bool:
+        return all(first.get(one, end) < end for one in some)
+
+    def has_words(self, some: Iterable[str]) -> bool:
+        """Whether all of these words were shown."""
+        end = self._until()
+        return self._holds(self._shown.read(end).words, some, end)
+
+    def has_line(self, line: str) -> bool:
+        """Whether a bare line was shown."""
+        end = self._until()
+        return self._holds(self._shown.read(end).lines, (line,), end)
+
+    def has_piece(self, piece: str) -> bool:
+        """Whether a line of a state said this as a whole."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).pieces, (piece,), end)
+
+    def has_masked_piece(self, piece: str) -> bool:
+        """Whether a line of a state said this as a whole, whatever numbers stood in it; boxes count none."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).masked, (masked(piece),), end)
+
+    def has_piece_words(self, some: Iterable[str]) -> bool:
+        """Whether all of these words stood in what lines of states said as a whole."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).piece_words, some, end)
+
+    def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
+        """The words of lines that were shown and hold all the given ones, of so many lines at most, the first first."""
+        longest = max(some, key=len, default="")
+        if longest and self.has_words(some):
+            lines = self._shown.first_lines(self._until())
+            held = (words(line) for line in lines if longest in line)
+            yield from islice((one for one in held if some <= one), most)
+
+    @property
+    def written(self) -> Mapping[str, str]:
+        """What was written, by its path."""
+        turns = (one for one in self._shown.of[: self._until()] if isinstance(one, Answered))
+        return {path: text for turn in turns for path, text in turn.written}
+
+
+class _Shown:
+    """What a trajectory shows, in order, and for each word, line and piece by the how manieth it was shown first.
+
+    Attributes:
+        of: texts, and turns, which show their action, its values and the observation.
+        lines: bare.
+        pieces: what lines of states say as a whole.
+        masked: of them but boxes, whatever their numbers are.
+        piece_words: those of pieces but boxes.
+    """
+
+    def __init__(self) -> None:
+        self.of: list[str | Answered] = []
+        self.words: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+        self.pieces: dict[str, int] = {}
+        self.masked: dict[str, int] = {}
+        self.piece_words: dict[str, int] = {}
+        self._raw: set[str] = set()
+        self._held: list[int] = []  # lines that were known when each was read
+        self._unparted: deque[tuple[int, str]] = deque()
+
+    def read(self, end: int) -> _Shown:
+        """Itself, when at least so many are taken in."""
+        while len(self._held) < end:
+            number = len(self._held)
+            one = self.of[number]
+            for text in (one,) if isinstance(one, str) else (one.action, one.observation, *one.values):
+                self._take(text, number)
+            self._held.append(len(self.lines))
+        return self
+
+    def _take(self, text: str, number: int) -> None:
+        fresh = [line for line in text.split("\n") if line not in self._raw]
+        self._raw.update(fresh)
+        new = {one: line for line in fresh if (one := bare(line)) not in self.lines and one}
+        self.lines |= dict.fromkeys(new, number)
+        lines = "\n".join(new.values())  # neither a word nor a piece goes over the end of a line
+        self.words |= dict.fromkeys(words(lines).difference(self.words), number)
+        self._unparted.append((number, lines))
+
+    def first_lines(self, end: int) -> Iterator[str]:
+        """The lines of the first so many, bare, in the order in which they were shown first."""
+        return islice(self.read(end).lines, self._held[end - 1] if end else 0)
+
+    def parted(self, end: int) -> _Shown:
+        """Itself, when the pieces of at least so many are taken in."""
+        self.read(end)
+        while self._unparted:
+            number, lines = self._unparted.popleft()
+            for piece in set(pieces(lines)).difference(self.pieces):
+                self.pieces[piece] = number
+                if not BOX.fullmatch(piece):
+                    self.masked.setdefault(masked(piece), number)
+                    for word in words(piece):
+                        self.piece_words.setdefault(word, number)
+        return self
+
+
+def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
+    """(path, text) of what an action writes."""
+    value = turn.given
+    if isinstance(value, dict):
+        path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
+        text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
+        if path and text:
+            yield path, text
+    for one in turn.values:
+        for found in islice(_HEREDOC.finditer(one), 20) if "<<" in one else ():
+            end = one.find(f"\n{found[2]}", found.end() - 1)
+            if end >= found.end():
+                yield found[1].strip("'\""), one[found.end() : end]
+
+
+def read_path(turn: Answered, known: Known) -> str | None:
+    """The path of what was written before and the action names, without writing it; None if there is none."""
+    if turn.written:
+        return None
+    written = known.written
+    named = [word for one in turn.values for word in (one, *one.split()) if word in written] if written else []
+    return named[-1] if named else None
+
+
+_KEYS: Final = 1024
+"""Heads, and tools, of which answers are held: a corpus may have any number of them."""
+
+HELD: Final = pa.schema([("domain", pa.string()), ("tool", pa.string()), ("head", pa.string()), ("text", pa.string())])
+"""Answers that are held: one row a text of a head, or of a tool, whose `head` is null then."""
+
+
+class Distractors:
+    """Other answers of the same tool, by which checks are tried: of each head and of each tool those of least hash.
+
+    What is held does not depend on the order in which turns are added.
+    """
+
+    def __init__(self, limit: int = 32) -> None:
+        """Of each head, and of each tool, up to `limit` answers are held, of different texts."""
+        self._limit = limit
+        self._held: dict[tuple[str, ...], dict[int, str]] = {}
+        self._heaps: dict[tuple[str, ...], list[int]] = {}
+        self._ranks: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+        self._of: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def add(self, turn: Answered) -> None:
+        """Takes in the answer of a turn, unless it is very long."""
+        if len(turn.observation) <= _LONGEST:
+            for key in (turn.head, turn.head[:2]):
+                self._hold(key, turn.observation)
+
+    def _hold(self, key: tuple[str, ...], text: str) -> None:
+        number = xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"))
+        if key not in self._held and not self._admits(key):
+            return
+        held, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
+        if number in held:
+            return
+        if len(heap) < self._limit:
+            heapq.heappush(heap, -number)
+        elif number < -heap[0]:
+            del held[-heapq.heappushpop(heap, -number)]
+        else:
+            return
+        held[number] = text
+        self._of.clear()
+
+    def _admits(self, key: tuple[str, ...]) -> bool:
+        """Whether a new head or tool is among those of least hash that are held; one that no more is, goes."""
+        rank = (xxhash.xxh3_64_intdigest("\0".join(key).encode("utf-8", "replace")), key)
+        of_kind = self._ranks.setdefault(len(key), [])
+        if len(of_kind) == _KEYS and rank >= of_kind[-1]:
+            return False
+        insort(of_kind, rank)
+        if len(of_kind) > _KEYS:
+            gone = of_kind.pop()[1]
+            del self._held[gone], self._heaps[gone]
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Takes in what others hold, as `batch` gives it."""
+        for row in batch.to_pylist():
+            key = (row["domain"], row["tool"]) if row["head"] is None else (row["domain"], row["tool"], row["head"])
+            self._hold(key, row["text"])
+
+    def batch(self) -> pa.RecordBatch:
+        """All that is held, of the schema `HELD`, sorted."""
+        rows = [
+            (*key, *([None] if len(key) == 2 else []), text)
+            for key, held in sorted(self._held.items())
+            for _, text in sorted(held.items())
+        ]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(HELD)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, HELD, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=HELD)
+
+    def of(self, turn: Answered) -> tuple[str, ...]:
+        """The answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
+        if turn.head not in self._of:
+            found = {
+                number: text
+                for key in (turn.head, turn.head[:2])
+                for number, text in sorted(self._held.get(key, {}).items())
+            }
+            self._of[turn.head] = tuple(found.values())
+        return self._of[turn.head]
+
+
+def turn_of(
+    row: Mapping[str, Any],
+    observation: str,
+    previous: str | None,
+    volatile: Sequence[tuple[int, int]] = (),
+    spans: Sequence[tuple[int, int, str]] = (),
+) -> Answered:
+    """The turn of a row, with its texts as they are shown.
+
+    Args:
+        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
+            next_observation (form); with `written`, what its run wrote into a database.
+        observation: as it is shown, with the line that says how a command ended.
+        previous: the state before the action, else the answer that was shown before; None where neither is.
+        volatile: code points [begin, end) of the observation.
+        spans: likewise, with their classes.
+    """
+    action = row["action"]
+    return Answered(
+        key=row["row_id"],
+        domain=row["domain"],
+        form=row["next_observation"]["form"],
+        tool=action["name"] or "",
+        arguments=action["arguments"],
+        action=action["text"] or "",
+        observation=observation,
+        previous=previous,
+        volatile=tuple(volatile),
+        spans=tuple(spans),
+        scrubbed=bool(row["scrubbed"]),
+        stored=tuple(row.get("written") or ()),
+    )

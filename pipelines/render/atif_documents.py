@@ -1,0 +1,249 @@
+"""A trajectory's rows as one document of ATIF 1.7 (Harbor's RFC 0001), which the connector `atif` reads back.
+
+A turn is one agent step with its calls and their results. What stood between turns are user and system steps before
+it; a user's answer to a message is the user step after it. What ATIF has no field for (environment, domain, form and
+origin of an observation, exit statuses, time limits, rewards, provenance) stands under `extra.trajmill`. Attachments
+are kept as references by digest. Nothing here reads or writes a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final
+
+from trajmill.connectors.reading.values import json_value
+from trajmill.schemas import MESSAGE, call_text, json_text
+
+VERSION: Final = "ATIF-v1.7"
+
+OWN: Final = "trajmill"
+"""Key under `extra` of what ATIF has no field for."""
+
+UNKNOWN: Final = "unknown"
+"""The agent's name and version where they are not known, since the format requires them."""
+
+_ENDING: Final = ("duration_s", "time_limit_s", "timed_out", "exit_code", "reward", "terminated", "truncated")
+
+Row = Mapping[str, Any]
+
+PLAIN: Final[Mapping[str, Any]] = {
+    "media_type": "text/plain",
+    "form": "response",
+    "dialect": None,
+    "origin": "environment",
+    "is_error": None,
+    "truncation": "none",
+    "uri": None,
+    "attachments": [],
+}
+"""What an observation is if nothing else is said."""
+
+
+def atif_document(rows: Sequence[Row]) -> dict[str, Any]:
+    """The document of one trajectory.
+
+    Args:
+        rows: all its rows in order, as Python values of the transition schema (`to_pylist` of a table).
+
+    Raises:
+        ValueError: there are no rows, or rows of several trajectories.
+    """
+    if len({row["trajectory_id"] for row in rows}) != 1:
+        raise ValueError("wanted the rows of one trajectory")
+    first = rows[0]
+    steps = [{"step_id": number, **step} for number, step in enumerate(_steps(rows), 1)]
+    document: dict[str, Any] = {"schema_version": VERSION}
+    if first["native_id"]:
+        document["session_id"] = first["native_id"]
+    document["trajectory_id"] = first["trajectory_id"]
+    document["agent"] = _agent(first)
+    document["steps"] = steps
+    document["final_metrics"] = {"total_steps": len(steps)}
+    document["extra"] = {OWN: _whole(first)}
+    return document
+
+
+def _agent(row: Row) -> dict[str, Any]:
+    agent = row["agent"]
+    made = {"name": agent["name"] or UNKNOWN, "version": agent["version"] or UNKNOWN}
+    if agent["model"]:
+        made["model_name"] = agent["model"]
+    tools = _tools(row)
+    return made if tools is None else {**made, "tool_definitions": tools}
+
+
+def _tools(row: Row) -> list[Any] | None:
+    """The action space as ATIF has it, a list of objects; None if it is not one."""
+    space = row["context"]["action_space"]
+    tools = json.loads(space) if space is not None else None
+    good = isinstance(tools, list) and all(isinstance(one, dict) for one in tools)
+    return tools if good and json_text(tools) == space else None
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _whole(row: Row) -> dict[str, Any]:
+    """What is true of the whole trajectory and ATIF has no field for."""
+    context = {key: value for key, value in row["context"].items() if key != "agent_system"}
+    if _tools(row) is not None:
+        context.pop("action_space")
+    told = {
+        "domain": row["domain"],
+        "source": row["source"],
+        "environment": _present(row["environment"]),
+        "task": _present({"id": row["task"]["id"]}),
+        "context": _present(context),
+        "outcome": None if row["outcome"] is None else _present(row["outcome"]),
+        "relation": row["relation"],
+        "parent_trajectory_id": row["parent_trajectory_id"],
+        "parent_step": row["parent_step"],
+        "provenance": _present({key: value for key, value in row["provenance"].items() if key != "offset"}),
+    }
+    return {key: value for key, value in told.items() if value is not None and value != {}}
+
+
+def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """The steps of the document, without their numbers."""
+    first = rows[0]
+    if first["context"]["agent_system"] is not None:
+        yield {"source": "system", "message": first["context"]["agent_system"]}
+    if first["task"]["instruction"] is not None:
+        yield {"source": "user", "message": first["task"]["instruction"]}
+    turns = [list(group) for _, group in groupby(rows, key=lambda row: row["turn"])]
+    shown: Mapping[str, Any] | None = None
+    for number, turn in enumerate(turns):
+        yield from _said(turn[0]["interleaved"])
+        before = turn[0]["observation"]
+        told = {} if before == shown else {"observation": before and _observed(before, True)}
+        after = turns[number + 1][0] if number + 1 < len(turns) else None
+        answers = (row["next_observation"] for row in reversed(turn) if row["next_observation"] is not None)
+        if not told and len(turn) == 1 and _is_message(turn[0], after):
+            yield from _message(turn[0])
+            shown = next(answers, shown)
+        else:
+            yield _acted(turn, told)
+            shown = next(answers, None)
+
+
+def _said(interleaved: str | None) -> Iterator[dict[str, Any]]:
+    """A step for each text that stood before a turn; its role is told, so that none passes for a prompt."""
+    for one in json.loads(interleaved) if interleaved is not None else ():
+        role, content = one["role"], one["content"]
+        source = "user" if role == "user" else "system"
+        yield {"source": source, "message": content, "extra": {OWN: {"role": role}}}
+
+
+def _is_message(row: Row, after: Row | None) -> bool:
+    """Whether the row is no more than what the agent said to the user, and perhaps what the user answered.
+
+    Without an answer it has to be the last, since what follows would be taken for one or for the same turn.
+    """
+    action, reply = row["action"], row["next_observation"]
+    if action["name"] != MESSAGE or action["call_id"] is not None or action["message"] is not None:
+        return False
+    said = json.loads(action["arguments"] or "null")
+    good = isinstance(said, dict) and set(said) == {"content"} and isinstance(said["content"], str)
+    if not good or not said["content"].strip() or action["arguments"] != json_text(said):
+        return False
+    if action["text"] != call_text(MESSAGE, said) or _ending(row):
+        return False
+    if reply is None:
+        return after is None
+    told = _observed(reply, False)
+    told.pop("uri", None)
+    return bool(reply["content"]) and told == {"origin": "user", "media_type": "text/plain"}
+
+
+def _message(row: Row) -> Iterator[dict[str, Any]]:
+    action, reply = row["action"], row["next_observation"]
+    step: dict[str, Any] = {"source": "agent", "message": json.loads(action["arguments"])["content"]}
+    if action["reasoning"] is not None:
+        step["reasoning_content"] = action["reasoning"]
+    yield _timed(step, row)
+    if reply is not None:
+        told = {"role": "user", **({"uri": reply["uri"]} if reply["uri"] is not None else {})}
+        yield {"source": "user", "message": reply["content"], "extra": {OWN: told}}
+
+
+def _timed(step: dict[str, Any], row: Row) -> dict[str, Any]:
+    at = row["started_at"]
+    return step if at is None else {"timestamp": _iso(at), **step}
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _ending(row: Row) -> dict[str, Any]:
+    """What is known of how a step went, beyond its result."""
+    return _present({key: row[key] for key in _ENDING})
+
+
+def _acted(turn: Sequence[Row], told: dict[str, Any]) -> dict[str, Any]:
+    """The agent step of a turn; `told` is what stood before it, where that is not what was shown last."""
+    first = turn[0]["action"]
+    step = _timed({"source": "agent", "message": first["message"] or ""}, turn[0])
+    if first["reasoning"] is not None:
+        step["reasoning_content"] = first["reasoning"]
+    ids = list(_ids(turn))
+    step["tool_calls"] = [_call(row, key, turn[0]) for row, key in zip(turn, ids, strict=True)]
+    results = [
+        _result(row["next_observation"], key)
+        for row, key in zip(turn, ids, strict=True)
+        if row["next_observation"] is not None
+    ]
+    if results:
+        step["observation"] = {"results": results}
+    if told:
+        step["extra"] = {OWN: told}
+    return step
+
+
+def _ids(turn: Iterable[Row]) -> Iterator[str]:
+    """An id for each call of a turn, unique in the document: its own with the step where the log has none or twice."""
+    for row in turn:
+        call_id = row["action"]["call_id"]
+        yield f"{call_id or 'call'}#{row['step']}"
+
+
+def _call(row: Row, key: str, first: Row) -> dict[str, Any]:
+    action = row["action"]
+    # read as the connector will read it, so that a number that would not come back alike is told as text
+    arguments = None if action["arguments"] is None else json_value(action["arguments"])
+    told: dict[str, Any] = {"call_id": action["call_id"]}
+    if action["arguments"] is None or not isinstance(arguments, dict) or json_text(arguments) != action["arguments"]:
+        told["arguments"] = action["arguments"]
+    shown = arguments if isinstance(arguments, dict) else {}
+    if action["text"] != call_text(action["name"], shown):
+        told["text"] = action["text"]
+    for name in ("message", "reasoning"):
+        if row is not first or (action[name] is not None and not action[name].strip()):
+            told[name] = action[name]
+    if row is not first and row["started_at"] != first["started_at"]:
+        told["started_at"] = None if row["started_at"] is None else _iso(row["started_at"])
+    told |= _ending(row)
+    return {"tool_call_id": key, "function_name": action["name"], "arguments": shown, "extra": {OWN: told}}
+
+
+def _observed(observation: Mapping[str, Any], content: bool) -> dict[str, Any]:
+    """The fields of an observation that are not what they are if nothing is said, its content if it is wanted."""
+    told: dict[str, Any] = {"content": observation["content"]} if content else {}
+    for name, plain in PLAIN.items():
+        if observation[name] != plain:
+            value = observation[name]
+            told[name] = [_present(one) for one in value] if name == "attachments" else value
+    if "media_type" not in told:
+        told["media_type"] = observation["media_type"]
+    return told
+
+
+def _result(observation: Mapping[str, Any], key: str) -> dict[str, Any]:
+    result: dict[str, Any] = {"source_call_id": key}
+    if observation["content"] is not None:
+        result["content"] = observation["content"]
+    return {**result, "extra": {OWN: _observed(observation, False)}}

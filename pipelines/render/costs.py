@@ -1,0 +1,219 @@
+"""Costs of rows: how many tokens what samples show of each transition is, measured once and summed for any mixture.
+
+A sample is a prompt and turns, and a turn is text that does not hang on which other turns are shown, but for its
+number, the state before its action, which is shown where it is not what the turn before ended with, and what others
+said, which the first call of a turn shows. So the tokens of every sample are sums over its rows, and no text is counted
+again when a corpus is mixed anew. Beside the whole text's count such a sum is off by what a tokenizer makes of the
+borders between the pieces: a token or two a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajmill.pipelines.render.control_bits import ANSWER, ESCAPABLE, SAID, USER
+from trajmill.pipelines.render.control_bits import CONTEXT as IN_CONTEXT
+from trajmill.pipelines.render.control_bits import STATE as STATE_BIT
+from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
+from trajmill.pipelines.render.text_columns import (
+    capped_texts,
+    endings,
+    observed,
+    plain_texts,
+    shown_actions,
+    time_limits,
+)
+from trajmill.pipelines.render.tool_list import tool_list
+from trajmill.pipelines.render.turns import ACTION, MARKER, STATE, View, heading, said
+from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
+from trajmill.quality.control_strings import PATTERN
+from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import Counts, TokenCounter
+from trajmill.schemas.verdict import KEY_FIELDS
+
+VERSION: Final = "3"
+"""Of what is measured; another one has all units measured again."""
+
+_I: Final = pa.int32()
+COSTS_SCHEMA: Final = pa.schema(
+    [
+        *KEY_FIELDS,
+        pa.field("segment", _I, nullable=False),
+        pa.field("num_segments", _I, nullable=False),
+        pa.field("turn", _I, nullable=False),
+        pa.field("user_tokens", _I, nullable=False, metadata={"doc": "of the user text as of turn 1, without a state"}),
+        pa.field("said_tokens", _I, nullable=False, metadata={"doc": "of what others said before the action"}),
+        pa.field("state_tokens", _I, nullable=False, metadata={"doc": "of the state with its heading; 0: not known"}),
+        pa.field("answer_tokens", _I, nullable=False, metadata={"doc": "of the assistant text"}),
+        pa.field("can_bear", pa.bool_(), nullable=False, metadata={"doc": "whether the loss may stand on the answer"}),
+        pa.field("state_hash", pa.uint64(), nullable=False, metadata={"doc": "of the state; 0: not known"}),
+        pa.field("next_hash", pa.uint64(), nullable=False, metadata={"doc": "of the next observation; 0: no text"}),
+        pa.field("form", pa.string(), metadata={"doc": "of the next observation"}),
+        pa.field("dialect", pa.string(), metadata={"doc": "of the next observation"}),
+        pa.field("has_ending", pa.bool_(), nullable=False, metadata={"doc": "whether the answer tells how it ended"}),
+        pa.field("control", pa.uint8(), nullable=False, metadata={"doc": "where control strings are: `control_bits`"}),
+        pa.field(
+            "has_envelope", pa.bool_(), nullable=False, metadata={"doc": "whether the answer is an object of MCP"}
+        ),
+        pa.field("screen", pa.string(), metadata={"doc": "size of the screen before", "null": "none is told"}),
+        *(
+            pa.field(f"{name}_tokens", _I, nullable=False, metadata={"doc": "of a text of the context"})
+            for name in CONTEXT
+        ),
+    ],
+    metadata={b"trajmill.costs_schema": VERSION.encode()},
+)
+"""One row a transition, aligned to the transitions."""
+
+COUNTED: Final = tuple(name for name in COSTS_SCHEMA.names if name != "row_id")
+"""What tokens of samples are counted by."""
+
+COST_HASHES: Final = ("state_hash", "next_hash")
+"""By which texts are known to be the same without being read."""
+
+COST_COLUMNS: Final = (
+    *("user_tokens", "said_tokens", "state_tokens", "answer_tokens", "control"),
+    *(f"{name}_tokens" for name in CONTEXT),
+)
+"""What rows carry to be made samples of."""
+
+
+class Costing:
+    """The costs of each row of a file: batches of `COSTS_SCHEMA`, aligned to it.
+
+    Args:
+        view: how samples show what happened.
+        counter: of the recipe's tokenizer.
+    """
+
+    def __init__(self, view: View, counter: TokenCounter) -> None:
+        self._view, self._counter = view, counter
+        self._control = np.zeros(0, np.uint8)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The costs of `batch`, of `encoded_schema()`."""
+        if batch.num_rows:
+            self._control = np.zeros(batch.num_rows, np.uint8)
+            found = {
+                **{name: batch[name] for name in ("segment", "num_segments", "turn", "row_id", "step")},
+                "trajectory_id": batch["trajectory_id"].cast(pa.string()),
+                "user_tokens": self._users(batch),
+                "said_tokens": self._said(batch),
+                **self._observed(batch),
+                **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
+            }
+            found["control"] = self._control
+            arrays = [_column(found[field.name], field.type) for field in COSTS_SCHEMA]
+            yield pa.RecordBatch.from_arrays(arrays, schema=COSTS_SCHEMA)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no cost waits for what comes after."""
+        return iter(())
+
+    def _of(self, texts: list[str] | pa.Array) -> Counts:
+        return self._counter.count(pa.array(texts, pa.string()) if isinstance(texts, list) else texts)
+
+    def _told(self, texts: list[str] | pa.Array, bit: int, index: npt.NDArray[np.int64]) -> Counts:
+        """Tokens of texts as they are shown; rows that hold one with a control string, by its number, get the bit."""
+        array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
+        self._mark(array, {bit: index})
+        return self._of(plain_texts(array, self._view))
+
+    def _mark(self, texts: pa.StringArray, rows: Mapping[int, npt.NDArray[np.int64]]) -> None:
+        """Tells rows whose text holds a control string, or what escaping changes.
+
+        Args:
+            texts: as they are shown before they are escaped.
+            rows: by the bit that they get, of each row the number of its text, -1 for none.
+        """
+        changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
+        if not changed.any():
+            return
+        held = np.zeros(len(changed), np.bool_)
+        some = np.flatnonzero(changed)
+        held[some] = pc.match_substring_regex(texts.take(pa.array(some)), PATTERN).to_numpy(zero_copy_only=False)
+        for bit, index in rows.items():
+            own = ESCAPABLE if bit not in (SAID, IN_CONTEXT) else 0
+            self._control |= np.where(held[index], bit, 0).astype(np.uint8)
+            self._control |= np.where(changed[index], own, 0).astype(np.uint8)
+
+    def _users(self, batch: pa.RecordBatch) -> Counts:
+        """Tokens of heading, time limit and action."""
+        actions, which = shown_actions(batch, self._view)
+        limits, of = time_limits(batch)
+        shown = self._told([ACTION + text for text in actions], USER, which)
+        return self._counter.of(heading(1)) + shown[which] + self._of(limits)[of]
+
+    def _said(self, batch: pa.RecordBatch) -> Counts:
+        """Tokens of what the harness and the user said, where it is shown."""
+        if self._view.harness == "strip":
+            return np.zeros(batch.num_rows, np.int64)
+        texts = Texts.of(batch["interleaved"])
+        return texts.spread(self._told([said(text) for text in texts.texts.to_pylist()], SAID, texts.index))
+
+    def _context(self, batch: pa.RecordBatch, name: str) -> Counts:
+        texts = Texts.of(struct_text(batch, "context", name))
+        if name != "action_space":
+            return texts.spread(self._told(texts.texts, IN_CONTEXT, texts.index))
+        lists = [tool_list(text) for text in texts.texts.to_pylist()]
+        return texts.spread(self._told(lists, IN_CONTEXT, texts.index))
+
+    def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """What the texts before and after the action tell; each distinct one is counted once."""
+        (state_text, _), (answer_text, enveloped) = (
+            observed(batch, side, self._view) for side in ("observation", "next_observation")
+        )
+        before, after = Texts.of(state_text), Texts.of(answer_text)
+        both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
+        place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        told = _told(batch, "observation", "environment")
+        state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
+        answer = np.append(place[len(before.texts) :], -1)[after.index]
+        seen = capped_texts(both.dictionary, self._view)
+        self._mark(seen, {STATE_BIT: state, ANSWER: answer})
+        counts = np.append(self._of(plain_texts(seen, self._view)), 0)
+        hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
+        ends, which = endings(batch)
+        ended = self._of([f"\n{text}" if text else "" for text in ends])[which]
+        made = _told(batch, "next_observation", "harness") if self._view.harness == "keep" else False
+        return {
+            "state_tokens": np.where(state >= 0, counts[state] + self._counter.of(STATE) + self._counter.of("\n\n"), 0),
+            "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + ended, 0),
+            "can_bear": (answer >= 0) & ~np.asarray(made),
+            "state_hash": hashes[state],
+            "next_hash": hashes[answer],
+            **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
+            "has_ending": np.array([bool(text) for text in ends])[which],
+            "has_envelope": enveloped,
+            "screen": _screens(batch, both.dictionary, state),
+        }
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values).cast(kind)
+
+
+def _told(batch: pa.RecordBatch, side: str, origin: str) -> npt.NDArray[np.bool_]:
+    """Whether an observation's origin is the one."""
+    found = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+
+
+def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: npt.NDArray[np.int64]) -> pa.Array:
+    """The size of the screen before each action that led to a screen."""
+    form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
+    chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)
+    used = np.unique(chosen[chosen >= 0])
+    met = pc.extract_regex(texts.take(pa.array(used)), rf"^[^\n]*?{SCREEN_PATTERN}")
+    sizes = pc.binary_join_element_wise(pc.struct_field(met, "width"), pc.struct_field(met, "height"), " x ")
+    places = np.full(len(texts) + 1, -1)
+    places[used] = np.arange(len(used))
+    index = places[chosen]
+    return sizes.take(pa.array(index, mask=index < 0))

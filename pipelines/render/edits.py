@@ -1,0 +1,141 @@
+"""Edits of files as unified diffs: calls that hold what a text was and what it becomes, and patches handed in.
+
+Known are the tools of agents that replace a text (`str_replace`, Claude Code's `Edit` and `MultiEdit`, Gemini's
+`replace`, the edits of MCP's file server), make a file (`create`, a replacement of nothing) or insert lines, and
+`submit_patch`. A call that writes over a file without saying what stood there is no edit whose old text is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Final, Literal, TypeAlias
+
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.schemas import json_text
+
+Edits: TypeAlias = Literal["call", "diff"]
+
+_PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file")
+_PAIRS: Final = (("old_str", "new_str"), ("old_string", "new_string"), ("oldText", "newText"), ("old_text", "new_text"))
+_REPLACING: Final = (None, "str_replace", "replace", "edit")
+_INSERTED: Final = ("new_str", "insert_text", "new_text")
+_PATCHES: Final[Mapping[str, str]] = {"submit_patch": "patch"}
+_ANYWHERE: Final = "@@ ... @@"
+"""Heads a hunk of which the call does not say where in the file it stands."""
+
+_COMPARED: Final = 4_000_000
+"""Pairs of lines up to which two texts are compared line by line; above, all of one goes and all of the other comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A call as a diff: the text of the call without what the diff says, and the diff, each line with its end."""
+
+    call: str
+    diff: str
+
+
+def edit_of(text: str) -> Edit | None:
+    """The edit that an action's text (`{"name": …, "arguments": {…}}`) is; None if it does not tell old and new."""
+    value = value_or_none(text)
+    arguments = value.get("arguments") if isinstance(value, dict) else None
+    if not isinstance(arguments, dict):
+        return None
+    patch = arguments.get(_PATCHES.get(str(value.get("name")), ""))
+    if isinstance(patch, str):
+        names, diff = set(_PATCHES.values()), patch
+    else:
+        path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
+        found = _hunks(arguments) if path is not None else None
+        if found is None:
+            return None
+        names, is_new, hunks = found
+        old = "/dev/null" if is_new else f"a/{str(path).lstrip('/')}"
+        diff = "".join([f"--- {old}\n+++ b/{str(path).lstrip('/')}\n", *hunks])
+    rest = {key: one for key, one in arguments.items() if key not in names}
+    return Edit(json_text({**value, "arguments": rest}), diff if diff.endswith("\n") else f"{diff}\n")
+
+
+_WHOLE: Final = ("content", "contents", "file_text")
+"""What a call that writes a whole file gives it."""
+
+
+def edited_path(text: str) -> str | None:
+    """The path of the file that an action's text says is edited or written; None if it is no such call."""
+    value = value_or_none(text)
+    arguments = value.get("arguments") if isinstance(value, dict) else None
+    if not isinstance(arguments, dict):
+        return None
+    path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
+    if path is None:
+        return None
+    writes = any(isinstance(arguments.get(key), str) for key in _WHOLE)
+    return path if writes or _hunks(arguments) is not None else None
+
+
+def _hunks(arguments: Mapping[str, Any]) -> tuple[set[str], bool, list[str]] | None:
+    """(arguments that the hunks say, whether the file is new, the hunks) of a call that names a file."""
+    command = arguments.get("command")
+    made = arguments.get("file_text")
+    if command == "create" and isinstance(made, str):
+        return {"file_text"}, True, [_added(0, made)]
+    if command == "insert":
+        line = arguments.get("insert_line")
+        key = next((key for key in _INSERTED if isinstance(arguments.get(key), str)), None)
+        if key is None or type(line) is not int or line < 0:
+            return None
+        return {key, "insert_line"}, False, [_added(line, arguments[key])]
+    edits = arguments.get("edits")
+    if isinstance(edits, list) and edits:
+        several = [_replaced(one) if isinstance(one, dict) else None for one in edits]
+        held = [
+            made[2] for one, made in zip(edits, several, strict=True) if made is not None and one.keys() == set(made[0])
+        ]
+        return ({"edits"}, False, held) if len(held) == len(edits) else None
+    single = _replaced(arguments) if command in _REPLACING else None
+    return None if single is None else (set(single[0]), single[1], [single[2]])
+
+
+def _replaced(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], bool, str] | None:
+    """(names of the old and the new text, whether there was none, the hunk); None if they are not both told."""
+    for old, new in _PAIRS:
+        was, becomes = arguments.get(old), arguments.get(new)
+        if isinstance(was, str) and (isinstance(becomes, str) or (becomes is None and "command" in arguments)):
+            return (old, new), not was, _changed(was, becomes or "") if was else _added(0, becomes or "")
+    return None
+
+
+def _added(line: int, text: str) -> str:
+    """The hunk of lines that come behind a line of the file; 0 is its beginning."""
+    added = _lines(text)
+    end = "" if not added or text.endswith("\n") or line else "\\ No newline at end of file\n"
+    return f"@@ -{line},0 +{line + 1},{len(added)} @@\n" + "".join(f"+{one}\n" for one in added) + end
+
+
+def _changed(was: str, becomes: str) -> str:
+    """The hunk of one text that becomes another, all lines of both in it.
+
+    Where only one of them ends in a line break, the empty line behind it counts too.
+    """
+    whole = all(text.endswith("\n") or not text for text in (was, becomes))
+    before, after = (_lines(text) if whole or not text else text.split("\n") for text in (was, becomes))
+    kinds = (
+        SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        if len(before) * len(after) <= _COMPARED
+        else [("replace", 0, len(before), 0, len(after))]
+    )
+    told: list[str] = []
+    for kind, a, b, c, d in kinds:
+        if kind == "equal":
+            told += [f" {line}\n" for line in before[a:b]]
+        else:
+            told += [f"-{line}\n" for line in before[a:b]] + [f"+{line}\n" for line in after[c:d]]
+    return f"{_ANYWHERE}\n{''.join(told)}"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; a line break at its end begins no further line."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines

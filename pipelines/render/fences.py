@@ -1,0 +1,78 @@
+"""Fenced blocks of Markdown, each with the language of what stands in it, and JSON set out over lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import orjson
+
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.schemas import json_text
+
+_RUNS: Final = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_PIECES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_STEP: Final = "  "
+_EXPONENT: Final = re.compile(r"e[+-][0-9]")
+
+
+def fenced(text: str, language: str) -> str:
+    """The text between two fences, which are longer than any that begins a line of it and so could end them."""
+    longest = max(map(len, _RUNS.findall(text)), default=2) if "```" in text else 2
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def block(text: str, other: str = "text") -> str:
+    """The text in a fence of its own language: `json`, set out over lines, where it is an object or an array.
+
+    Args:
+        text: to be fenced.
+        other: the language of what is neither.
+    """
+    quick = _as_written(text)
+    if quick is not None:
+        return fenced(quick, "json")
+    return fenced(indented(text), "json") if is_structure(text) else fenced(text, other)
+
+
+def _as_written(text: str) -> str | None:
+    """What `indented` makes of an object or array as `json_text` writes it, in a fifth of the time; else None.
+
+    The library writes numbers with an exponent in its own way, so a text that may hold one is none of these.
+    """
+    if text[:1] not in ("{", "["):
+        return None
+    if ("e-" in text or "e+" in text) and _EXPONENT.search(text):
+        return None
+    try:
+        value = orjson.loads(text)
+        found = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter of what is nested deeply, too
+        return None
+    return found if json_text(value) == text else None
+
+
+def is_structure(text: str) -> bool:
+    """Whether a text is a JSON object or array."""
+    return text.lstrip()[:1] in ("{", "[") and isinstance(value_or_none(text), dict | list)
+
+
+def indented(text: str) -> str:
+    """A JSON text set out over lines, two blanks a level; strings and numbers stay as they are written.
+
+    What a JSON library reads and writes again loses digits of long numbers and the way characters are written.
+    """
+    found: list[str] = []
+    depth, before = 0, ""
+    for piece in _PIECES.findall(text):
+        if piece in ("}", "]"):
+            depth -= 1
+            found.append(piece if before in ("{", "[") else f"\n{_STEP * depth}{piece}")
+        else:
+            if before in ("{", "["):
+                found.append(f"\n{_STEP * depth}")
+            found.append(piece if piece not in (",", ":") else f",\n{_STEP * depth}" if piece == "," else ": ")
+            depth += piece in ("{", "[")
+        before = piece
+    return "".join(found)

@@ -1,0 +1,233 @@
+"""Actions in the grammar that the agents of a domain write, from the one vocabulary of calls that trajmill has.
+
+`web` in the calls of BrowserGym (`click("a51")`), `os` as code of pyautogui, `android` as AndroidWorld's JSON. Ids of
+elements stay those that the shown trees have, `12` for `#12`. What a grammar has no words for stays the call it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from trajmill.connectors.reading.values import object_or_none
+from trajmill.schemas import json_text
+
+Arguments: TypeAlias = Mapping[str, Any]
+
+
+class Native(NamedTuple):
+    """An action in its domain's grammar, and the language of its fence."""
+
+    text: str
+    language: str
+
+
+def native_action(domain: str, text: str) -> Native | None:
+    """The action that a call's text says, in the grammar of its domain; None if it cannot be said in it.
+
+    Args:
+        domain: one of the seven; three have a grammar.
+        text: of the action, `{"name": …, "arguments": {…}}`.
+    """
+    call = object_or_none(text)
+    if call is None or domain not in _GRAMMARS:
+        return None
+    said = _GRAMMARS[domain](str(call.get("name")), call.get("arguments") or {})
+    return None if said is None else Native(said, _LANGUAGES[domain])
+
+
+def _python(*values: Any, **named: Any) -> str:
+    """Arguments of a call, as Python writes them with double quotes."""
+    told = [json.dumps(value, ensure_ascii=False) for value in values]
+    return ", ".join([*told, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())])
+
+
+_WEB: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
+    "click": (
+        (("element",), "click({element})"),
+        (("element", "button"), "click({element}, button={button})"),
+        (("bid",), "click({bid})"),
+        (("x", "y"), "mouse_click({x}, {y})"),
+        (("x", "y", "button"), "mouse_click({x}, {y}, button={button})"),
+    ),
+    "dblclick": ((("element",), "dblclick({element})"), (("x", "y"), "mouse_dblclick({x}, {y})")),
+    "right_click": (
+        (("element",), 'click({element}, button="right")'),
+        (("x", "y"), 'mouse_click({x}, {y}, button="right")'),
+    ),
+    "hover": ((("element",), "hover({element})"), (("x", "y"), "mouse_move({x}, {y})")),
+    "focus": ((("element",), "focus({element})"),),
+    "fill": ((("element", "text"), "fill({element}, {text})"),),
+    "clear": ((("element",), "clear({element})"),),
+    "type": (
+        (("text",), "keyboard_type({text})"),
+        (("element", "text"), "focus({element})\nkeyboard_type({text})"),
+    ),
+    "press": ((("key",), "keyboard_press({key})"), (("element", "key"), "press({element}, {key})")),
+    "select_option": ((("element", "options"), "select_option({element}, {options})"),),
+    "check": ((("element",), "check({element})"),),
+    "uncheck": ((("element",), "uncheck({element})"),),
+    "upload": ((("element", "files"), "upload_file({element}, {files})"),),
+    "drag": ((("element", "onto"), "drag_and_drop({element}, {onto})"),),
+    "scroll": ((("dx", "dy"), "scroll({dx}, {dy})"), (("dy",), "scroll(0, {dy})"), (("dx",), "scroll({dx}, 0)")),
+    "goto": ((("url",), "goto({url})"),),
+    "go_back": (((), "go_back()"),),
+    "go_forward": (((), "go_forward()"),),
+    "tab_new": (((), "new_tab()"), (("url",), "new_tab()\ngoto({url})")),
+    "tab_close": (((), "tab_close()"),),
+    "tab_select": ((("tab",), "tab_focus({tab})"),),
+    "wait": (((), "noop()"),),
+    "task_complete": ((("text",), "send_msg_to_user({text})"),),
+    "message": ((("content",), "send_msg_to_user({content})"),),
+    "web_browser_go": ((("url",), "goto({url})"),),
+    "web_browser_back": (((), "go_back()"),),
+    "web_browser_forward": (((), "go_forward()"),),
+    "web_browser_click": ((("element_id",), "click({element_id})"),),
+    "web_browser_type": ((("element_id", "text"), "fill({element_id}, {text})"),),
+    "web_browser_type_submit": ((("element_id", "text"), 'fill({element_id}, {text})\npress({element_id}, "Enter")'),),
+}
+"""Name → (the arguments that are given, what BrowserGym's agents then write, of two steps one a line).
+
+A view scrolled *to* a place is none of it, since they say how far. Inspect's own browser has its tools here too.
+"""
+_IDS: Final = frozenset({"element", "bid", "onto", "element_id"})
+
+
+def _bare(element: str | int) -> str:
+    """An element's id as a grammar writes it: text, and our numbers without their sign."""
+    return str(element).removeprefix("#")
+
+
+def _web(name: str, arguments: Arguments) -> str | None:
+    if name == "fill" and arguments.get("enter") is True:
+        filled = _web(name, {key: value for key, value in arguments.items() if key != "enter"})
+        return None if filled is None else f'{filled}\npress({_python(_bare(arguments["element"]))}, "Enter")'
+    if name == "wait" and set(arguments) == {"seconds"} and isinstance(arguments["seconds"], int | float):
+        return f"noop({arguments['seconds'] * 1000:g})"
+    if name == "drag" and set(arguments) == {"from", "to"}:
+        points = [*_listed(arguments["from"]), *_listed(arguments["to"])]
+        return f"mouse_drag_and_drop({_python(*points)})" if len(points) == 4 else None
+    for given, said in _WEB.get(name, ()):
+        if set(given) == set(arguments) and all(isinstance(arguments[key], str | int) for key in _IDS & set(given)):
+            told = {key: _bare(value) if key in _IDS else value for key, value in arguments.items()}
+            return said.format(**{key: _python(value) for key, value in told.items()})
+    return None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+_POINTED: Final[Mapping[str, str]] = {
+    "click": "click",
+    "double_click": "doubleClick",
+    "triple_click": "tripleClick",
+    "right_click": "rightClick",
+    "middle_click": "middleClick",
+    "move": "moveTo",
+}
+_ENDINGS: Final[Mapping[str, str]] = {"wait": "WAIT", "task_complete": "DONE", "fail": "FAIL"}
+
+
+def _os(name: str, arguments: Arguments) -> str | None:
+    given = {key: value for key, value in arguments.items() if key != "element"}
+    if name in _ENDINGS and not given:
+        return _ENDINGS[name]
+    if name == "sequence":
+        lines = [_os(str(call.get("name")), call.get("arguments") or {}) for call in given.get("calls") or ()]
+        return None if not lines or None in lines else "\n".join(line for line in lines if line is not None)
+    return _os_call(name, given)
+
+
+_OS: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
+    "move": ((("dx", "dy"), "pyautogui.moveRel({dx}, {dy})"),),
+    "drag": ((("dx", "dy"), "pyautogui.dragRel({dx}, {dy})"),),
+    "mouse_down": (
+        ((), "pyautogui.mouseDown()"),
+        (("button",), "pyautogui.mouseDown(button={button})"),
+        (("x", "y"), "pyautogui.mouseDown({x}, {y})"),
+        (("x", "y", "button"), "pyautogui.mouseDown({x}, {y}, button={button})"),
+    ),
+    "mouse_up": (
+        ((), "pyautogui.mouseUp()"),
+        (("button",), "pyautogui.mouseUp(button={button})"),
+        (("x", "y"), "pyautogui.mouseUp({x}, {y})"),
+        (("x", "y", "button"), "pyautogui.mouseUp({x}, {y}, button={button})"),
+    ),
+    "scroll": ((("dx",), "pyautogui.hscroll({dx})"), (("dx", "x", "y"), "pyautogui.hscroll({dx}, x={x}, y={y})")),
+    "type": ((("text",), "pyautogui.write({text})"),),
+    "press": (
+        (("key",), "pyautogui.press({key})"),
+        (("key", "times"), "pyautogui.press({key}, presses={times})"),
+        (("keys",), "pyautogui.press({keys})"),
+        (("keys", "times"), "pyautogui.press({keys}, presses={times})"),
+    ),
+    "key_down": ((("key",), "pyautogui.keyDown({key})"),),
+    "key_up": ((("key",), "pyautogui.keyUp({key})"),),
+    "wait": ((("seconds",), "time.sleep({seconds})"),),
+    "set_clipboard": ((("text",), "pyperclip.copy({text})"),),
+}
+
+
+def _os_call(name: str, given: Arguments) -> str | None:
+    if name in _POINTED and set(given) == {"x", "y"}:
+        return f"pyautogui.{_POINTED[name]}({_python(given['x'], given['y'])})"
+    if name == "code" and set(given) == {"code"} and isinstance(given["code"], str):
+        return given["code"]
+    if name == "drag" and "to" in given and set(given) <= {"from", "to"}:
+        started = f"pyautogui.moveTo({_python(*_listed(given['from']))})\n" if "from" in given else ""
+        return f"{started}pyautogui.dragTo({_python(*_listed(given['to']))})"
+    if name == "scroll" and "clicks" in given and set(given) <= {"clicks", "x", "y"}:
+        place = {key: given[key] for key in ("x", "y") if key in given}
+        return f"pyautogui.scroll({_python(given['clicks'], **place)})"
+    if name == "hotkey" and set(given) == {"keys"}:
+        return f"pyautogui.hotkey({_python(*given['keys'])})"
+    for names, said in _OS.get(name, ()):
+        if set(names) == set(given):
+            return said.format(**{key: _python(value) for key, value in given.items()})
+    return None
+
+
+_GOALS: Final[Mapping[str, str]] = {"complete": "complete", "successful": "complete", "infeasible": "infeasible"}
+_KEYS: Final[Mapping[str, str]] = {"home": "navigate_home", "back": "navigate_back", "enter": "keyboard_enter"}
+
+
+def _android(name: str, arguments: Arguments) -> str | None:
+    place = _place(arguments)
+    if place is None:
+        return None
+    rest = {key: value for key, value in arguments.items() if key not in ("element", "x", "y")}
+    if name in ("click", "double_click", "long_press") and place and not rest:
+        return json_text({"action_type": "double_tap" if name == "double_click" else name, **place})
+    if name == "input_text" and set(rest) == {"text"}:
+        return json_text({"action_type": name, **rest, **place})
+    if name == "press" and rest.get("key") in _KEYS and len(rest) == 1:
+        return json_text({"action_type": _KEYS[rest["key"]]})
+    if name in ("swipe", "scroll") and set(rest) == {"direction"}:
+        return json_text({"action_type": name, **rest, **place})
+    if name == "open_app" and set(rest) & {"app", "package"}:
+        return json_text({"action_type": name, "app_name": rest.get("app") or rest["package"]})
+    if name == "wait" and not rest:
+        return json_text({"action_type": "wait"})
+    if name == "answer" and set(rest) == {"text"}:
+        return json_text({"action_type": name, "text": rest["text"]})
+    if name == "task_complete" and rest.get("status") in _GOALS and len(rest) == 1:
+        return json_text({"action_type": "status", "goal_status": _GOALS[rest["status"]]})
+    goals = {"task_complete": "complete", "fail": "infeasible"}
+    if name in goals and not rest:
+        return json_text({"action_type": "status", "goal_status": goals[name]})
+    return None
+
+
+def _place(arguments: Arguments) -> dict[str, Any] | None:
+    """Where an action takes place, as AndroidWorld says it: an element's number, or a point; None if neither can."""
+    element = arguments.get("element")
+    if element is None:
+        return {key: arguments[key] for key in ("x", "y") if key in arguments}
+    number = str(element).removeprefix("#")
+    return {"index": int(number)} if number.isdigit() and number.isascii() else None
+
+
+_GRAMMARS: Final[Mapping[str, Callable[[str, Arguments], str | None]]] = {"web": _web, "os": _os, "android": _android}
+_LANGUAGES: Final[Mapping[str, str]] = {"web": "python", "os": "python", "android": "json"}

@@ -1,0 +1,109 @@
+"""Declared tools as Markdown: name, description, and each parameter with its type and whether it is required.
+
+Read are the definitions of MCP, OpenAI, Anthropic, Gemini and Bedrock. What is of no known form is shown as it stands,
+since a model that acts by it was shown it too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.pipelines.render.fences import block
+from trajmill.schemas import json_text
+
+_LISTS: Final = ("functionDeclarations", "function_declarations", "tools")
+_INNER: Final = ("function", "toolSpec", "systemTool", "custom")
+_SCHEMAS: Final = ("inputSchema", "input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
+_DEEPEST: Final = 6
+_STEP: Final = "  "
+
+
+def tool_list(action_space: str) -> str:
+    """What an action space says, as Markdown.
+
+    Args:
+        action_space: of a transition's context: definitions of tools as JSON text, or any text.
+    """
+    value = value_or_none(action_space)
+    if isinstance(value, str):
+        return value
+    entries = value if isinstance(value, list) else [value] if isinstance(value, dict) else None
+    if entries is None:
+        return action_space
+    return "\n\n".join(text for entry in entries for text in _tools(entry))
+
+
+def _tools(entry: Any) -> Iterator[str]:
+    """The tools that an entry declares, each as a text."""
+    if isinstance(entry, str):
+        yield f"### `{entry}`"
+        return
+    if not isinstance(entry, dict):
+        yield block(json_text(entry))
+        return
+    inner = next((entry[key] for key in _LISTS if isinstance(entry.get(key), list)), None)
+    if inner is not None:
+        for one in inner:
+            yield from _tools(one)
+        return
+    told = next((entry[key] for key in _INNER if isinstance(entry.get(key), dict)), entry)
+    name = told.get("name")
+    if not isinstance(name, str):
+        yield block(json_text(entry))
+        return
+    parts = [f"### `{name}`"]
+    if isinstance(told.get("description"), str) and told["description"].strip():
+        parts.append(told["description"].strip())
+    schema = next((_schema(told[key]) for key in _SCHEMAS if isinstance(told.get(key), dict)), None)
+    if schema is not None:
+        parts.append("\n".join(["Parameters:", *_parameters(schema)]) if schema.get("properties") else "No parameters.")
+    yield "\n\n".join(parts)
+
+
+def _schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    return value["json"] if isinstance(value.get("json"), dict) else value
+
+
+def _parameters(schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    """A line for each property of an object, and below it those of the objects in it."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return
+    needed = set(map(str, required)) if isinstance(required, list) else set()
+    for name, value in properties.items():
+        told = value if isinstance(value, dict) else {}
+        words = [_type(told), *(["REQUIRED"] if name in needed else [])]
+        yield f"{_STEP * depth}- `{name}` ({', '.join(words)}){_said(told)}"
+        inner = told.get("items") if isinstance(told.get("items"), dict) else told
+        if isinstance(inner, dict) and depth < _DEEPEST:
+            yield from _parameters(inner, depth + 1)
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The type of a value, as a reader would say it: `array of string`, `string | null`."""
+    for key in ("anyOf", "oneOf"):
+        if isinstance(schema.get(key), list):
+            return " | ".join(dict.fromkeys(_type(one) for one in schema[key] if isinstance(one, dict))) or "any"
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " | ".join(map(str, kind))
+    if not isinstance(kind, str):
+        return "one of the values below" if isinstance(schema.get("enum"), list) else "any"
+    named = kind.lower()
+    if named == "array" and isinstance(schema.get("items"), dict):
+        return f"array of {_type(schema['items'])}"
+    return named
+
+
+def _said(schema: Mapping[str, Any]) -> str:
+    """What else is told of a value: what it means, what it may be, what it is if not given."""
+    said = [schema["description"].strip()] if isinstance(schema.get("description"), str) else []
+    if isinstance(schema.get("enum"), list):
+        said.append("One of: " + ", ".join(json.dumps(one, ensure_ascii=False) for one in schema["enum"]) + ".")
+    if "default" in schema:
+        said.append(f"Default: {json.dumps(schema['default'], ensure_ascii=False)}.")
+    text = " ".join(one for one in said if one)
+    return f": {text}" if text else ""

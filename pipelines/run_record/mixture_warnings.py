@@ -1,0 +1,75 @@
+"""What is not as the recipe asks for in what was drawn: pools that are empty or far off their share, and shortfalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trajmill.pipelines.mix.mixture import Mixture
+from trajmill.pipelines.recipe.mixture import Stage
+from trajmill.pipelines.recipe.recipe import POOLS, Mix
+
+FAR: Final = 0.2
+"""Share of the trajectories asked for by which a pool may be off before it is told."""
+
+FEW: Final = 10
+"""Trajectories by which a pool may be off in any case, since groups are whole."""
+
+
+def mixture_warnings(mixture: Mixture, mix: Mix, samples: Mapping[str, int] | None = None) -> tuple[str, ...]:
+    """What a reader of the end of a run has to know of its mixture, a line each.
+
+    Args:
+        mixture: what was drawn.
+        mix: what was asked for.
+        samples: what became of it, by `pool.domain`; None where nothing was made yet.
+    """
+    made = mixture.drawn() if samples is None else samples
+    found = list(_empty(mixture, mix, made))
+    found += _far_off(mixture)
+    for pool in POOLS:
+        found += _short(pool, mixture.stages.get(pool, []), mix.stages.get(pool, Stage()))
+    return tuple(found)
+
+
+def _empty(mixture: Mixture, mix: Mix, made: Mapping[str, int]) -> Iterator[str]:
+    for pool in sorted(mix.pools):
+        if not mix.pools[pool] or any(count for key, count in made.items() if key.startswith(f"{pool}.")):
+            continue
+        given = sum(number for _, number in mixture.asked.get(pool, {}).values())
+        why = f"of {given:,} trajectories that it was given none is a sample" if given else "no group came to it"
+        yield f"pool {pool} is empty: {why}"
+
+
+def _far_off(mixture: Mixture) -> Iterator[str]:
+    for pool, domains in mixture.asked.items():
+        for domain, (asked, given) in domains.items():
+            if abs(given - asked) > max(FAR * asked, FEW):
+                yield f"pool {pool} was given {given:,} trajectories of {domain}, where its share is {asked:,.0f}"
+
+
+def _short(pool: str, rows: list[dict[str, Any]], stage: Stage) -> Iterator[str]:
+    """What a stage asks for and did not get: as a whole, or of one component or domain, the others having enough."""
+    short = [one for one in rows if one["shortfall"]]
+    tokens, samples = (sum(one[name] for one in rows) for name in ("tokens", "samples"))
+    lacking = 0 if stage.budget is None else stage.budget - tokens
+    if short and lacking >= sum(one["shortfall"] for one in short) / 2:
+        domains: dict[str, list[str]] = {}
+        for one in short:
+            domains.setdefault(one["component"], []).append(one["domain"])
+        named = "; ".join(_named({"component": name, "domain": ", ".join(of)}) for name, of in domains.items())
+        yield f"stage {pool} falls short: it drew {tokens:,} of the {stage.budget:,} tokens asked for; short is {named}"
+    else:
+        for one in short:
+            wanted = one["tokens"] + one["shortfall"]
+            yield (
+                f"stage {pool} falls short: {_named(one)} gave {one['tokens']:,} of the {wanted:,} tokens of its share,"
+                f" and {one['available']:,} are there"
+            )
+    if stage.samples is not None and stage.budget is None and samples < stage.samples:
+        yield f"stage {pool} falls short: it drew {samples:,} of the {stage.samples:,} samples asked for"
+
+
+def _named(one: Mapping[str, Any]) -> str:
+    component = f"component '{one['component']}'"
+    return f"{one['domain']} of {component}" if one["domain"] else component

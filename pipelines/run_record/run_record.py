@@ -1,0 +1,79 @@
+"""The record of a run, `run.json`: by what it was made, what it did, how long that took and how it ended.
+
+It is written when the run begins to work, and again when it ends, well or not; of a run that was killed the first one
+stays. It stands in no dataset and no digest depends on it, so clock, machine and command line may stand there. The
+recipe in it can be run again; its salt, which is a secret, is asked for then.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.plan.planned_before import LISTED
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import SALTED, VERSION_KEY
+from trajmill.pipelines.run_record.summary import Summary
+from trajmill.quality.scrub import scrub_text
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import PROGRAM_VERSION
+
+RECORD_VERSION: Final = 1
+
+
+class Record:
+    """What is known of a run when it begins.
+
+    Args:
+        recipe: that it follows.
+        execution: how it is executed.
+        command: the command line; empty where there is none.
+    """
+
+    def __init__(self, recipe: Recipe, execution: Execution, command: Sequence[str]) -> None:
+        self._recipe, self._execution, self._command = recipe, execution, command
+        self._begun = time.time()
+        self.listed: float | None = None
+        """When the raw files were listed for the plan; None where another made it."""
+
+    def to_json(self, summary: Summary, code: int | None = None, error: str = "") -> bytes:
+        """The record of the run that has come to this summary.
+
+        Args:
+            summary: of what is done.
+            code: the exit code that it ended with; None while it works.
+            error: the line that says why it ended so.
+        """
+        recipe = self._recipe.model_dump(mode="json")
+        if recipe["normalize"]["scrub_salt"] is not None:
+            recipe["normalize"]["scrub_salt"] = SALTED
+        values: dict[str, Any] = {
+            VERSION_KEY: RECORD_VERSION,
+            "version": PROGRAM_VERSION,
+            "schema_version": SCHEMA_VERSION,
+            "python": platform.python_version(),
+            "command": [scrub_text(word) for word in self._command],
+            "recipe": recipe,
+            "recipe_digest": self._recipe.digest(),
+            "runner": self._execution.runner,
+            "workers": self._execution.workers,
+            "part_bytes": self._execution.part_bytes,
+            "limit": self._execution.limit,
+            "last_stage": summary.last,
+            "exit_code": code,
+            "error": scrub_text(error) or None,
+            "begun": self._begun,
+            LISTED: self.listed,
+            "finished": None if code is None else time.time(),
+            "seconds": summary.seconds,
+            "counts": {line.unit: asdict(line) for line in summary.lines},
+            "tokens": {"all": summary.tokens, "target": summary.target_tokens},
+            "samples": summary.samples,
+            "warnings": list(summary.warnings),
+        }
+        return json.dumps(values, indent=1).encode() + b"\n"

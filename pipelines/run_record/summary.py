@@ -1,0 +1,82 @@
+"""What a run did, as far as it went, and what is told when one of its stages begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trajmill.pipelines.normalize.connector_errors import Broken
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.plan.recognition import PlanCounts
+from trajmill.pipelines.run_record.conservation import Line
+from trajmill.pipelines.storage.folders import Folder
+
+
+@dataclass(frozen=True, slots=True)
+class StageStart:
+    """Told to whoever shows progress when a stage begins.
+
+    Attributes:
+        stage: its name.
+        units: in all.
+        done: units that an earlier run has done.
+        bytes: to read.
+        steps: what each unit goes through: the folder in which its manifest appears then, and unit → the digest that
+            manifest has. Empty of a stage that has no units, as planning.
+        counts: of planning, how many files were found and told so far.
+    """
+
+    stage: str
+    units: int = 0
+    done: int = 0
+    bytes: int = 0
+    steps: tuple[tuple[Folder, Mapping[str, str]], ...] = ()
+    counts: PlanCounts | None = None
+
+
+OVER: Final = StageStart("")
+"""Told when the last stage is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        out: the output folder.
+        last: the last stage that ran.
+        lines: the balance of files, if one was not recognized, inputs, records, attachments, if there are any,
+            trajectories and transitions, as far as the run went.
+        tokens: of actions and next observations, of all transitions.
+        target_tokens: the same of those that carry the loss.
+        samples: `pool.domain` → samples.
+        plan: the plan.
+        seconds: of each stage.
+        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
+        ceilings: domain → where the noise ceilings of its rows are from, and how far estimates are from what was
+            measured, as manifests of shards have it; empty where the recipe asks for none.
+        broken: connectors that failed, and what that cost.
+        warnings: where the mixture is not what the recipe asks for, a line each.
+        mixture: what was asked for and drawn, by pool and domain, as the manifest of shards tells it.
+        changed: what is otherwise than after the last run into the folder, a line each.
+    """
+
+    out: str
+    last: str
+    lines: tuple[Line, ...]
+    plan: Plan
+    tokens: int = 0
+    target_tokens: int = 0
+    samples: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
+    ceilings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+    warnings: tuple[str, ...] = ()
+    mixture: Mapping[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+
+    def line(self, unit: str) -> Line:
+        """The balance of a unit."""
+        return next(line for line in self.lines if line.unit == unit)

@@ -1,0 +1,432 @@
+"""Output files wherever they are, written whole or not at all.
+
+A `Folder` is an output folder on any file system that fsspec knows. A file appears under its name only when it is
+complete: locally by renaming, elsewhere as one object; where a run holds the folder, a writer of another run that comes
+late replaces nothing. This module does not know what the files hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from typing import Any, BinaryIO, Final, cast
+
+from fsspec.implementations.local import LocalFileSystem
+
+from trajmill.pipelines.storage.object_store import Listed, ObjectStore, ReplacedError
+from trajmill.pipelines.storage.paths import filesystem_of, local_path, url_of
+from trajmill.pipelines.storage.scratch import own_scratch
+from trajmill.schemas import ShardError
+
+MADE_AGAIN: Final = "The run that wrote it makes it again"
+"""The remedy where a file of a stage is damaged or missing."""
+
+_TEMPORARY: Final = ".unfinished-"
+_UNFINISHED: Final = re.compile(re.escape(_TEMPORARY) + r"[0-9a-f]{16}-.*", re.DOTALL)
+_BASE: Final = 200
+"""Characters of a file's name that its temporary name ends with."""
+
+
+MARKER: Final = "trajmill.json"
+"""The file of an output folder that says, among much else, which run holds it."""
+
+_TRIES: Final = 4
+
+
+class OvertakenError(ShardError):
+    """Another run has written a file since this one read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """That a run holds an output folder in an object store: what it wrote there no other one replaces.
+
+    Attributes:
+        out: URL of the output folder.
+        token: of the run.
+        replaces: whether most of what it writes is there already, to be replaced.
+    """
+
+    out: str
+    token: str
+    replaces: bool = False
+
+    def put(self, store: ObjectStore, local: str, path: str) -> None:
+        """Writes a whole object: in place of what an earlier run left, but not of what it holds already.
+
+        Raises:
+            OSError: another run holds the folder by now.
+        """
+        for _ in range(_TRIES):
+            there = store.version(path) if self.replaces else None
+            if there is None:
+                with suppress(ReplacedError):
+                    store.put_over(local, path, "")
+                    return
+                there = store.version(path)
+            if there is None:
+                continue
+            if not self.replaces:
+                with store.opened(path, again=True) as stream, open(local, "rb") as mine:
+                    if _digest(stream) == _digest(mine):
+                        return
+            self._check(store)
+            with suppress(ReplacedError):
+                store.put_over(local, path, there.version)
+                return
+        raise OSError("others write it at the same time")
+
+    def _check(self, store: ObjectStore) -> None:
+        marker = Folder(self.out).path(MARKER)
+        try:
+            with store.opened(marker, again=True) as stream:
+                token = json.load(stream).get("token")
+        except (FileNotFoundError, ValueError):
+            token = None
+        if token != self.token:
+            raise OSError("it is another run's, which has taken the folder since this one began")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An output folder, by URL or path; picklable, so that workers reach the same files.
+
+    Attributes:
+        url: where it is.
+        hold: of the run that writes there; None writes over whatever is there.
+    """
+
+    url: str
+    hold: Hold | None = field(default=None, compare=False)
+
+    @classmethod
+    def named(cls, raw: str) -> Folder:
+        """The folder that an argument names, which is the same from any working folder."""
+        return cls(raw if url_of(raw) is not None else local_path(raw))
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        url = url_of(self.url)
+        return filesystem_of(url, listings=False) if url is not None else (LocalFileSystem(), local_path(self.url))
+
+    @cached_property
+    def _store(self) -> ObjectStore:
+        return ObjectStore(self._place[0])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder is on this machine's own file system."""
+        return isinstance(self._place[0], LocalFileSystem)
+
+    def path(self, name: str = "") -> str:
+        """The full path of a file in the folder, as its file system names it."""
+        return f"{self._place[1]}/{name}" if name else self._place[1]
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(f"{self.url.rstrip('/')}/{name}", self.hold)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url, "hold": self.hold}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    def held(self, token: str, *, replaces: bool = False) -> Folder:
+        """The same output folder, as the run of that token writes to it; arguments as of `Hold`."""
+        return Folder(self.url, Hold(self.url, token, replaces))
+
+    def exists(self, name: str = "") -> bool:
+        """Whether there is a complete file of that name, or the folder itself."""
+        return self._place[0].exists(self.path(name)) if self.is_local else self._store.exists(self.path(name))
+
+    def size(self, name: str) -> int:
+        """Bytes of a file; -1 if there is none."""
+        if not self.is_local:
+            found = self._store.version(self.path(name))
+            return found.bytes if found is not None else -1
+        try:
+            return int(self._place[0].size(self.path(name)))
+        except FileNotFoundError:
+            return -1
+
+    def sizes(self) -> dict[str, int]:
+        """Name → bytes of every complete file below the folder: of an object store by one listing.
+
+        Raises:
+            ShardError: it cannot be listed.
+        """
+        if self.is_local:
+            return {name: self.size(name) for name in self.names()}
+        return {name: one.bytes for name, one in self.listed().items() if not is_unfinished(name)}
+
+    def version(self, name: str) -> str:
+        """What is another after each write of a file in an object store; empty where there is none, or it is local."""
+        found = self.told(name)
+        return found.version if found is not None else ""
+
+    def told(self, name: str) -> Listed | None:
+        """What an object store tells of a file; None where there is none, or it is local."""
+        return None if self.is_local else self._store.version(self.path(name))
+
+    def latest(self, name: str) -> tuple[bytes | None, str]:
+        """A file in an object store and a version, over which it is written only if nobody did since it was read.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
+        version = self.version(name)
+        try:
+            with self._store.opened(self.path(name), again=True) as stream:
+                return stream.read(), version
+        except FileNotFoundError:
+            return None, version
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    def older(self) -> int | None:
+        """Of how many files below the folder a store keeps versions that were replaced or removed.
+
+        0 of a local folder, which keeps none; None where the store does not tell.
+        """
+        return 0 if self.is_local else self._store.older(self.path())
+
+    def listed(self) -> dict[str, Listed]:
+        """What an object store tells of every file below the folder, by one listing.
+
+        Raises:
+            ShardError: it cannot be listed.
+        """
+        try:
+            return self._store.listed(self.path())
+        except OSError as error:
+            raise ShardError(f"{self.path()} cannot be listed: {why(error)}") from error
+
+    def read(self, name: str) -> bytes:
+        """The whole file.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
+        found = self.found(name)
+        if found is None:
+            raise ShardError(f"{self.path(name)} cannot be read: {os.strerror(errno.ENOENT)}")
+        return found
+
+    def found(self, name: str) -> bytes | None:
+        """The whole file; None if there is none.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
+        try:
+            with self.open(name) as stream:
+                return stream.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """The file, open for reading at any place."""
+        with open(self.path(name), "rb") if self.is_local else self._store.opened(self.path(name)) as stream:
+            yield stream
+
+    @contextmanager
+    def open_pieces(self, name: str, size: int) -> Iterator[BinaryIO]:
+        """As `open`, for who reads little of a file of so many bytes: of an object store only that is fetched."""
+        if self.is_local:
+            with self.open(name) as stream:
+                yield stream
+            return
+        with self._store.in_pieces(self.path(name), size) as stream:
+            yield stream
+
+    def sha256(self, name: str) -> str:
+        """The digest of a file, 64 hex digits; empty if there is none.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
+        try:
+            with self.open(name) as stream:
+                return _digest(stream)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    def names(self, suffix: str = "", *, unfinished: bool = False) -> list[str]:
+        """Every complete file below the folder, relative to it and sorted, that ends with `suffix`.
+
+        Links are listed as files and never followed.
+
+        Args:
+            suffix: of the names.
+            unfinished: whether to list what killed writers left too.
+        """
+        if self.is_local:
+            root = self.path()
+            found = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
+            names = [path[len(root) + 1 :] for path in found]
+        else:
+            names = list(self.listed())
+        return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
+
+    def write(self, name: str, data: bytes, *, private: bool = False) -> None:
+        """Writes a whole file, replacing what was there, in one step; arguments as of `writing`.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
+        with self.writing(name, private=private) as path:
+            Path(path).write_bytes(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a whole file in one step if there is none of that name; returns whether it did.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
+        if not self.is_local:
+            with tempfile.NamedTemporaryFile() as local:
+                local.write(data)
+                local.flush()
+                try:
+                    self._store.put_over(local.name, self.path(name), "")
+                except ReplacedError:
+                    return False
+                except OSError as error:
+                    raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+            return True
+        directory, base = os.path.split(self.path(name))
+        temporary = f"{directory}/{unfinished_name(base)}"
+        try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            Path(temporary).write_bytes(data)
+            os.link(temporary, self.path(name))
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+        finally:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+        return True
+
+    @contextmanager
+    def writing(self, name: str, *, private: bool = False) -> Iterator[str]:
+        """A local path to write to; the file appears under `name`, complete, when the block ends without error.
+
+        Args:
+            name: of the file in the folder.
+            private: whether only the user may read it, where the file system knows users; else the umask decides.
+
+        Raises:
+            ShardError: the file cannot be written, or not be put in its place.
+        """
+        target = self.path(name)
+        directory, base = os.path.split(target) if self.is_local else (own_scratch(), name.replace("/", "_"))
+        temporary = f"{directory}/{unfinished_name(base)}"
+        mode = 0o600 if private or not self.is_local else 0o666
+        try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+            yield temporary
+            if self.is_local:
+                os.replace(temporary, target)
+            elif self.hold is None or not self._store.has_conditions:
+                self._store.put(temporary, target)
+            else:
+                self.hold.put(self._store, temporary, target)
+        except OSError as error:
+            raise ShardError(f"{target} cannot be written: {why(error)}") from error
+        finally:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+
+    def write_over(self, name: str, data: bytes, seen: str) -> str:
+        """Writes a whole file in place of the version that was seen, and returns its own; locally whatever was there.
+
+        Args:
+            name: of the file in the folder.
+            data: what it holds.
+            seen: as of `version`.
+
+        Raises:
+            ShardError: it cannot be written.
+            OvertakenError: there is another by now.
+        """
+        if self.is_local:
+            self.write(name, data)
+            return ""
+        with tempfile.NamedTemporaryFile() as local:
+            local.write(data)
+            local.flush()
+            try:
+                return self._store.put_over(local.name, self.path(name), seen)
+            except ReplacedError as error:
+                if self.found(name) == data:  # it was ours, and the store's answer did not come
+                    return self.version(name)
+                raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
+            except OSError as error:
+                raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+
+    def remove(self, name: str) -> None:
+        """Removes a file, and the folders below this one that are empty without it; nothing happens if there is none.
+
+        Raises:
+            ShardError: it cannot be removed.
+        """
+        try:
+            if self.is_local:
+                Path(self.path(name)).unlink(missing_ok=True)
+            else:
+                self._store.remove(self.path(name))
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be removed: {why(error)}") from error
+        if self.is_local:
+            with suppress(OSError):  # one that is not empty ends it
+                for parent in list(PurePosixPath(name).parents)[:-1]:
+                    os.rmdir(self.path(str(parent)))
+
+
+def unfinished_name(name: str) -> str:
+    """A fresh name for a file of that name while it is being written."""
+    return f"{_TEMPORARY}{token_hex(8)}-{name[-_BASE:]}"
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of that name was being written by us when its writer ended."""
+    return _UNFINISHED.fullmatch(name.rpartition("/")[2]) is not None
+
+
+def _links(at: str, folders: Sequence[str]) -> list[str]:
+    """Those of the folders that are links to folders: names that a listing must not lose."""
+    return [name for name in folders if os.path.islink(f"{at}/{name}")]
+
+
+def why(error: OSError) -> str:
+    """What the system says, without the path that the message names already."""
+    return error.strerror or str(error)
+
+
+def _digest(stream: BinaryIO) -> str:
+    return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
+
+
+def sha256_of(path: str) -> str:
+    """The digest of a local file, 64 hex digits."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,545 @@
+"""Whose files lie in an output folder: a run lists its own by name before it writes them, all others are foreign.
+
+The list is the owner's marker, `trajmill.json`, together with the manifests. Only what is listed is ever replaced or
+removed, so a folder that holds anything else, or another run, is refused before a byte is written. See
+docs/design/output-folder.md. This module does not know what the files hold.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from fsspec.utils import glob_translate
+
+from trajmill.pipelines.storage.folders import MARKER, Folder, OvertakenError, is_unfinished
+from trajmill.pipelines.storage.object_store import forget
+from trajmill.pipelines.storage.paths import JUNK, local_path, url_of
+from trajmill.pipelines.storage.scratch import scratch_folder
+from trajmill.pipelines.storage.units import MANIFEST, UNITS, read_manifest
+from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import PROGRAM_VERSION
+
+if TYPE_CHECKING:
+    from trajmill.pipelines.recipe.recipe import Recipe
+
+LOCK: Final = ".lock"
+SPILL: Final = "spill"
+LAYOUT: Final = 2
+"""Of an output folder: 1 had no marker."""
+
+PLAN: Final = "plan.json"
+RUN: Final = "run.json"
+REPORT: Final = "report.html"
+_ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT})
+_LAYOUT_1: Final = ("rejects/plan/part-00000.parquet", "measures/benchmarks.parquet", "measures/replicates.json")
+_LAYOUT_1_CARD: Final = "shards/README.md"
+_SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
+BLOBS: Final = "blobs"
+_BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
+"""A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
+manifest of its folder, as a run does before it writes the first of them."""
+
+_OF_GENERATIONS: Final = re.compile(r"generations/(?:[a-z]+\.json|(?:\d{4}|[0-9a-f]{16})/.*)", re.DOTALL)
+"""What was added to the folder later; `generations` and the runs that made it know it, see there."""
+
+_LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")
+_GENERATION: Final = re.compile(r".*/generations/[0-9a-f]{16}/?", re.DOTALL)
+"""A ledger, and the folder of a generation, where ledgers are written when its run is over."""
+
+_TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
+"""What loaders leave in a folder from which they read; it is never touched."""
+
+_HOLDER: Final = re.compile(rb"(?:process \d+)?")
+"""What a lock holds; a file of that name that holds anything else is somebody's."""
+
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes two runs the same one: then the second goes on with what the first left.
+
+    Attributes:
+        recipe: its name.
+        raw: digest of where the raw logs are.
+        normalize: digest of the recipe's section of that name, without the bounds that only end a run.
+    """
+
+    recipe: str
+    raw: str
+    normalize: str
+
+    @classmethod
+    def of(cls, recipe: Recipe, raws: Sequence[str]) -> Identity:
+        """That of a recipe over raw arguments, in whatever order."""
+        roots = sorted({_whole(raw) for raw in raws})
+        return cls(recipe.name, hashlib.sha256(json.dumps(roots).encode()).hexdigest(), recipe.reading_digest())
+
+    def difference(self, other: Identity) -> str:
+        """In what another one is of another run, for a person."""
+        if other.recipe != self.recipe:
+            return f"the recipe '{other.recipe}'"
+        return "other raw logs" if other.raw != self.raw else "another normalize section of the recipe"
+
+
+@dataclass(slots=True)
+class Survey:
+    """What lies in an output folder.
+
+    Attributes:
+        identity: of the run that it belongs to; None if it is of none, or of one that layout 1 kept.
+        layout: 0 where nothing is ours.
+        listed: names that marker and manifests list, whether they are there or not.
+        ours: names of our files that are there.
+        foreign: names of all others.
+        generations: whether later generations were added to it, or were begun; their files are in no list here.
+    """
+
+    identity: Identity | None = None
+    layout: int = 0
+    listed: set[str] = field(default_factory=set)
+    ours: set[str] = field(default_factory=set)
+    foreign: list[str] = field(default_factory=list)
+    generations: bool = False
+
+
+def _whole(raw: str) -> str:
+    """A raw argument or folder, so that it means the same from every working folder."""
+    return raw.rstrip("/") if url_of(raw) is not None else local_path(raw)
+
+
+def survey(out: Folder) -> Survey:
+    """What lies in the folder; nothing is written.
+
+    Raises:
+        ConfigError: it is no folder, or cannot be listed, or a later trajmill made it.
+    """
+    found = Survey()
+    if out.is_local and not Path(out.path()).is_dir():
+        if os.path.lexists(out.path()):
+            raise ConfigError(f"{out.path()} cannot be an output folder: it is a file.")
+        return found
+    if out.is_local and not os.access(out.path(), os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(f"{out.path()} cannot be an output folder: it may not be read and written.")
+    names = out.names(unfinished=True)
+    found.generations = any(map(_OF_GENERATIONS.fullmatch, names))
+    names = [name for name in names if not _OF_GENERATIONS.fullmatch(name)]
+    found.listed = _listed(out, names, found)
+    found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
+    if _GENERATION.fullmatch(out.url):
+        found.listed |= set(filter(_LEDGER.fullmatch, names))
+    for name in names:
+        if name in found.listed or is_unfinished(name) or _SPILLED.fullmatch(name):
+            found.ours.add(name)
+        elif not _TOLERATED.fullmatch(name) and JUNK.isdisjoint(PurePosixPath(name).parts):
+            found.foreign.append(name)
+    return found
+
+
+def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
+    """The names that marker and manifests list; sets layout and identity."""
+    listed = set[str]()
+    values = _marker(out)
+    if values is not None:
+        if values["layout"] > LAYOUT:
+            raise ConfigError(
+                f"{out.path()} was made by trajmill {values['program']}, whose layout this one ({PROGRAM_VERSION}) "
+                "does not know. Choose another --out, or use that version."
+            )
+        found.layout, found.identity = values["layout"], Identity(**values["identity"])
+        listed |= {*_ALWAYS, *values["names"]}
+    for name in () if _accounts_for(listed, names) else names:
+        folder, _, file = name.rpartition("/")
+        of_unit = PurePosixPath(folder).parent.name == UNITS
+        if not (of_unit or file == MANIFEST) or (manifest := read_manifest(out, name)) is None:
+            continue
+        stage = folder.replace(f"{UNITS}/", "", 1) if of_unit else folder
+        listed |= {name, *(f"{stage}/{entry.name}" for entry in manifest.files)}
+    if LOCK in names and _HOLDER.fullmatch(out.read(LOCK)):  # a run that was killed before it wrote its marker
+        listed.add(LOCK)
+    if listed - {LOCK} and values is None:
+        found.layout = 1
+        listed |= {*_ALWAYS, *_LAYOUT_1, _LAYOUT_1_CARD} - {MARKER, REPORT}
+    return listed
+
+
+def _accounts_for(listed: Set[str], names: Iterable[str]) -> bool:
+    """Whether a marker names all that is there, so that no manifest is read: of units there may be many thousands."""
+    blobs = f"{BLOBS}/{MANIFEST}" in listed
+    return all(name in listed or is_unfinished(name) or (blobs and _BLOB.fullmatch(name)) for name in names)
+
+
+def identity_of(out: Folder) -> Identity | None:
+    """Of which run the marker in a folder is; None where there is none that can be read.
+
+    Raises:
+        ConfigError: as of `survey`, of a folder on this machine.
+    """
+    if out.is_local:
+        return survey(out).identity
+    values = _marker(out)
+    return None if values is None else Identity(**values["identity"])
+
+
+def _marker(out: Folder) -> dict[str, Any] | None:
+    """What the marker says; None if there is none that can be read."""
+    return _read_marker(out.found(MARKER))
+
+
+def _read_marker(data: bytes | None) -> dict[str, Any] | None:
+    if data is None:
+        return None
+    try:
+        values = json.loads(data)
+        Identity(**values["identity"])
+        return values if isinstance(values["layout"], int) and isinstance(values["names"], list) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class Ownership:
+    """The output folder of a run, from before it is written to its end.
+
+    Args:
+        out: the folder.
+        identity: of the run.
+        overwrite: whether another run of ours that lies there is replaced.
+        adding: whether a generation is added to the run that lies there, of which nothing is replaced.
+        alone: of one that is adding: whether no other may add at the same time, as in a store they may.
+    """
+
+    def __init__(
+        self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False, alone: bool = False
+    ) -> None:
+        self.out, self.identity, self.overwrite, self.adding = out, identity, overwrite, adding
+        self._joining = adding and not alone
+        self.token = token_hex(16)
+        self._names: set[str] = set()
+        self._made: list[str] = []
+        self._version = ""
+        self._stale = False
+        self._scratch = ""
+        self._ends = ExitStack()
+
+    def check(self, raws: Sequence[str]) -> Survey:
+        """What lies in the folder, if this run may have it; nothing is written.
+
+        Raises:
+            ConfigError: it may not: it lies among the raw logs, holds what no run of ours wrote, holds another run, or
+                is in use.
+        """
+        self._check_apart(raws)
+        forget()  # what an earlier run of this process read
+        found = survey(self.out)
+        where = self.out.path()
+        if found.foreign:
+            shown = ", ".join(repr(name) for name in found.foreign[:_SHOWN])
+            more = f" and {len(found.foreign) - _SHOWN} more" if len(found.foreign) > _SHOWN else ""
+            raise ConfigError(
+                f"{where} holds files that no run wrote: {shown}{more}. Choose another --out, or move them away; they "
+                "are never touched, with --overwrite either."
+            )
+        if found.generations and not self.adding:
+            raise ConfigError(
+                f"{where} holds generations that were added to a run, which stay as they are. Add to it with --append, "
+                "or choose another --out."
+            )
+        if found.layout and self.overwrite is False:
+            if found.identity is None:
+                raise ConfigError(
+                    f"{where} holds a run of an earlier trajmill, whose rows this one cannot take over. Choose another "
+                    "--out, or replace it with --overwrite."
+                )
+            if found.identity != self.identity:
+                raise ConfigError(
+                    f"{where} holds another run: of {self.identity.difference(found.identity)}. Choose another --out, "
+                    "or replace it with --overwrite."
+                )
+        self._check_free()
+        return found
+
+    def _check_apart(self, raws: Sequence[str]) -> None:
+        """Refuses a folder that is, lies in, or holds raw logs; a pattern stands for all that it can match."""
+        out = PurePosixPath(_real(self.out.url))
+        around = [str(out), *map(str, out.parents)]
+        for raw in raws:
+            root = _real(raw.rstrip("/") or "/")
+            pattern = re.compile("$^" if Folder(raw).exists() else glob_translate(root))
+            if any(one == root or pattern.match(one) or pattern.match(f"{one}/") for one in around):
+                raise ConfigError(
+                    f"The output folder {self.out.path()} lies in the raw logs '{raw}': the next run would read what "
+                    "this one writes. Choose an --out beside them."
+                )
+            if root.startswith(f"{out}/"):
+                raise ConfigError(
+                    f"The raw logs '{raw}' lie in the output folder {self.out.path()}, which is for what a run writes. "
+                    "Choose another --out."
+                )
+
+    def _check_free(self) -> None:
+        """Refuses a folder that a running process holds."""
+        if self.out.is_local:
+            with suppress(FileNotFoundError), open(self.out.path(LOCK), "rb") as stream:
+                self._lock(stream, fcntl.LOCK_SH)
+
+    def _lock(self, stream: Any, how: int) -> None:
+        try:
+            fcntl.flock(stream, how | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            stream.seek(0)
+            holder = stream.read()
+            holder = holder.decode("utf-8", "replace") if isinstance(holder, bytes) else holder
+            raise ConfigError(
+                f"{self.out.path()} is in use by a run of {holder.strip() or 'another process'}. Wait for it, or "
+                "choose another --out."
+            ) from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the folder for this run: makes it, locks it, marks it, and clears what a killed run left.
+
+        Only local folders are locked: object stores have no lock that goes with a process. A folder that this run made
+        is taken away again where it ends before `keep` is called.
+
+        Raises:
+            ConfigError: the folder cannot be made, or is in use.
+            ShardError: the marker cannot be written.
+        """
+        self._make()
+        try:
+            with self._locked():
+                self._version = self.out.version(MARKER)  # who writes it from now on is met by our own first write
+                found = survey(self.out)
+                if found.foreign:  # since it was checked
+                    raise ConfigError(f"{self.out.path()} holds a file that no run wrote: {found.foreign[0]!r}.")
+                try:
+                    self._take(found)
+                    yield
+                    if self._stale:
+                        self._write_marker()
+                except BaseException:
+                    if self._made:
+                        self._remove({*self._names, *_ALWAYS})
+                    raise
+        finally:
+            for folder in reversed(self._made):
+                with suppress(OSError):
+                    os.rmdir(folder)
+
+    def _make(self) -> None:
+        if not self.out.is_local:
+            return
+        folder = Path(self.out.path())
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{folder} cannot be an output folder: {error.strerror}.") from error
+        self._made = [str(one) for one in reversed(missing)]
+
+    @contextmanager
+    def shared(self, names: Iterable[str]) -> Iterator[None]:
+        """Holds the folder for a share of this run's work, beside processes that do other shares of it.
+
+        A run that holds the folder keeps shares out, and they keep out a run. Each lists the names of all shares, which
+        are the same, so that whoever writes the marker last loses no name of another; one after the other where the
+        file system locks folders. Nothing is cleared: what looks left over may be another's.
+
+        Args:
+            names: that all shares may write, relative to the folder.
+
+        Raises:
+            ConfigError: the folder cannot be made, is in use by a run, or is another run's by now.
+            ShardError: the marker cannot be written.
+        """
+        self._make()
+        self.keep()
+        with self._locked(fcntl.LOCK_SH):
+            with self._marking():
+                values = _marker(self.out)
+                if values is not None:
+                    other = Identity(**values["identity"])
+                    if other != self.identity:
+                        what = self.identity.difference(other)
+                        raise ConfigError(f"{self.out.path()} holds another run: of {what}. Choose another --out.")
+                    self.token, self._names = values.get("token", self.token), set(values["names"])
+                if values is None or set(names) - self._names:
+                    self._names |= set(names)
+                    self._write_marker()
+            yield
+
+    @contextmanager
+    def _marking(self) -> Iterator[None]:
+        """While it lasts, no other share of this run writes the marker."""
+        if not self.out.is_local:
+            yield
+            return
+        held = os.open(self.out.path(), os.O_RDONLY)
+        try:
+            with suppress(OSError):  # file systems of a network may lock no folders
+                fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
+
+    @contextmanager
+    def _locked(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+        if not self.out.is_local:
+            yield
+            return
+        try:
+            stream = open(self.out.path(LOCK), "a+")  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise ConfigError(f"{self.out.path()} cannot be an output folder: {error.strerror}.") from error
+        with stream:
+            self._lock(stream, how)
+            stream.truncate(0)
+            if how == fcntl.LOCK_EX:
+                stream.write(f"process {os.getpid()}")
+                stream.flush()
+            yield
+
+    def _take(self, found: Survey) -> None:
+        """Marks the folder as this run's, and removes what it does not go on with."""
+        blobs = {name for name in found.ours if _BLOB.fullmatch(name)}
+        self._names = {name for name in found.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
+        self._names = self._names - blobs - _ALWAYS | ({f"{BLOBS}/{MANIFEST}"} if blobs else set())
+        self._write_marker()
+        leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
+        replaced = found.layout and found.identity != self.identity
+        self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN, REPORT} if replaced else ())})
+        if replaced:
+            self._names = set()
+            self._write_marker()
+
+    def _write_marker(self) -> None:
+        while True:
+            try:
+                self._version = self.out.write_over(MARKER, self._marker_of_this(), self._version)
+                break
+            except OvertakenError:
+                if not self._joining or not self._joins():
+                    raise
+        self._stale = False
+
+    def _joins(self) -> bool:
+        """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.
+
+        In a store two may add at once: their generations lie in folders of their own, and what they write into this one
+        is derived from what was committed.
+        """
+        data, self._version = self.out.latest(MARKER)
+        values = _read_marker(data)
+        if values is None or not values.get("adding") or Identity(**values["identity"]) != self.identity:
+            return False
+        self._names |= set(values["names"])
+        return True
+
+    def let_join(self) -> None:
+        """Lets others that add do so at the same time from now on, in a store, where this run had the folder alone."""
+        self._joining = self.adding
+        self._stale = True
+
+    def renew(self) -> None:
+        """Proves that no other run has taken a folder in a store, and says that somebody is at work there.
+
+        Raises:
+            OvertakenError: another one has.
+        """
+        if not self.out.is_local:
+            self.token = token_hex(16)  # else a store may take the same bytes for no other version
+            self._write_marker()
+
+    def _marker_of_this(self) -> bytes:
+        values = {
+            "layout": LAYOUT,
+            "program": PROGRAM_VERSION,
+            "identity": asdict(self.identity),
+            "token": self.token,
+            "names": sorted(self._names),
+            **({"adding": True} if self._joining else {}),
+        }
+        return json.dumps(values, indent=0).encode() + b"\n"
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            self.out.remove(name)
+
+    def keep(self) -> None:
+        """Notes that there is work in the folder now, which stays however the run ends."""
+        self._made = []
+
+    def intend(self, names: Iterable[str]) -> None:
+        """Lists files of the folder that are about to be written, by name relative to it."""
+        fresh = set(names) - self._names - _ALWAYS
+        if fresh:
+            self._names |= fresh
+            self._write_marker()
+
+    def prune(self, folders: Sequence[str], wanted: Iterable[str]) -> None:
+        """Removes our files in these folders that are not wanted.
+
+        Args:
+            folders: relative to the output folder, without a slash at the end.
+            wanted: names relative to the output folder.
+        """
+        lead = tuple(f"{folder}/" for folder in folders)
+        mine = {name for name in self._names if name.startswith(lead)}
+        if BLOBS in folders:
+            mine |= {name for name in (f"{BLOBS}/{one}" for one in (self.out / BLOBS).names()) if _BLOB.fullmatch(name)}
+        gone = mine - set(wanted)
+        if gone:
+            self._remove(gone if self.out.is_local else gone & self._there(folders, gone))
+            self._names -= gone
+            self._stale = True
+
+    def _there(self, folders: Sequence[str], names: Iterable[str]) -> set[str]:
+        """The names of what lies in these folders, of those that any of the names is of."""
+        some = [folder for folder in folders if any(name.startswith(f"{folder}/") for name in names)]
+        return {f"{folder}/{name}" for folder in some for name in (self.out / folder).names()}
+
+    @property
+    def spill(self) -> Folder:
+        """Where workers of this machine spill blocks: in the output folder; where that is in a store, on its disk."""
+        if self.out.is_local:
+            return self.out / SPILL
+        if not self._scratch:
+            self._scratch = self._ends.enter_context(scratch_folder())
+        return Folder(self._scratch)
+
+    def make_spill(self) -> None:
+        """Makes the folder of spill files, which only the user may enter; one that is empty at the end goes."""
+        Path(self.spill.path()).mkdir(mode=0o700, exist_ok=True)
+
+    def clear_spill(self) -> None:
+        """Empties the folder of spill files, and removes it."""
+        if not self.out.is_local:
+            self._ends.close()
+            self._scratch = ""
+            return
+        names = (f"{SPILL}/{name}" for name in (self.out / SPILL).names())
+        self._remove(name for name in names if _SPILLED.fullmatch(name))
+        if self.out.is_local:
+            with suppress(OSError):
+                os.rmdir(self.out.path(SPILL))
+
+
+def _real(raw: str) -> str:
+    """The place of a raw argument or folder with links resolved, where it is local."""
+    return _whole(raw) if url_of(raw) is not None else os.path.realpath(local_path(raw))
+
+
+def is_held(out: Folder, token: str) -> bool:
+    """Whether a worker sees the folder that the run with this token holds."""
+    values = _marker(out)
+    return values is not None and values.get("token") == token

@@ -1,0 +1,172 @@
+"""Where raw bytes lie: a local file by its literal path, a URL, or a member of an archive; and how names become text.
+
+A local path is never parsed: whatever its name holds, `::`, `!/`, `*` or bytes that are no text, it is opened as it is
+called. A URL is what begins with a scheme that is known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+import fsspec
+from fsspec.registry import known_implementations
+
+from trajmill.schemas import ConfigError
+
+JUNK: Final = frozenset(
+    (".DS_Store", "__MACOSX", "Thumbs.db", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".ipynb_checkpoints")
+)
+"""Names of files and folders that systems and tools leave beside others, and that are no input."""
+
+_URL: Final = re.compile(r"([a-z0-9]+)://")
+_LOCAL: Final = ("file", "local")
+_NOT_TEXT: Final = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2})")
+_ESCAPE: Final = re.compile(r"(?:\\x[0-9a-f]{2})+")
+_BYTES: Final = range(0xDC80, 0xDD00)
+"""What Python makes of the bytes of a name that are no UTF-8."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where the bytes of a raw file lie.
+
+    Attributes:
+        path: an absolute local path, or a URL.
+        within: names of members from the outermost archive inwards; empty for a file that lies there itself.
+    """
+
+    path: str
+    within: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the file, or the archive that it lies in, is on this machine's own file system."""
+        return self.path.startswith("/")
+
+    @property
+    def name(self) -> str:
+        """The last name on the way to the bytes."""
+        return (self.within[-1] if self.within else self.path).rpartition("/")[2]
+
+    @property
+    def archive(self) -> Place:
+        """The archive that the member lies in."""
+        return Place(self.path, self.within[:-1])
+
+    def member(self, name: str) -> Place:
+        """A member of the archive that lies here."""
+        return Place(self.path, (*self.within, name))
+
+    def to_json(self) -> list[str]:
+        """Path and members as a list of texts, from which `from_json` makes the same place."""
+        return [text_of(name) for name in (self.path, *self.within)]
+
+    @classmethod
+    def from_json(cls, names: list[str]) -> Place:
+        """The place that `to_json` wrote."""
+        path, *within = (name_of(text) for text in names)
+        return cls(path, tuple(within))
+
+
+def text_of(name: str) -> str:
+    r"""The name as text without lone surrogates; no two names have the same text.
+
+    A byte that is no UTF-8 becomes `\xNN`; so that no other name can be taken for it, a backslash that would begin such
+    a sign becomes `\x5c`. Any other name is its own text.
+    """
+    return _NOT_TEXT.sub(_escaped, name)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    data = bytes([code - 0xDC00]) if code in _BYTES else found[0].encode("utf-8", "surrogatepass")
+    return "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def name_of(text: str) -> str:
+    """The name that `text_of` made the text of."""
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return bytes.fromhex(found[0].replace("\\x", "")).decode("utf-8", "surrogateescape")
+
+
+def url_of(raw: str) -> str | None:
+    """The argument if it is a URL, that is if it begins with a scheme that fsspec knows; None if it is a local path."""
+    found = _URL.match(raw)
+    return raw if found and found[1] not in _LOCAL and found[1] in fsspec.available_protocols() else None
+
+
+def local_path(raw: str) -> str:
+    """The absolute path that an argument names; only a `~` before it, and `file://`, are not taken literally."""
+    found = _URL.match(raw)
+    if found and found[1] in _LOCAL:
+        raw = raw[found.end() :]
+    return os.path.abspath(raw if os.path.lexists(raw) else os.path.expanduser(raw))
+
+
+def missing_package(error: BaseException) -> str:
+    """What to do where fsspec lacks the package of a file system, or knows no file system of that name; else empty."""
+    if isinstance(error, ImportError) and str(error):
+        lacking = [name for name, known in known_implementations.items() if known.get("err") == str(error)]
+        if lacking:
+            names = " or ".join(f"{name}://" for name in lacking)
+            module = known_implementations[lacking[0]]["class"].partition(".")[0]
+            package = "aiohttp requests" if module == "fsspec" and "aiohttp" in str(error) else module
+            words = f"pip install {package}" if package != "fsspec" else str(error)
+            return f"{names} cannot be opened, since a package is missing: {words}"
+    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
+        return f"{error}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
+    return ""
+
+
+def filesystem_class(url: str) -> Any:
+    """The class of the file system that a URL is of.
+
+    Raises:
+        ConfigError: its package is missing, or nobody knows such a one.
+    """
+    try:
+        return fsspec.get_filesystem_class(url.partition("://")[0])
+    except (ImportError, ValueError) as error:
+        raise ConfigError(missing_package(error) or f"{url} cannot be opened: {error}") from error
+
+
+_PATIENT: Final[Mapping[str, dict[str, Any]]] = {
+    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
+}
+"""How clients of stores are told to try again after 429, 5xx and broken connections: gcsfs tries 6 times by itself,
+up to 32 seconds apart. Botocore's later modes take 429 for an answer, which stores that speak S3 give."""
+
+
+def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
+    """The file system of a URL and the path on it, which is everything behind the scheme: nothing is chained.
+
+    Args:
+        url: what is to be read or written.
+        listings: whether what was listed is believed until it is listed again; for what nobody writes.
+
+    Raises:
+        ConfigError: as of `filesystem_class`.
+    """
+    kind = filesystem_class(url)
+    more = {} if listings else {"use_listings_cache": False}
+    patience = _PATIENT.get(url.partition("://")[0], {})
+    return kind(**kind._get_kwargs_from_urls(url), **patience, **more), str(kind._strip_protocol(url)).rstrip("/")
+
+
+def opened(path: str) -> BinaryIO:
+    """The bytes of a local path or URL, as they lie there.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    if path.startswith("/"):
+        return open(path, "rb")
+    filesystem, inner = filesystem_of(path)
+    return cast("BinaryIO", filesystem.open(inner, "rb"))

@@ -1,0 +1,79 @@
+"""Folders for what a process needs on this machine's disk while it works; those of processes that were killed go.
+
+A folder's name bears the number of the process that made it, and a lock is held in it as long as that works: a folder
+goes if no process has the number and nobody holds the lock, as processes of another container do that shares `TMPDIR`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_NAME: Final = re.compile(r"trajmill-(\d+)-\w{8}")
+_LOCK: Final = ".lock"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """The path of a folder of its own, which goes with all that it holds when the block ends."""
+    made = tempfile.TemporaryDirectory(prefix=f"trajmill-{os.getpid()}-")
+    with made as folder, open(f"{folder}/{_LOCK}", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def own_scratch() -> str:
+    """The path of a folder that this process has until it ends."""
+    return _of_process(os.getpid())
+
+
+@cache
+def _of_process(_: int) -> str:
+    ends = ExitStack()
+    atexit.register(ends.close)
+    return ends.enter_context(scratch_folder())
+
+
+def clear_scratch() -> None:
+    """Removes the folders that processes of this user left which were killed."""
+    with os.scandir(tempfile.gettempdir()) as found:
+        left = [Path(one.path) for one in found if _is_left(one)]
+    for folder in left:
+        with suppress(OSError):
+            shutil.rmtree(folder)
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_left(entry: os.DirEntry[str]) -> bool:
+    named = _NAME.fullmatch(entry.name)
+    if named is None or not entry.is_dir(follow_symlinks=False):
+        return False
+    try:
+        if entry.stat(follow_symlinks=False).st_uid != os.getuid() or is_running(int(named[1])):
+            return False
+        with open(f"{entry.path}/{_LOCK}") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,278 @@
+"""Raw logs as blobs: members of a log wherever they lie, decompressed, under caps, with their faults as parse errors.
+
+This module does not know what the files hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, BinaryIO, Final, Self, cast
+
+from trajmill.connectors.connector import DEFAULT_CHOICES, Choices
+from trajmill.pipelines.storage.archives import MAX_RATIO, RATIO_FROM, TAR_HEAD, Archive, kind_of
+from trajmill.pipelines.storage.compression import DECODING_ERRORS, MAGIC_BYTES, decompressed, is_compressed
+from trajmill.pipelines.storage.paths import Place, opened, text_of
+from trajmill.schemas import ParseError, ShardError
+
+IN_MEMORY: Final = 64 << 20
+"""Members up to this many decompressed bytes are held in memory while their log is read."""
+
+WHOLE_BYTES: Final = 1 << 30
+"""Decompressed bytes of a member above which it is not read whole; formats of larger logs are streamed."""
+
+_CHUNK: Final = 1 << 20
+
+
+class _Guarded(io.RawIOBase):
+    """A stream whose decompression faults are parse errors at their decompressed offset, and whose length is capped.
+
+    Args:
+        inner: the decompressed bytes.
+        uri: of the input, for faults.
+        member: of the input, for faults.
+        limit: decompressed bytes above which reading is a parse error.
+        raw: the compressed bytes that `inner` is made of, whose place tells the ratio; None if nothing is compressed.
+    """
+
+    def __init__(self, inner: BinaryIO, uri: str, member: str, limit: int, raw: BinaryIO | None = None) -> None:
+        self._inner, self._uri, self._member, self._limit, self._raw = inner, uri, member, limit, raw
+        self._pull = getattr(inner, "read1", inner.read)
+        self._waiting: ParseError | None = None
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def _fault(self, reason: str, detail: str) -> ParseError:
+        return ParseError(self._uri, self._offset, reason, detail, self._member)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes; what could be decompressed before a fault is returned before the fault is raised."""
+        chunks: list[bytes] = []
+        wanted = size if size >= 0 else self._limit + 1
+        while wanted and (data := self._next(min(wanted, _CHUNK), held=bool(chunks))):
+            chunks.append(data)
+            wanted -= len(data)
+            self._offset += len(data)
+            if self._offset > self._limit:
+                raise self._fault("too_large", f"it has more than {self._limit} bytes")
+            if self._raw is not None and self._offset > RATIO_FROM:
+                packed = self._raw.tell()
+                if self._offset > MAX_RATIO * max(1, packed):
+                    raise self._fault("bomb", f"{packed} bytes became {self._offset}: more than {MAX_RATIO} to one")
+        return b"".join(chunks)
+
+    def _next(self, size: int, *, held: bool) -> bytes:
+        """The next bytes, as they come; a fault waits for the next call while bytes before it are held."""
+        if self._waiting is None:
+            try:
+                return self._pull(size)
+            except ParseError as error:
+                self._waiting = self._fault(error.reason, error.detail)
+            except EOFError as error:
+                self._waiting = self._fault("truncated", f"the compressed file ends early: {error}")
+            except DECODING_ERRORS as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                self._waiting = self._fault("bad_compression", f"it cannot be decompressed: {error}")
+        if held:
+            return b""
+        raise self._waiting
+
+    def close(self) -> None:
+        self._inner.close()
+        if self._raw is not None:
+            self._raw.close()
+        super().close()
+
+
+def _opened(place: Place, uri: str, member: str, limit: int) -> _Guarded:
+    """What `open_raw` gives, not buffered."""
+    try:
+        inner = opened_archive(place.archive, limit).open(place.within[-1]) if place.within else _file(place)
+        content = decompressed(inner)
+    except ParseError as error:
+        raise ParseError(uri, 0, error.reason, error.detail, member) from error
+    return _Guarded(content, uri, member, limit, inner if content is not inner else None)
+
+
+def _file(place: Place) -> BinaryIO:
+    try:
+        return opened(place.path)
+    except OSError as error:
+        raise ShardError(f"{text_of(place.path)} cannot be opened: {error.strerror or error}") from error
+
+
+def open_raw(place: Place, uri: str, member: str, limit: int) -> io.BufferedReader:
+    """A raw file as a stream, decompressed.
+
+    Args:
+        place: where it lies.
+        uri: of the input, for faults.
+        member: of the input, for faults.
+        limit: decompressed bytes above which reading is a parse error.
+
+    Raises:
+        ShardError: the file cannot be opened.
+        ParseError: the archive cannot be read; faults of the stream itself come while it is read.
+    """
+    return io.BufferedReader(_opened(place, uri, member, limit), _CHUNK)
+
+
+def _uncompressed(place: Place) -> BinaryIO | None:
+    """The file at a place, open at its beginning; None if it is compressed or a member of an archive.
+
+    Raises:
+        ShardError: it cannot be opened.
+    """
+    if place.within:
+        return None
+    stream = _file(place)
+    head = stream.read(MAGIC_BYTES)
+    stream.seek(0)
+    if not is_compressed(head):
+        return stream
+    stream.close()
+    return None
+
+
+@lru_cache(maxsize=4)
+def opened_archive(place: Place, limit: int) -> Archive:
+    """The archive at a place, kept open while its members are read one after the other.
+
+    Raises:
+        ParseError: it is no archive, damaged, or beyond a cap.
+    """
+    uri = text_of(place.name)
+    with open_raw(place, uri, "", limit) as stream:
+        kind = kind_of(stream.peek(TAR_HEAD)[:TAR_HEAD])
+        if kind is None:
+            raise ParseError(uri, 0, "bad_archive", "it is neither a zip nor a tar file")
+        return Archive(uri, kind, stream, limit)
+
+
+class StoredBlob:
+    """A log's bytes on a file system: a `connectors.connector.Blob`, whose small members are read once and kept.
+
+    Args:
+        uri: as in provenance.
+        places: member → where its file lies.
+        limit: decompressed bytes of a member above which reading it is a parse error.
+        choices: how the log is to be read.
+    """
+
+    def __init__(self, uri: str, places: Mapping[str, Place], limit: int, choices: Choices = DEFAULT_CHOICES) -> None:
+        self.uri = uri
+        self.choices = choices
+        self.members = tuple(sorted(places))
+        self._places = places
+        self._limit = limit
+        self._held: dict[str, bytes] = {}
+        self._digests: dict[str, str] = {}
+
+    def _stream(self, member: str) -> io.BufferedReader:
+        return open_raw(self._places[member], self.uri, member, self._limit)
+
+    def open(self, member: str = "") -> BinaryIO:
+        """A new stream over the decompressed member."""
+        if member in self._held:
+            return io.BytesIO(self._held[member])
+        data = self._small(member)
+        if data is None:
+            return self._stream(member)
+        self._held[member] = data
+        return io.BytesIO(data)
+
+    def seekable(self, member: str = "") -> BinaryIO:
+        """A new stream over the decompressed member that can be read at any place.
+
+        A file that is neither compressed nor in an archive is read where it lies; any other is unpacked into memory, or
+        into a temporary file if it is large.
+
+        Raises:
+            ParseError: it is larger than allowed, or cannot be decompressed.
+        """
+        if member in self._held:
+            return io.BytesIO(self._held[member])
+        stored = _uncompressed(self._places[member])
+        if stored is not None:
+            if stored.seek(0, io.SEEK_END) > self._limit:
+                stored.close()
+                raise ParseError(self.uri, -1, "too_large", f"it has more than {self._limit} bytes", member)
+            stored.seek(0)
+            return stored
+        spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - closed by the reader
+        with self._stream(member) as stream:
+            while data := stream.read(_CHUNK):
+                spool.write(data)
+        spool.seek(0)
+        return spool
+
+    def _small(self, member: str) -> bytes | None:
+        """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""
+        with _opened(self._places[member], self.uri, member, self._limit) as stream:
+            try:
+                data = stream.read(IN_MEMORY + 1)
+                if len(data) <= IN_MEMORY and not stream.read(1):  # a fault may wait behind what was read
+                    return data
+            except ParseError:
+                pass
+        return None
+
+    def read(self, member: str = "") -> bytes:
+        """The whole decompressed member.
+
+        Raises:
+            ParseError: `too_large`, if it has more than `WHOLE_BYTES`, or it cannot be decompressed.
+        """
+        with self.open(member) as stream:
+            data = stream.read(WHOLE_BYTES + 1)
+        if len(data) > WHOLE_BYTES:
+            detail = f"a document of more than {WHOLE_BYTES} bytes would have to be held in memory at once"
+            raise ParseError(self.uri, WHOLE_BYTES, "too_large", detail, member)
+        return data
+
+    def digest(self, member: str = "") -> str:
+        """sha256 of the decompressed member; of what can be decompressed, if the file is damaged."""
+        if member not in self._digests:
+            digest = hashlib.sha256()
+            held = self._held.get(member)
+            try:
+                with self._stream(member) if held is None else io.BytesIO(held) as stream:
+                    while data := stream.read(_CHUNK):
+                        digest.update(data)
+            except ParseError:
+                pass  # the parser meets the same fault and reports it
+            self._digests[member] = digest.hexdigest()
+        return self._digests[member]
+
+    def head(self, member: str, size: int) -> bytes:
+        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged.
+
+        Raises:
+            ParseError: not a byte of it can be read.
+        """
+        data = b""
+        with self._stream(member) as stream:
+            try:
+                while len(data) < size and (more := stream.read1(size - len(data))):
+                    data += more
+            except ParseError:
+                if not data:
+                    raise  # what was read before a fault is enough to tell the format
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.clear()

@@ -1,0 +1,186 @@
+"""Units of work: each writes its files, then its own manifest; a unit that is done is not done again.
+
+A stage is a folder. Its units' manifests lie beside it, in `_units/`; when all are there, and only then, the stage's
+own manifest is written. What an earlier recipe left is the matter of `ownership`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
+from trajmill.schemas import ShardError
+from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, summed_counts
+from trajmill.schemas.transition import SCHEMA_VERSION
+
+UNITS: Final = "_units"
+MANIFEST: Final = "manifest.json"
+
+
+def units_of(stage: Folder) -> Folder:
+    """The folder of the manifests of a stage's units: beside the stage's own, which holds nothing but its files."""
+    parent, _, name = stage.url.rstrip("/").rpartition("/")
+    return Folder(f"{parent}/{UNITS}/{name}", stage.hold)
+
+
+def manifest_name(unit: str) -> str:
+    """The file of a unit's manifest in `units_of` its stage."""
+    return f"{unit}.json"
+
+
+def units_folder(stage: str) -> str:
+    """Where the manifests of a stage's units lie, for a stage by its folder relative to the output folder."""
+    parent, _, name = stage.rpartition("/")
+    return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
+
+
+def written_names(stage: str, units: Iterable[str]) -> set[str]:
+    """The names of all manifests of a stage, its own and its units', relative to the folder in which it lies.
+
+    Args:
+        stage: the stage's folder, relative to the same, such as `rejects/judge`.
+        units: all units.
+    """
+    return {f"{stage}/{MANIFEST}", *(f"{units_folder(stage)}/{manifest_name(unit)}" for unit in units)}
+
+
+def stage_names(root: Folder, stage: str, units: Iterable[str]) -> set[str]:
+    """The names of everything that a finished stage holds, and of its manifests, as `written_names` gives them."""
+    labels = list(units)
+    files = {f"{stage}/{file.name}" for one in unit_manifests(root / stage, labels) for file in one.files}
+    return files | written_names(stage, labels)
+
+
+def read_manifest(folder: Folder, name: str) -> Manifest | None:
+    """A manifest, or None if there is none or it is not readable as one."""
+    data = folder.found(name)
+    try:
+        return Manifest.from_json(data) if data is not None else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
+    """Those of the units that are done, as `is_done` says: of an object store by one listing, or two.
+
+    Args:
+        stage: the stage's folder.
+        digests: unit → digest.
+    """
+    if stage.is_local:
+        return {unit for unit, digest in digests.items() if is_done(stage, unit, digest)}
+    listed = units_of(stage).sizes()
+    begun = {unit: digest for unit, digest in digests.items() if manifest_name(unit) in listed}
+    sizes = stage.sizes() if begun else {}
+    return {unit for unit, digest in begun.items() if is_done(stage, unit, digest, sizes)}
+
+
+def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | None = None) -> bool:
+    """Whether this version finished the unit: its manifest has that digest, and every file named in it is as it says.
+
+    Local files are read for it; object stores check what they hold by themselves, and only sizes are compared there.
+
+    Args:
+        stage: the stage's folder.
+        unit: the unit.
+        digest: that it is to have.
+        sizes: of the stage's files, where they are known already.
+    """
+    manifest = read_manifest(units_of(stage), manifest_name(unit))
+    if manifest is None or manifest.digest != digest:
+        return False
+    if (manifest.schema_version, manifest.program_version) != (SCHEMA_VERSION, PROGRAM_VERSION):
+        return False
+    if any(_size(stage, file.name, sizes) != file.bytes for file in manifest.files):
+        return False
+    return not stage.is_local or all(stage.sha256(file.name) == file.sha256 for file in manifest.files)
+
+
+def _size(stage: Folder, name: str, sizes: Mapping[str, int] | None) -> int:
+    return stage.size(name) if sizes is None else sizes.get(name, -1)
+
+
+def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
+    """Nothing, if the files of a finished unit are as its manifest says.
+
+    Args:
+        stage: the stage's folder.
+        unit: the unit.
+        only: the one file that is read; None for all.
+
+    Raises:
+        ShardError: one is not.
+    """
+    manifest = read_manifest(units_of(stage), manifest_name(unit))
+    if manifest is None:
+        raise ShardError(f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged. {MADE_AGAIN}.")
+    if only is not None and only not in {file.name for file in manifest.files}:
+        raise ShardError(f"{stage.path(only)} is not among the files of {unit}. {MADE_AGAIN}.")
+    for file in manifest.files:
+        if only in (None, file.name):
+            check_file(stage, file.name, file.sha256)
+
+
+def check_file(stage: Folder, name: str, sha256: str) -> None:
+    """Nothing, if a file that is read for the first time holds what was written.
+
+    Raises:
+        ShardError: it does not, or is not there.
+    """
+    found = stage.sha256(name)
+    if found != sha256:
+        what = "is damaged: its sha256 is not that of its manifest" if found else "is missing"
+        raise ShardError(f"{stage.path(name)} {what}. {MADE_AGAIN}.")
+
+
+def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:
+    """Writes the unit's manifest, which says that the unit is done."""
+    units_of(stage).write(manifest_name(manifest.unit), manifest.to_json())
+    return manifest
+
+
+def unit_manifests(stage: Folder, units: Iterable[str]) -> list[Manifest]:
+    """The manifests of the units, in the order given; units without one are left out."""
+    found = (read_manifest(units_of(stage), manifest_name(unit)) for unit in units)
+    return [manifest for manifest in found if manifest is not None]
+
+
+def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
+    """The files of units by name, each once: a file that its content names may be of several."""
+    return sorted({file for one in manifests for file in one.files}, key=lambda file: file.name)
+
+
+def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **more: Any) -> Manifest:
+    """Writes the stage's manifest over all its units.
+
+    Args:
+        stage: the stage's folder.
+        name: the stage.
+        digest: of everything the stage depends on.
+        units: all units.
+        more: further values of the manifest.
+
+    Raises:
+        ShardError: a unit is not there, so that nothing is sealed.
+    """
+    if not stage.is_local:
+        units_of(stage).sizes()  # what others wrote since is read again
+    sizes = None if stage.is_local else stage.sizes()
+    manifests = unit_manifests(stage, units)
+    lost = sorted(set(units) - {manifest.unit for manifest in manifests})
+    if not lost:
+        lost = [
+            one.unit for one in manifests if any(_size(stage, file.name, sizes) != file.bytes for file in one.files)
+        ]
+    if lost:
+        raise ShardError(
+            f"{len(lost)} of {len(units)} units of {name} are not in {stage.path()}, the first is {lost[0]}: what "
+            "worked on them did not write there. Workers have to see the output folder under the same path or URL."
+        )
+    files = tuple(files_of(manifests))
+    whole = Manifest(name, "", digest, SCHEMA_VERSION, files, summed_counts(manifests), **more)
+    data = whole.to_json()
+    if sizes is None or sizes.get(MANIFEST) != len(data) or stage.found(MANIFEST) != data:
+        stage.write(MANIFEST, data)
+    return whole

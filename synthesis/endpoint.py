@@ -1,0 +1,219 @@
+"""Chat endpoints as OpenAI's: asked through the official client, at a pace, within a bound of costs, once a request.
+
+The client repeats what was refused for the moment (429, 5xx) or lost on the way (resets, time-outs), after a pause that
+grows, or that the endpoint names. What an endpoint is asked, and what its answers mean, is the matter of others.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from trajmill.quality.scrub import scrub_text
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError, ShardError
+from trajmill.synthesis.pacing import Pace
+from trajmill.synthesis.replies import Replies, Reply, Request
+from trajmill.synthesis.spending import Prices, Spending, Usage
+
+_DENIED: Final = (401, 403, 404)
+_REFUSED: Final = (400, 413, 422)
+_MALFORMED_TRIES: Final = 3
+_REFUSALS: Final = 8
+"""Requests that an endpoint may refuse before it has answered one: then it is the settings that it does not take."""
+
+_SHOWN: Final = 300
+DECLINED: Final = "declined"
+"""How an answer ended that is none: the model refuses, in words that the endpoint tells apart."""
+
+_LENGTHS: Final = ("max_tokens", "max_completion_tokens")
+_FALLBACK_LENGTH: Final = 1 << 15
+_GENEROUS: Final = 1.5
+"""By what estimates of tokens are raised: tokenizers differ, and templates add words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an endpoint is and how it is asked.
+
+    Attributes:
+        url: its base, such as `http://127.0.0.1:8000/v1`.
+        key: what it wants to know its user by; never written or printed.
+        prices: of its tokens.
+        timeout_s: for one answer.
+        retries: how often what failed for the moment is repeated.
+    """
+
+    url: str
+    key: str = "none"
+    prices: Prices = field(default_factory=Prices)
+    timeout_s: float = 600.0
+    retries: int = 8
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(f"'{self.url}' is no address of an endpoint; wanted is one as http://127.0.0.1:8000/v1.")
+
+
+def openai_library() -> Any:
+    """The official client's module.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import openai
+    except ImportError as error:
+        raise ConfigError("Asking models needs the package openai: install trajmill with the extra 'llm'.") from error
+    return openai
+
+
+class Endpoint:
+    """A chat endpoint, asked by many threads.
+
+    Args:
+        address: of it.
+        replies: that are kept.
+        spending: of all endpoints together.
+        pace: that all its requests keep, repeated ones too.
+
+    Raises:
+        ConfigError: the client's package is missing.
+    """
+
+    def __init__(self, address: Address, replies: Replies, spending: Spending, pace: Pace) -> None:
+        self._library = openai_library()
+        self._address, self._replies, self._spending = address, replies, spending
+        http = self._library.DefaultHttpxClient(event_hooks={"request": [lambda _: pace.wait()]})
+        self._client = self._library.OpenAI(
+            base_url=address.url,
+            api_key=address.key,
+            timeout=address.timeout_s,
+            max_retries=address.retries,
+            http_client=http,
+        )
+        self._lock = threading.Lock()
+        self._answered = self._refused = 0
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._client.close()
+
+    def ask(self, request: Request) -> Reply:
+        """The answer to a request: one that is kept, or a new one, which is kept then.
+
+        Where the endpoint does not take a request, such as one that is too long for the model, the answer is empty, its
+        `finish` is `refused`, and it is asked for again by the next run.
+
+        Raises:
+            ConfigError: the endpoint does not know its user or the model, or takes none of the first requests.
+            ShardError: it does not answer, or not in its form, however often it is asked.
+            SpentError: the bound on costs leaves no room.
+        """
+        known = self._replies.get(request)
+        if known is not None:
+            self._spending.recall(known.usage, self._address.prices)
+            return known
+        most = self._address.prices.cost(most_tokens(request))
+        self._spending.hold(most)
+        try:
+            reply = self._fetched(request)
+        except BaseException:
+            self._spending.release(most)
+            raise
+        if reply.finish == "refused":
+            self._spending.release(most)
+            return reply
+        self._spending.settle(most, reply.usage, self._address.prices)
+        self._replies.put(request, reply)
+        return reply
+
+    def _fetched(self, request: Request) -> Reply:
+        for _ in range(_MALFORMED_TRIES):
+            try:
+                found = reply_of(self._body(request))
+            except self._library.APIStatusError as error:
+                return self._refusal(error)
+            except self._library.APIConnectionError as error:
+                raise ShardError(f"{self._address.url} cannot be reached: {error.__cause__ or error}.") from error
+            if found is not None:
+                with self._lock:
+                    self._answered += 1
+                return found
+        raise ShardError(f"{self._address.url} answers in no form of a chat endpoint, {_MALFORMED_TRIES} times.")
+
+    def _body(self, request: Request) -> bytes:
+        made = self._client.chat.completions.with_raw_response.create(
+            model=request.model, messages=list(request.messages), extra_body=dict(request.sampling)
+        )
+        return bytes(made.content)
+
+    def _refusal(self, error: Any) -> Reply:
+        """The answer that stands for a request which the endpoint does not take."""
+        said = scrub_text(" ".join(str(error.message).split()))[:_SHOWN]
+        told = f"{self._address.url} answers {error.status_code}: {said}"
+        if error.status_code in _DENIED:
+            raise ConfigError(f"{told}. Look at the address, the name of the model and the key.") from error
+        if error.status_code not in _REFUSED:
+            raise ShardError(told) from error
+        with self._lock:
+            self._refused += 1
+            if not self._answered and self._refused >= _REFUSALS:
+                raise ConfigError(f"{told}. None of the first {_REFUSALS} requests was taken.") from error
+        return Reply("", finish="refused")
+
+
+def most_tokens(request: Request) -> Usage:
+    """The most that a request is likely to use: its words by a generous estimate, and all that its answer may have."""
+    texts = pa.array([message["content"] for message in request.messages], pa.string())
+    lengths = [request.sampling[name] for name in _LENGTHS if name in request.sampling]
+    return Usage(int(_GENEROUS * TokenCounter().count(texts).sum()), max(lengths, default=_FALLBACK_LENGTH))
+
+
+def reply_of(body: bytes) -> Reply | None:
+    """The answer in the body of a chat completion; None if it is none.
+
+    What the model thought stands under `reasoning_content`, as DeepSeek, vLLM and SGLang have it, or `reasoning`. Words
+    under `refusal` in the place of an answer are its content, and `declined` is how it ended.
+    """
+    try:
+        values = json.loads(body)
+        choice = values["choices"][0]
+        message = choice["message"]
+        content, reasoning = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
+        finish, declined = choice.get("finish_reason"), message.get("refusal")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+    if content is reasoning is None and isinstance(declined, str):
+        content, finish = declined, DECLINED
+    if not isinstance(content, str | None) or not isinstance(reasoning, str | None) or content is reasoning is None:
+        return None
+    revision = values.get("system_fingerprint")
+    return Reply(
+        _encodable(content or ""),
+        _encodable(reasoning or ""),
+        finish if isinstance(finish, str) else "stop",
+        _usage(values.get("usage")),
+        revision if isinstance(revision, str) else "",
+    )
+
+
+def _encodable(text: str) -> str:
+    """The text with what JSON can say and UTF-8 cannot, halves of pairs, replaced."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _usage(told: Any) -> Usage | None:
+    if not isinstance(told, Mapping):
+        return None
+    counts = told.get("prompt_tokens"), told.get("completion_tokens")
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        return None
+    return Usage(*counts)  # type: ignore[arg-type]

@@ -1,0 +1,131 @@
+"""Simulation instructions written by a model for trajectories that already do what they say, and checked.
+
+A model is shown a trajectory and writes what a simulator might have been told; rules drop what names things that are
+not there or gives the answer away; a judge says whether the trajectory does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from trajmill.pipelines.mix.simulation_instructions import SYNTHESIZED
+from trajmill.pipelines.render.capping import capped
+from trajmill.schemas import json_text
+from trajmill.synthesis.endpoint import Endpoint
+from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, composed, draft_in, fault_of
+from trajmill.synthesis.json_answers import object_in
+from trajmill.synthesis.judgements import Judge, mean_score, scores_in
+from trajmill.synthesis.replies import Request
+from trajmill.synthesis.spending import SpentError
+from trajmill.synthesis.wording import asking
+
+DIMENSIONS: Final = ("fulfilled", "specific", "restrained")
+_FULFILLED: Final = 4
+"""The least raw score of `fulfilled`, whatever the mean: an instruction that the log breaks teaches to ignore it."""
+
+_SHOWN_MESSAGE: Final = 3_000
+_SHOWN: Final = 80_000
+"""Characters of a message, and of a trajectory, that models are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructing:
+    """How instructions are made.
+
+    Attributes:
+        model: that writes.
+        sampling: how it is asked.
+        threshold: mean score, from 0 to 1, below which an instruction is not used.
+        attempts: drafts of a trajectory, one after another, until one passes.
+    """
+
+    model: str
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float = 0.75
+    attempts: int = 2
+
+
+class Instructed(NamedTuple):
+    """What became of a trajectory: a row, or why none."""
+
+    row: dict[str, Any] | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instructor:
+    """Makes instructions."""
+
+    how: Instructing
+    endpoint: Endpoint
+    judge: Judge
+
+    def instructed(self, logged: Logged) -> Instructed:
+        """What becomes of a trajectory.
+
+        Outcomes without a row: those of `fault_of`, `unreadable` and `nothing` of the last draft, `unjudged`,
+        `below_threshold`, and `not_asked` where the bound on costs was reached.
+
+        Raises:
+            ConfigError, ShardError: as of `Endpoint.ask`.
+        """
+        outcome = ""
+        words = asking(f"instruct_{logged.domain}").messages(
+            task=logged.task, answer=logged.answer, trajectory=_shown(logged), kinds=KINDS[logged.domain]
+        )
+        try:
+            for number in range(self.how.attempts):
+                reply = self.endpoint.ask(Request(self.how.model, words, dict(self.how.sampling), number))
+                draft = draft_in(object_in(reply))
+                outcome = draft if isinstance(draft, str) else fault_of(_told(draft, logged), logged)
+                if outcome == "nothing":
+                    break
+                if isinstance(draft, Draft) and not outcome:
+                    row = self._judged(_told(draft, logged), logged)
+                    if isinstance(row, dict):
+                        return Instructed(row, "kept")
+                    outcome = row
+        except SpentError:
+            outcome = "not_asked"
+        return Instructed(None, outcome)
+
+    def _judged(self, draft: Draft, logged: Logged) -> dict[str, Any] | str:
+        """The row of a draft, or why a judge is against it."""
+        text = composed(draft, logged)
+        asked = asking("judge_instruction")
+        words = asked.messages(domain=logged.domain, instruction=text, trajectory=_shown(logged))
+        scores = next(filter(None, (scores_in(one, DIMENSIONS) for one in self.judge.replies(words))), None)
+        if scores is None:
+            return "unjudged"
+        score = mean_score(scores)
+        if score < self.how.threshold or scores["fulfilled"] < _FULFILLED:
+            return "below_threshold"
+        return {
+            "trajectory_id": logged.trajectory_id,
+            "simulation_instruction": text,
+            "origin": SYNTHESIZED,
+            "domain": logged.domain,
+            "kinds": list(draft.kinds),
+            "score": score,
+            "model": self.how.model,
+            "sampling": json_text(dict(self.how.sampling)),
+            "judge": self.judge.model,
+            "prompts": [asking(f"instruct_{logged.domain}").reference, asked.reference],
+        }
+
+
+def _told(draft: Draft, logged: Logged) -> Draft:
+    """The draft, whose query is the task where the log says that."""
+    is_search = logged.domain == "search" and logged.task
+    return draft._replace(query=logged.task.strip()) if is_search else draft
+
+
+def _shown(logged: Logged) -> str:
+    """The trajectory as models are shown it."""
+    turns: Sequence[str] = [
+        f"{capped(action, _SHOWN_MESSAGE)}\n**Environment Observation:**\n{capped(observation, _SHOWN_MESSAGE)}"
+        for action, observation in zip(logged.actions, logged.observations, strict=True)
+    ]
+    return capped("\n\n".join(turns), _SHOWN)

@@ -1,0 +1,90 @@
+"""The folder that synthesis writes: whose it is, what stands in it, and that its manifest comes last.
+
+DIR/synthesis.json            what is made here, by which settings; written first
+DIR/<domain>/….parquet        what was made
+DIR/README.md                 the card, by which `datasets` finds them
+DIR/manifest.json             the files, with rows, bytes and sha256; written last, so that its presence means done
+DIR/.replies/<2>/<64>.json    what models answered; a run that was killed goes on with them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trajmill.pipelines.recipe.templates import template
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.paths import JUNK
+from trajmill.pipelines.storage.units import MANIFEST
+from trajmill.schemas import SCHEMA_VERSION, ConfigError
+from trajmill.schemas.manifest import FileEntry, Manifest
+
+MARKER: Final = "synthesis.json"
+REPLIES: Final = ".replies"
+CARD: Final = "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A folder for the results of one command under one set of settings.
+
+    Attributes:
+        folder: where.
+        command: `reason` or `instruct`.
+        settings: what decides what is written, but for how much of it: models, sampling, bounds, the run's shards.
+    """
+
+    folder: Folder
+    command: str
+    settings: Mapping[str, Any]
+
+    @property
+    def replies(self) -> Folder:
+        """Where answers are kept, if nothing else is said."""
+        return self.folder / REPLIES
+
+    def take(self) -> None:
+        """Makes the folder ours, or goes on with it; an earlier manifest goes, since its files are made anew.
+
+        Raises:
+            ConfigError: it holds files of others, or what other settings made.
+        """
+        names = [name for name in self.folder.names() if JUNK.isdisjoint(name.split("/"))]
+        mine = self._marker()
+        if names and MARKER not in names:
+            raise ConfigError(f"{self.folder.path()} holds files, which are not replaced. Choose another --out.")
+        if MARKER in names:
+            before = self._read()
+            different = sorted(key for key in {*mine, *before} if mine.get(key) != before.get(key))
+            if different:
+                raise ConfigError(
+                    f"{self.folder.path()} holds what other settings made ({', '.join(different)}). Choose another "
+                    f"--out; --cache {self.replies.path()} takes over what was answered."
+                )
+        self.folder.write(MARKER, json.dumps(mine, indent=1, sort_keys=True).encode() + b"\n")
+        self.folder.remove(MANIFEST)
+
+    def seal(self, files: Sequence[FileEntry], counts: Mapping[str, int]) -> Manifest:
+        """Writes the card and then the manifest, which says that the folder is done."""
+        total = sum(file.rows for file in files)
+        values = {"command": self.command, "rows": total, "settings": sorted(self.settings.items())}
+        self.folder.write(CARD, template("synthesis/card.md.j2").render(**values).encode())
+        digest = hashlib.sha256(json.dumps(self._marker(), sort_keys=True).encode()).hexdigest()
+        ordered = tuple(sorted(files, key=lambda file: file.name))
+        made = Manifest(self.command, "", digest, SCHEMA_VERSION, ordered, dict(sorted(counts.items())))
+        self.folder.write(MANIFEST, made.to_json())
+        return made
+
+    def _marker(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(json.dumps({"command": self.command, **self.settings}))
+        return found
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.folder.read(MARKER))
+        except ValueError:
+            found = None
+        return found if isinstance(found, dict) else {}

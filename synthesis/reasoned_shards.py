@@ -1,0 +1,115 @@
+"""Reasoned shards: the SFT samples of a finished run, those that were given reasoning, file by file.
+
+A file stands under the name of the one that it was made from, with its rows in the same order, whichever answer came
+first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import ParquetSink, read_batches
+from trajmill.pipelines.storage.units import check_file
+from trajmill.schemas.manifest import FileEntry, Manifest
+from trajmill.synthesis.output import Output
+from trajmill.synthesis.reasoning import REASONED_SCHEMA, Reasoned, Reasoner, Reasoning
+from trajmill.synthesis.recorded_run import RecordedRun
+from trajmill.synthesis.session import Models, Report, session
+from trajmill.synthesis.spending import Spending
+from trajmill.synthesis.work import Work, in_order
+
+_POOL: Final = "sft/"
+_BATCH_CHARS: Final = 16 << 20
+
+
+def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: Work, cache: Folder | None) -> Report:
+    """Gives a run's SFT samples reasoning, and says what became of them and what it cost.
+
+    Args:
+        run: that is finished.
+        out: where to.
+        models: that reason and judge.
+        how: they are used.
+        work: how much is done.
+        cache: where answers are kept; None is within `out`.
+
+    Raises:
+        ConfigError: the run is not finished, or the folder is not ours, or an endpoint does not take our requests.
+        ShardError: a shard is not what was written, or an endpoint does not answer.
+    """
+    run.check_apart(out)
+    shards, counter, spending = run.shards, run.counter(), Spending(models.max_cost)
+    output = Output(out, "reason", {**models.settings(), **_settings(how), "shards": shards.digest})
+    with session(models, cache or output.replies, spending) as (writer, judge):
+        output.take()
+        reasoner = Reasoner(how, writer, judge, counter, run.templates)
+        manifest = _written(run.folder / "shards", shards, output, reasoner.reasoned, work)
+    return Report(manifest, spending)
+
+
+def _settings(how: Reasoning) -> dict[str, Any]:
+    return {name: value for name, value in asdict(how).items() if name not in ("model", "sampling")}
+
+
+def _written(
+    folder: Folder, shards: Manifest, output: Output, reasoned: Callable[[Mapping[str, Any]], Reasoned], work: Work
+) -> Manifest:
+    counts: Counter[str] = Counter()
+    files: list[FileEntry] = []
+    taken: Counter[str] = Counter()
+    for file in sorted(shards.files, key=lambda file: file.name):
+        if not file.name.startswith(_POOL):
+            continue
+        domain = file.name.split("/")[1]
+        left = None if work.limit is None else max(0, work.limit - taken[domain])
+        check_file(folder, file.name, file.sha256)
+        samples = islice(_rows(folder, file.name), left)
+        found = _counted(in_order(reasoned, samples, work.concurrency), domain, counts, taken, work.tell)
+        files.append(_write(output.folder, file.name.removeprefix(_POOL), found))
+    return output.seal(files, counts)
+
+
+def _rows(shards: Folder, name: str) -> Iterator[dict[str, Any]]:
+    for batch in read_batches(shards, name):
+        yield from batch.to_pylist()
+
+
+def _counted(
+    found: Iterable[Reasoned], domain: str, counts: Counter[str], taken: Counter[str], tell: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """The rows, with everything counted that goes by."""
+    for one in found:
+        taken[domain] += 1
+        counts[f"samples.{one.outcome}.{domain}"] += 1
+        for name, number in (+one.rollouts).items():
+            counts[f"rollouts.{name}.{domain}"] += number
+        if one.row is not None:
+            counts[f"tokens.{domain}"] += one.row["num_tokens"]
+            counts[f"loss_tokens.{domain}"] += one.row["num_loss_tokens"]
+            yield one.row
+        tell(one.outcome)
+
+
+def _write(folder: Folder, name: str, rows: Iterable[Mapping[str, Any]]) -> FileEntry:
+    sink = ParquetSink(folder, name, REASONED_SCHEMA, shard=True)
+    try:
+        waiting: list[Mapping[str, Any]] = []
+        size = 0
+        for row in rows:
+            waiting.append(row)
+            size += sum(len(message["content"]) for message in row["messages"])
+            if size >= _BATCH_CHARS:
+                sink.write(pa.RecordBatch.from_pylist(waiting, schema=REASONED_SCHEMA))
+                waiting, size = [], 0
+        sink.write(pa.RecordBatch.from_pylist(waiting, schema=REASONED_SCHEMA))
+    except BaseException:
+        sink.abandon()
+        raise
+    return sink.close()

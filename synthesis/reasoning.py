@@ -1,0 +1,250 @@
+"""Reasoning: what a model thinks before a prediction that a judge finds good, as a sample to learn it from.
+
+The way of the published fine-tuning of world models (arXiv 2606.24597, §3.3): several rollouts of one turn, a judge
+that scores each and picks the best by pairs, and nothing where the best is below a threshold. What is compared by
+pairs are the rollouts that reach the threshold by themselves, so that no weaker one takes a good one's place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.render.turns import MARKER
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import json_text
+from trajmill.synthesis.endpoint import Endpoint
+from trajmill.synthesis.judgements import DIMENSIONS, Judge, mean_score
+from trajmill.synthesis.predictions import Fault, Prediction, is_plain, pieces, prediction_of
+from trajmill.synthesis.replies import Reply, Request
+from trajmill.synthesis.spending import SpentError
+from trajmill.synthesis.target_turns import TargetTurn, judged, question, target_turn
+from trajmill.synthesis.wording import asking
+
+Target = Literal["rollout", "truth"]
+UNKNOWN: Final = "unknown"
+"""The revision of a model of which neither the user nor the endpoint says one."""
+
+_ENVIRONMENT: Final = pa.struct([("kind", pa.string()), ("world_model", pa.string()), ("sampling", pa.string())])
+PROVENANCE: Final = pa.struct(
+    [
+        ("target", pa.string()),
+        ("environment", _ENVIRONMENT),
+        ("model", pa.string()),
+        ("sampling", pa.string()),
+        ("rollout", pa.int32()),
+        ("rollouts", pa.int32()),
+        ("score", pa.float64()),
+        ("scores", pa.struct([(name, pa.int32()) for name in DIMENSIONS])),
+        ("judge", pa.string()),
+        ("judge_sampling", pa.string()),
+        ("judge_prompts", pa.list_(pa.string())),
+    ]
+)
+"""Where a row's last message is from.
+
+`environment` says that a model made its observation (`kind: model`, `world_model` as `name@revision`, `sampling`); it
+is null where the observation is the log's. `model` and `sampling` are the reasoning's, in either case. `score` is the
+mean of `scores`, from 0 to 1; `rollout` is the number of the one kept among `rollouts`.
+"""
+
+REASONED_SCHEMA: Final = pa.schema([*SAMPLE_SCHEMAS["sft"], pa.field("reasoning", PROVENANCE)])
+"""Columns of reasoned samples: those of SFT, and where the reasoning is from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """How samples are given reasoning.
+
+    Attributes:
+        model: that reasons.
+        revision: of it; empty where the endpoint is to say it.
+        sampling: how it is asked.
+        rollouts: answers of a turn.
+        threshold: mean score, from 0 to 1, below which an answer is not used.
+        target: `rollout` keeps the best answer whole, `truth` its reasoning before what was really observed.
+        max_prompt_tokens: of turns that are chosen.
+        seed: of the choice of turns.
+    """
+
+    model: str
+    revision: str = ""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    rollouts: int = 3
+    threshold: float = 0.75
+    target: Target = "truth"
+    max_prompt_tokens: int = 1 << 17
+    seed: int = 0
+
+
+class Reasoned(NamedTuple):
+    """What became of a sample: a row, or why none; and how many of its rollouts were what."""
+
+    row: dict[str, Any] | None
+    outcome: str
+    rollouts: Counter[str]
+
+
+class _Rollout(NamedTuple):
+    number: int
+    prediction: Prediction
+    reply: Reply
+    scores: dict[str, int]
+
+    @property
+    def score(self) -> float:
+        return mean_score(self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoner:
+    """Gives samples reasoning.
+
+    Attributes:
+        reasoning: how.
+        endpoint: of the model that reasons.
+        judge: of its predictions.
+        counter: counts tokens under the recipe's tokenizer.
+        templates: the folder of the user's own templates, if the recipe names one.
+    """
+
+    reasoning: Reasoning
+    endpoint: Endpoint
+    judge: Judge
+    counter: TokenCounter
+    templates: Path | None = None
+
+    def reasoned(self, sample: Mapping[str, Any]) -> Reasoned:
+        """What becomes of a row of SFT shards.
+
+        Outcomes without a row: `no_turn` (none bears loss and fits the bound), `no_prediction` (no rollout can be
+        read), `unjudged` (no judgement can be), `below_threshold`, `ambiguous` (what was observed holds tags of its
+        own), `not_asked` (the bound on costs was reached).
+
+        Raises:
+            ConfigError, ShardError: as of `Endpoint.ask`.
+        """
+        tally: Counter[str] = Counter()
+        how = self.reasoning
+        turn = target_turn(sample, how.max_prompt_tokens, self.counter, how.seed, self.templates)
+        if turn is None:
+            return Reasoned(None, "no_turn", tally)
+        if how.target == "truth" and not is_plain(Prediction("x", turn.truth)):
+            return Reasoned(None, "ambiguous", tally)
+        try:
+            best = self._best(sample["domain"], turn, tally)
+        except SpentError:
+            return Reasoned(None, "not_asked", Counter())
+        if isinstance(best, str):
+            return Reasoned(None, best, tally)
+        return Reasoned(self._row(sample, turn, best), "kept", tally)
+
+    def _best(self, domain: str, turn: TargetTurn, tally: Counter[str]) -> _Rollout | str:
+        """The best rollout of a turn, or why there is none."""
+        read: list[tuple[int, Prediction, Reply]] = []
+        for number in range(self.reasoning.rollouts):
+            request = Request(self.reasoning.model, turn.shown, dict(self.reasoning.sampling), number)
+            reply = self.endpoint.ask(request)
+            found = prediction_of(reply)
+            tally[found if isinstance(found, Fault) else "read"] += 1
+            if isinstance(found, Prediction):
+                read.append((number, found, reply))
+        if not read:
+            return "no_prediction"
+        asked = question(domain, turn)
+        rated = [(one, self.judge.scores(asked, judged(one[1].observation))) for one in read]
+        scored = [_Rollout(*one, scores) for one, scores in rated if scores is not None]
+        tally["unjudged"] += len(read) - len(scored)
+        if not scored:
+            return "unjudged"
+        passing = [one for one in scored if one.score >= self.reasoning.threshold]
+        tally["passing"] += len(passing)
+        return self._winner(domain, turn, passing) if passing else "below_threshold"
+
+    def _winner(self, domain: str, turn: TargetTurn, passing: Sequence[_Rollout]) -> _Rollout:
+        """The one that no other beats on the way from the best score down; the higher score where two are alike."""
+        best, *others = sorted(passing, key=lambda one: (-one.score, one.number))
+        asked = question(domain, turn)
+        for other in others:
+            if other.prediction.observation != best.prediction.observation:
+                texts = judged(best.prediction.observation), judged(other.prediction.observation)
+                best = other if self.judge.better(asked, *texts) == "other" else best
+        return best
+
+    def _row(self, sample: Mapping[str, Any], turn: TargetTurn, best: _Rollout) -> dict[str, Any]:
+        is_truth = self.reasoning.target == "truth"
+        kept = Prediction(best.prediction.reasoning, turn.truth) if is_truth else best.prediction
+        texts = pieces(kept)
+        content, spans = "".join(texts), _spans(sample, turn, texts, is_truth)
+        history: list[dict[str, Any]] = [
+            {**one, "loss": False if one["role"] == "assistant" else None} for one in turn.shown
+        ]
+        messages = [*history, {"role": "assistant", "content": content, "loss": True}]
+        learnt = [content[begin:end] for begin, end in _joined(spans)]
+        return {
+            **{name: sample[name] for name in ("domain", "source", "trajectory_id", "group", "template")},
+            "id": f"{sample['id']}:{turn.message}",
+            "num_turns": sum(one["role"] == "user" for one in messages),
+            "num_tokens": self._tokens([one["content"] for one in messages]),
+            "num_loss_tokens": self._tokens(learnt),
+            "messages": messages,
+            "spans": [{"message": len(messages) - 1, **span} for span in spans],
+            "reasoning": self._provenance(best, is_truth),
+        }
+
+    def _tokens(self, texts: Sequence[str]) -> int:
+        return int(self.counter.count(pa.array(texts, pa.string())).sum())
+
+    def _provenance(self, best: _Rollout, is_truth: bool) -> dict[str, Any]:
+        how, sampling = self.reasoning, json_text(dict(self.reasoning.sampling))
+        name = f"{how.model}@{how.revision or best.reply.revision or UNKNOWN}"
+        made = None if is_truth else {"kind": "model", "world_model": name, "sampling": sampling}
+        return {
+            "target": how.target,
+            "environment": made,
+            "model": name,
+            "sampling": sampling,
+            "rollout": best.number,
+            "rollouts": how.rollouts,
+            "score": best.score,
+            "scores": best.scores,
+            "judge": self.judge.model,
+            "judge_sampling": json_text(dict(self.judge.sampling)),
+            "judge_prompts": [asking(one).reference for one in ("judge_scores", "judge_pair")],
+        }
+
+
+def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is_truth: bool) -> list[dict[str, Any]]:
+    """The spans of the last message: all of it, but of what was really observed only what bore loss before."""
+    found: list[dict[str, Any]] = []
+    place = 0
+    for text, label in zip(texts, ("frame", None, "frame", "observed", "frame"), strict=True):
+        if label == "observed" and is_truth:
+            found += _moved(sample["spans"], turn.message, place - len(MARKER), len(MARKER))
+        elif text:
+            found.append({"begin": place, "end": place + len(text), "label": None if label == "observed" else label})
+        place += len(text)
+    return found
+
+
+def _moved(spans: Sequence[Mapping[str, Any]], message: int, by: int, head: int) -> list[dict[str, Any]]:
+    """The spans of a message behind its heading, moved."""
+    mine = [(max(one["begin"], head), one["end"], one["label"]) for one in spans if one["message"] == message]
+    return [{"begin": begin + by, "end": end + by, "label": label} for begin, end, label in mine if begin < end]
+
+
+def _joined(spans: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """(begin, end) of what spans cover without a gap."""
+    found: list[tuple[int, int]] = []
+    for span in spans:
+        if found and found[-1][1] == span["begin"]:
+            found[-1] = found[-1][0], span["end"]
+        else:
+            found.append((span["begin"], span["end"]))
+    return found

@@ -1,0 +1,78 @@
+"""A finished run, as synthesis reads it: its shards' manifest, and what its recipe says of rendering and counting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import RUN
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.settings import ESTIMATE
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError, ShardError
+from trajmill.schemas.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """The output folder of `trajmill run`; without a record of the run its recipe is taken to say nothing."""
+
+    folder: Folder
+
+    @cached_property
+    def shards(self) -> Manifest:
+        """The manifest of its shards.
+
+        Raises:
+            ConfigError: they are not finished.
+        """
+        found = read_manifest(self.folder / "shards", MANIFEST)
+        if found is None:
+            raise ConfigError(
+                f"'{self.folder.url}' holds no finished shards; wanted is the output folder of `trajmill run`."
+            )
+        return found
+
+    def check_apart(self, out: Folder) -> None:
+        """Nothing, if a folder is not within the run's, which holds nothing but what the run wrote.
+
+        Raises:
+            ConfigError: it is.
+        """
+        if f"{out.path()}/".startswith(f"{self.folder.path()}/"):
+            raise ConfigError(f"{out.path()} is within the run's own folder. Choose another --out.")
+
+    @cached_property
+    def _recipe(self) -> Mapping[str, Any]:
+        try:
+            found = json.loads(self.folder.read(RUN))["recipe"]
+        except (ShardError, OSError, ValueError, KeyError, TypeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def counter(self) -> TokenCounter:
+        """Counts tokens as the run did.
+
+        Raises:
+            ConfigError: the tokenizer's file is not there.
+        """
+        return TokenCounter(self._recipe.get("judge", {}).get("tokenizer", ESTIMATE))
+
+    @property
+    def templates(self) -> Path | None:
+        """The folder of the user's own templates, if the recipe names one."""
+        found = self._recipe.get("mix", {}).get("templates")
+        return None if found is None else Path(found)
+
+    @property
+    def view(self) -> View:
+        """How the recipe shows turns."""
+        mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
+        told = {name: mix[name] for name in names if name in mix}
+        return View(**told, escapes=mix.get("control_tokens") == "escape")

@@ -1,0 +1,71 @@
+"""System prompts of SFT, of which the last lines ask for the prediction between its tags, as those of RL and eval do.
+
+A sample's prompt was rendered for answers under a heading. Its template says both, so the words that ask for the one
+are exchanged for those that ask for the other, and nothing else of the prompt is rendered anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+import jinja2
+from jinja2 import nodes
+
+from trajmill.pipelines.recipe.config_files import configs
+
+_REFERENCE: Final = re.compile(r"([a-z]+/[a-z]+(?:-[0-9]+)?)@([0-9a-f]{12})")
+_FLAG: Final = "tagged"
+
+
+def tagged_system(system: str, reference: str, folder: Path | None = None) -> str:
+    """The system prompt that asks for tags; the prompt as it is where its template is not at hand or has no such words.
+
+    Args:
+        system: prompt of a sample.
+        reference: of its template, as the sample's `template` says it.
+        folder: of the user's own templates, if the recipe names one.
+    """
+    words = _words(reference, folder)
+    if words is None:
+        return system
+    tagged, plain = words
+    head, found, tail = system.rpartition(plain)
+    return head + tagged + tail if found else system
+
+
+@cache
+def _words(reference: str, folder: Path | None) -> tuple[str, str] | None:
+    """(words that ask for tags, words that ask for a heading) in a template; None where it says none."""
+    named = _REFERENCE.fullmatch(reference)
+    if named is None:
+        return None
+    built_in: Traversable = configs() / "templates"
+    for place in (folder, built_in) if folder is not None else (built_in,):
+        file = place / f"{named[1]}.md.j2"
+        text = file.read_text("utf-8") if file.is_file() else ""
+        if hashlib.sha256(text.encode()).hexdigest().startswith(named[2]):
+            return _branches(text)
+    return None
+
+
+def _branches(text: str) -> tuple[str, str] | None:
+    environment = jinja2.Environment(keep_trailing_newline=True)  # noqa: S701 - parsed only
+    found = None
+    for node in environment.parse(text).find_all(nodes.If):
+        if isinstance(node.test, nodes.Name) and node.test.name == _FLAG:
+            found = _text(node.body).rstrip("\n"), _text(node.else_).rstrip("\n")
+    return found if found and all(found) else None
+
+
+def _text(body: Iterable[nodes.Node]) -> str:
+    """The words of a branch; empty where it holds more than words."""
+    parts = [part for node in body for part in (node.nodes if isinstance(node, nodes.Output) else [node])]
+    if not all(isinstance(part, nodes.TemplateData) for part in parts):
+        return ""
+    return "".join(part.data for part in parts if isinstance(part, nodes.TemplateData))

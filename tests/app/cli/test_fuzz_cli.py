@@ -1,0 +1,136 @@
+"""Whatever lies in a folder of raw logs, under whatever name: no command ends badly, nothing is passed over in silence,
+and the good logs are read."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import FUZZ, ROOT
+from tests.pipelines.hostile_folders import HostileFile, folder_of, good, tag, write
+from trajmill.app.cli.cli import app
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.schemas import scan_transitions
+
+FILES = 78
+SEEDS = [0] if FUZZ == 1 else [random.SystemRandom().randrange(1 << 32) for _ in range(FUZZ)]
+RECIPE = "name: fuzz\nsource: fuzz\nnormalize: {max_reject_ratio: 1.0}\n"
+CODES = {"sniff": (0,), "plan": (0,), "run": (0,), "inspect": (0, 1)}
+"""Commands and the codes that they may end with: no code for a bug of a connector, and no reject is one too many."""
+
+NESTED = HostileFile(f"plain/{tag(0)}".encode(), b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}\n")
+"""A value nested deeper than what Python's own writer takes."""
+
+BESIDE = HostileFile(f"beside{tag(FILES)}.jsonl".encode(), *good(FILES))
+"""A good log that stands beside each file which is looked at alone."""
+
+
+def said_by(words: list[str]) -> list[str]:
+    """Complaints about a command line: a traceback, an exit code that is none of its own, a control that is sent."""
+    done = CliRunner().invoke(app, words)
+    found = []
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        found.append(f"{words[0]} ended with {type(done.exception).__name__}: {done.exception}")
+    elif done.exit_code not in CODES[words[0]]:
+        found.append(f"{words[0]} ended with code {done.exit_code}: {done.output[-300:]}")
+    if "Traceback" in done.output:
+        found.append(f"{words[0]} shows a traceback")
+    if any(character in done.output for character in "\x1b\x9b\x07\r\u202e"):
+        found.append(f"{words[0]} sends controls")
+    return found
+
+
+def complaints(files: list[HostileFile], base: Path) -> list[str]:
+    """What is wrong with how the commands take a folder of the files."""
+    shutil.rmtree(base, ignore_errors=True)
+    raw, out, recipe = base / "raw", base / "out", base / "recipe.yaml"
+    raw.mkdir(parents=True)
+    write(files, raw)
+    recipe.write_text(RECIPE)
+    words = {
+        "sniff": ["sniff", str(raw)],
+        "plan": ["plan", str(recipe), "--raw", str(raw)],
+        "run": ["run", str(recipe), "--raw", str(raw), "--out", str(out), "--stop-after", "normalize"],
+        "inspect": ["inspect", str(raw), "--lines", "2"],
+    }
+    found = [one for name in CODES for one in said_by(words[name])]
+    return found or [*passed_over(files, raw, recipe, out), *not_read(files, out)]
+
+
+def passed_over(files: list[HostileFile], raw: Path, recipe: Path, out: Path) -> list[str]:
+    """Complaints about files that are neither an input nor a reject, in the plan or in the run."""
+    plan = make_plan(load_recipe(str(recipe)), [str(raw)])
+    planned = [name for one in plan.inputs for place in one.members.values() for name in place.to_json()] + [
+        one.uri for one in plan.unrecognized
+    ]
+    rejects = [pl.read_parquet(file) for file in (out / "rejects").rglob("*.parquet")]
+    rows = pl.concat(rejects).select(pl.col("uri") + "#" + pl.col("member")).to_series().to_list()
+    origin = pl.col("provenance").struct
+    rows += (
+        scan_transitions(out)
+        .select(origin.field("uri") + "#" + origin.field("member"))
+        .unique()
+        .collect()["uri"]
+        .to_list()
+    )
+    return [
+        f"{file.path!r} is not in {where}"
+        for where, names in (("the plan", "\n".join(planned)), ("transitions nor rejects", "\n".join(rows)))
+        for file in files
+        if _tag(file) not in names
+    ]
+
+
+def not_read(files: list[HostileFile], out: Path) -> list[str]:
+    """Complaints about good logs of which there are no transitions."""
+    text = "\n".join(
+        filter(
+            None,
+            scan_transitions(out).select(pl.col("task").struct.field("instruction")).collect()["instruction"].unique(),
+        )
+    )
+    return [f"{file.path!r} was not read" for file in files if file.words and file.words not in text]
+
+
+def _tag(file: HostileFile) -> str:
+    return next(tag(number) for number in range(FILES + 1) if tag(number).encode() in file.path)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_folder_ends_a_command_or_hides_a_log(seed, tmp_path):
+    files = folder_of(seed, FILES)
+    if complaints(files, tmp_path / "all"):
+        by_file = {file: complaints([BESIDE, file], tmp_path / "one") for file in files}
+        told = [f"{file.path!r} {file.data[:120]!r}: {said}" for file, said in by_file.items() if said]
+        together = [] if told else complaints(files, tmp_path / "all")
+        pytest.fail(f"seed {seed}:\n" + "\n".join(told + together))
+
+
+def test_a_value_that_is_nested_deeper_than_python_writes_ends_no_command(tmp_path):
+    assert complaints([BESIDE, NESTED], tmp_path / "nested") == []
+
+
+def test_a_process_of_its_own_takes_a_hostile_folder(tmp_path):
+    files = folder_of(1, FILES)
+    write(files, tmp_path)
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "trajmill", "sniff", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert b"Traceback" not in done.stderr
+    said = done.stdout.decode("ascii")
+    assert [file.path for file in files if f"{_tag(file)}" not in said] == []

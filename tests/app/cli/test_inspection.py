@@ -1,0 +1,133 @@
+"""Looking at what is damaged, or at what is no run, ends in one line that names the file."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import orjson
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import FUZZ, ROOT
+from trajmill.app.cli.cli import app
+from trajmill.app.cli.inspection import difference, inspect
+from trajmill.pipelines.run_record.endings import Code
+from trajmill.quality.spans import SPANS_SCHEMA
+from trajmill.schemas import ConfigError
+
+GOLDEN = sorted((ROOT / "tests" / "golden").glob("transitions-v*.parquet"))[-1].read_bytes()
+
+
+def look(path):
+    done = CliRunner().invoke(app, ["inspect", str(path), "--lines", "1"])
+    if isinstance(done.exception, ConfigError):
+        return Code.USAGE, f"trajmill: {done.exception}\n"  # as `main` says it
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def stored(folder, name, data=GOLDEN):
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("name", ["run", "[run]", "*", "a::b", "run?"])
+def test_a_run_is_read_whatever_its_folder_is_called(tmp_path, name):
+    stored(tmp_path / name, "transitions/terminal/part-00000-aaaaaaaa.parquet")
+    stored(tmp_path / "r", "transitions/terminal/part-00000-aaaaaaaa.parquet", b"damaged")
+    for place in (tmp_path / name, tmp_path / name / "transitions"):
+        assert look(place)[0] == 0
+
+
+def test_a_damaged_table_is_told_in_one_line_that_names_it(tmp_path):
+    chance = random.Random(FUZZ)
+    refused = 0
+    for number in range(16 * FUZZ):
+        data = bytearray(GOLDEN)
+        place = chance.randrange(len(data))
+        if number % 4 == 0:
+            del data[place:]
+        else:
+            data[place : place + 1 + number % 40] = bytes(len(data[place : place + 1 + number % 40]))
+        file = stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet", bytes(data))
+        for path in (file, tmp_path):
+            code, said = look(path)
+            if code:
+                refused += 1
+                assert code == 1
+                assert said.startswith("trajmill: ")
+                assert str(tmp_path) in said
+                assert said.count("\n") == 1
+    assert refused > 8
+
+
+@pytest.mark.parametrize("line", [b"{", b"\xff", b"7", b"[]", b'"x"', b"", b"nul"])
+def test_a_bad_line_of_a_shard_is_told_by_its_number(tmp_path, line):
+    file = stored(tmp_path, "terminal_test.jsonl", b'{"id": 1}\n' + line + b"\n")
+    code, said = look(file)
+    assert code == 1
+    assert "line 2 is no JSON" in said
+    assert str(file) in said
+    assert said.count("\n") == 1
+
+
+def test_a_sample_of_a_shard_is_shown_by_its_number(tmp_path):
+    file = stored(tmp_path, "terminal_test.jsonl", b"".join(orjson.dumps({"id": n}) + b"\n" for n in range(3)))
+    assert [inspect(str(file), wanted).rows for wanted in (None, "1", "9")] == [[{"id": 0}], [{"id": 1}], [{"id": 2}]]
+    assert inspect(str(stored(tmp_path, "web_test.jsonl", b""))).rows == []
+
+
+def test_a_folder_of_several_things_is_no_run(tmp_path):
+    stored(tmp_path, "first/transitions/terminal/part-00000-aaaaaaaa.parquet")
+    stored(tmp_path, "second/table.parquet", b"damaged")
+    code, said = look(tmp_path)
+    assert code == 1
+    assert f"'{tmp_path}/second/table.parquet' cannot be read" in said.replace("\n", "")
+    (tmp_path / "second/table.parquet").unlink()
+    pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "second/table.parquet")
+    code, said = look(tmp_path)
+    assert code == 1
+    assert f"there are transitions in '{tmp_path}/first/transitions/terminal'" in said
+
+
+def test_what_cannot_be_opened_is_told(tmp_path):
+    for path in ("x" * 300, tmp_path / "nothing", tmp_path):
+        code, said = look(path)
+        assert code == 1
+        assert said.count("\n") == 1
+    os.mkfifo(tmp_path / "pipe.parquet")
+    assert "unrecognized 1" in look(tmp_path)[1]
+
+
+def test_ends_of_lines_are_part_of_what_changed():
+    before, after = ({"content": content} for content in ("a\x0cb\nc\n", "a\nb\nc\r\n"))
+    assert list(difference(before, after)) == ["@@ -1,2 +1,3 @@", "-a\x0cb", "-c", "+a", "+b", "+c\r"]
+    assert list(difference(None, {"content": "a"})) == ["@@ -0,0 +1 @@", "+a"]
+
+
+def test_of_what_an_observation_is_made_is_told_where_it_was_measured(tmp_path):
+    stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet")
+    row = next(row for row in inspect(str(tmp_path)).rows if (row["next_observation"] or {}).get("content"))
+    assert "classes" not in row
+    size = len(row["next_observation"]["content"].encode())
+    spans = [{"begin": 0, "end": 1, "label": "frame"}, {"begin": 1, "end": 2, "label": "history"}]
+    keys = {name: [row[name]] for name in ("row_id", "trajectory_id", "step")}
+    (tmp_path / "spans/terminal").mkdir(parents=True)
+    file = tmp_path / "spans/terminal/part-00000-aaaaaaaa.parquet"
+    pq.write_table(pa.Table.from_pydict({**keys, "spans": [spans]}, SPANS_SCHEMA), file)
+    for path in (tmp_path, tmp_path / "transitions"):
+        (found,) = [one["classes"] for one in inspect(str(path)).rows if "classes" in one]
+        assert found == {name: number for name, number in {"frame": 1, "copied": 1, "new": size - 2}.items() if number}
+    assert "% frame" in look(tmp_path)[1]
+
+
+def test_no_such_trajectory_is_told(tmp_path):
+    stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet")
+    with pytest.raises(ConfigError, match=r"0 of .* trajectories have an id that begins with 'zz'"):
+        inspect(str(tmp_path), "zz")

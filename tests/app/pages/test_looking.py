@@ -1,0 +1,193 @@
+"""What pages read of a run: its trajectories, why they were kept, what they are trained on, who is a copy of whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.app.pages.made_runs import NAME, made_rejects, made_run, made_shard, there
+from tests.conftest import ROOT
+from tests.make import trajectory
+from trajmill.app.pages.contents import RunContents
+from trajmill.app.pages.copies import clusters, copied, side_by_side
+from trajmill.app.pages.index import facet_counts, found_in
+from trajmill.app.pages.loss_runs import Run, rendered, runs, sample_at, sample_counts, samples_of
+from trajmill.app.pages.opening import opened
+from trajmill.app.pages.rejects import chosen_rejects, reject_facets
+from trajmill.app.pages.text_search import searched
+from trajmill.app.pages.trained_on import preview, view_of
+from trajmill.app.pages.why import bounds
+from trajmill.schemas import ConfigError, Environment, Reject, ShardError, Task
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A run of four trajectories: one is kept, of one the last row is context, one is a near copy, one an equal one."""
+    folder = tmp_path_factory.mktemp("looked") / "out"
+    tasks = [Task("a", "Sort the Grüße"), Task("b", "count lines"), Task("a", "Sort the Grüße"), None]
+    seen = [("one", "two", "three"), ("x", "x"), ("one", "two", "four"), ("one", "two", "three")]
+    some = [
+        replace(trajectory(*texts, native_id=f"t{number}"), task=task, environment=Environment("box", "box-1"))
+        if task
+        else trajectory(*texts, native_id=f"t{number}")
+        for number, (texts, task) in enumerate(zip(seen, tasks, strict=True))
+    ]
+    keys = made_run(folder, some, [None, "loop", "near_duplicate", "duplicate_trajectory"], "terminal")
+    ids = [key.partition("-")[0] for key in keys]
+    named = [
+        Reject(
+            "trajectory", reason, f"nearly equal to one of trajectory {ids[0][:16]}…", "log", trajectory_id=ids[number]
+        )
+        for number, reason in ((2, "near_duplicate"), (3, "duplicate_trajectory"))
+    ]
+    broke = Reject("transition", "loop", "said thrice, by the recipe's rule", "log", trajectory_id=ids[1], step=1)
+    made_rejects(folder, "judge", [*named, broke])
+    made_rejects(folder, "normalize", [Reject("record", "truncated", "it ends", "log", offset=3, excerpt="{half")])
+    message = {"role": "assistant", "content": "Seen: one", "loss": True}
+    rows = [
+        {"id": ids[0], "trajectory_id": ids[0], "messages": [{"role": "user", "content": "do", "loss": None}, message],
+         "spans": [{"message": 1, "begin": 6, "end": 9, "label": "new"}]}
+    ]  # fmt: skip
+    made_shard(folder, "sft", "terminal", rows)
+    made_shard(
+        folder, "eval", "terminal", [{"sample_id": "s:0", "trajectory_id": ids[1], "prompt": ["p"], "response": ["r"]}]
+    )
+    return folder
+
+
+def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
+    index = RunContents(str(out)).index
+    assert found_in(index, {"fate": "dropped"})["native_id"].to_list() == ["t2", "t3"]
+    assert found_in(index, {"task": "a", "reason": ""})["native_id"].to_list() == ["t0"]
+    assert found_in(index, {"environment": ""})["native_id"].to_list() == ["t3"]
+    assert found_in(index, {}, "GRÜSSE").is_empty()
+    assert found_in(index, {}, "GRÜße")["native_id"].to_list() == ["t0", "t2"]
+    assert found_in(index, {}, "(.*").is_empty()
+    assert index["reason"].to_list() == [[], ["loop"], ["near_duplicate"], ["duplicate_trajectory"]]
+
+
+def test_values_are_counted_among_what_the_other_choices_leave(out):
+    index = RunContents(str(out)).index
+    counts = facet_counts(index, {"fate": "kept"}, most=1)
+    assert counts["fate"] == [("dropped", 2), ("kept", 2)]  # what is chosen is told beyond the most
+    assert counts["task"] == [("a", 1)]
+    assert counts["domain"] == [("terminal", 2)]
+
+
+def test_verdicts_of_other_transitions_are_refused(out, tmp_path):
+    made_run(tmp_path, [trajectory("a", "b", "c")], [None], "terminal")
+    file = tmp_path / "verdicts/terminal" / f"{NAME}.parquet"
+    file.write_bytes((out / "verdicts/terminal" / f"{NAME}.parquet").read_bytes())
+    with pytest.raises(ShardError, match="is of other transitions"):
+        assert RunContents(str(tmp_path)).index is None
+
+
+def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
+    contents = RunContents(str(out))
+    one = contents.index.row(1, named=True)
+    verdict = contents.rows.verdict(one["file"], one["first"] + 1)
+    first, second = bounds(there(verdict), contents.rules)
+    assert (first.rule, first.value, first.most, first.passes, first.speaks) == ("loop", 0.75, 0.5, False, True)
+    assert first.said == "said thrice"
+    assert (second.rule, second.signal, second.value) == ("", "turns", 2.0)
+    outline = contents.rows.outline(one["file"], one["first"], 2)
+    told = [(row["step"], row["use"], row["reason"]) for row in outline]
+    assert told == [(0, "target", None), (1, "context", "loop")]
+
+
+def test_runs_cover_the_text_whatever_spans_say():
+    spans: list[dict[str, Any]] = [{"begin": 4, "end": 99, "label": "new"}, {"begin": 1, "end": 2, "label": None}]
+    assert runs("abcdef", spans) == [Run("a", False), Run("b", True), Run("cd", False), Run("ef", True, "new")]
+    over: list[dict[str, Any]] = [{"begin": 0, "end": 4, "label": "frame"}, {"begin": 2, "end": 5, "label": "new"}]
+    assert "".join(run.text for run in runs("abcdef", over)) == "abcdef"
+
+
+def test_samples_are_found_by_their_trajectory(out):
+    files = there(RunContents(str(out)).files)
+    assert sample_counts(files) == {("eval", "terminal"): 1, ("sft", "terminal"): 1}
+    index = RunContents(str(out)).index
+    assert samples_of(files, index["trajectory_id"][0], "terminal") == [("sft", "terminal", 0)]
+    assert samples_of(files, index["trajectory_id"][1], "terminal") == [("eval", "terminal", 0)]
+    sample = sample_at(files, "sft", "terminal", 0)
+    assert [list(said.runs) for said in there(sample).messages] == [
+        [Run("do", False)],
+        [Run("Seen: ", False), Run("one", True, "new")],
+    ]
+    assert sample_at(files, "sft", "terminal", 1) is None
+    assert sample_at(files, "..", "terminal", 0) is None
+
+
+def test_a_document_and_a_question_are_cut_in_runs_too():
+    whole = rendered("cpt", "web", 0, {"id": "d", "text": "ab", "spans": [{"begin": 1, "end": 2, "label": "new"}]})
+    assert [list(said.runs) for said in whole.messages] == [[Run("a", False), Run("b", True, "new")]]
+    asked = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": '{"observation": "o"}'}}
+    question = rendered("rl", "web", 0, asked | {"extra_info": {"id": "q:1", "trajectory_id": "q"}})
+    assert question.id == "q:1"
+    assert [(said.role, list(said.runs)) for said in question.messages][-1] == ("answer", [Run("o", True)])
+
+
+def test_what_was_not_drawn_is_shown_as_it_would_be(out):
+    contents = RunContents(str(out))
+    one = contents.index.row(2, named=True)
+    rows = [row | {"use": "target"} for row in contents.rows.whole(one["file"], one["first"], one["steps"])]
+    told = preview(rows, view_of(contents.files))
+    assert [said.role for said in told.messages] == ["user", "assistant"] * 3
+    assert told.messages[-1].runs[-1].text.endswith("four")
+    assert all(said.bears_loss == (said.role == "assistant") for said in told.messages)
+    blind = preview([rows[0] | {"next_observation": None}, rows[1]], view_of(None))
+    assert [said.role for said in blind.messages] == ["user", "assistant"]
+
+
+def test_copies_stand_beside_their_keeper_with_what_differs(out):
+    contents = RunContents(str(out))
+    found = copied(contents.index, contents.rejects)
+    assert found["native_id"].to_list() == ["t2", "t3"]
+    keeper = contents.index["key"][0]
+    assert clusters(found).rows() == [(keeper, 1, 1)]
+    rows = [contents.rows.whole(one["file"], one["first"], one["steps"]) for one in contents.index.head(3).to_dicts()]
+    equal, last = side_by_side(rows[0], rows[2])
+    assert (equal.kind, len(equal.left)) == ("equal", 2)
+    assert [(there(left).kind, there(right).kind) for left, right in last.answer] == [("gone", "new")]
+    assert last.action == []
+    assert [one.kind for one in side_by_side(rows[0], rows[0])] == ["equal"]
+
+
+def test_rejects_are_browsed_over_all_stages(out):
+    contents = RunContents(str(out))
+    assert chosen_rejects(contents.rejects, {"stage": "normalize"})["reason"].to_list() == ["truncated"]
+    assert chosen_rejects(contents.rejects, {}, "THRICE")["reason"].to_list() == ["loop"]
+    assert reject_facets(contents.rejects, {})["unit"] == [("trajectory", 2), ("record", 1), ("transition", 1)]
+    cut = contents.rejects.filter(pl.col("reason") == "truncated").row(0, named=True)
+    assert contents.excerpt(cut) == "{half"
+
+
+def test_a_text_is_found_in_every_step_and_a_search_that_rests_goes_on(out):
+    files = there(RunContents(str(out)).files).judged
+    found = searched(files, "THREE")
+    assert [(hit.step, hit.where, hit.text) for hit in found.hits] == [(2, "after", "three")] * 2
+    assert found.next is None
+    rested = searched(files, "three", seconds=-1)
+    assert rested.next == (0, 0)
+    assert len(searched(files, "three", rested.next).hits) == 2
+
+
+def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
+    log = sorted((ROOT / "samples" / "terminal" / "asciicast").glob("*.cast"))[0]
+    contents = opened(str(log))
+    assert contents.files is None
+    assert contents.index["connector"].to_list() == ["asciicast"]
+    one = contents.index.row(0, named=True)
+    row = contents.rows.whole(one["file"], one["first"], 1)[0]
+    assert contents.rows.verdict(one["file"], one["first"]) is None
+    place = row["provenance"]
+    found = there(contents.places.at(place["uri"], place["member"], place["offset"]))
+    data = log.read_bytes()
+    assert found.at == data[place["offset"] : data.index(b"\n", place["offset"])]
+    nothing = tmp_path / "nothing.txt"
+    nothing.write_text("no log at all")
+    for path in (nothing, tmp_path / "missing"):
+        with pytest.raises(ConfigError):
+            opened(str(path))

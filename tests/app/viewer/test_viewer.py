@@ -1,0 +1,225 @@
+"""The viewer: who may ask it, what it answers, and that nothing of a hostile log is more than text."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from dataclasses import replace
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from tests.app.pages.made_runs import made_run, there
+from tests.app.viewer.hostile_texts import TEXTS, hostile_run, pages_of
+from tests.make import trajectory
+from trajmill.app.cli.cli import app as command_line
+from trajmill.app.pages.contents import RunContents
+from trajmill.app.pages.index import file_index
+from trajmill.app.viewer.app import prepare, viewer
+from trajmill.app.viewer.command import listening
+from trajmill.app.viewer.images import image_type
+from trajmill.schemas import Attachment, Observation
+
+PORT = 8765
+TOKEN = "the-token"
+TAGS = frozenset(
+    re.findall(
+        r"\S+",
+        """html head meta title link script body header main nav aside section div form input a span kbd b i em strong
+        mark code pre p h1 h2 ul ol li dl dt dd details summary table thead tbody tr th td svg g rect text""",
+    )
+)
+"""Of our templates."""
+
+ATTRIBUTES = frozenset(
+    re.findall(
+        r"\S+",
+        """lang charset name content href rel type src defer class id action method role aria-current aria-label title
+        value autocomplete placeholder open viewBox x y width height font-size text-anchor""",
+    )
+)
+
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0041]")
+
+
+def client_of(out, host=f"127.0.0.1:{PORT}", enter=True):
+    made = viewer(RunContents(str(out)), TOKEN, PORT)
+    client = TestClient(made, base_url=f"http://{host}", follow_redirects=False)
+    if enter:
+        assert client.get("/", params={"token": TOKEN}).status_code == 200
+    return client
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("viewed") / "out"
+    keys = made_run(out, [trajectory("one", "two", "three")], ["loop"], "terminal")
+    return out, keys[0]
+
+
+def test_only_who_has_the_token_is_answered(made):
+    client = client_of(made[0], enter=False)
+    for path in ("/", f"/t/{made[1]}", "/static/viewer.js", "/?token=wrong", "/?token=", "/nothing"):
+        assert client.get(path).status_code == 403
+    entered = client.get("/", params={"token": TOKEN})
+    cookie = entered.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert cookie.startswith(f"trajmill_{PORT}={TOKEN};")
+    assert TOKEN not in entered.text
+    assert client.get("/").status_code == 200
+    assert TOKEN not in client.get("/").text
+
+
+@pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", "[::1]"])
+def test_another_name_of_this_machine_is_refused_even_with_the_token(made, host):
+    client = client_of(made[0], enter=False)
+    assert client.get("/", params={"token": TOKEN}, headers={"host": host}).status_code == 421
+
+
+def test_nothing_is_changed_by_asking(made):
+    client = client_of(made[0])
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert client.request(method, "/").status_code == 405
+
+
+def test_every_answer_forbids_what_is_not_from_here(made):
+    client = client_of(made[0])
+    for path in ("/", "/nothing", "/static/viewer.js", f"/t/{made[1]}", "/?token=wrong"):
+        headers = client.get(path).headers
+        policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["img-src"] == policy["form-action"] == "'self'"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+    assert client_of(made[0], enter=False).get("/").headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/..%2fapp.py", "/static/../app.py", "/static//etc/passwd", "/t/..%2f..%2fetc", "/t/x/0", "/samples/../x/0",
+     "/samples/..%2f..%2frun.json/x/0", "/rejects/99", "/rejects/-1", "/copies/x", "/t/x/0/after/0"],
+)  # fmt: skip
+def test_a_path_reaches_nothing_but_pages(made, path):
+    answer = client_of(made[0]).get(path)
+    assert answer.status_code == 404
+    assert "root:" not in answer.text
+
+
+def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
+    client = client_of(made[0])
+    page = client.get(f"/t/{made[1]}/2").text
+    for words in ("do", "three", "context: loop", "0.75", "≤ 0.5", "said thrice"):
+        assert words in page
+    assert f'rel="prev" href="/t/{made[1]}/1"' in page
+    assert 'rel="next"' not in page
+    assert client.get(f"/t/{made[1]}/3").status_code == 404
+
+
+@pytest.mark.parametrize("text", ["\n".join(TEXTS), "javascript:document.title='owned'//", "//127.0.0.1:9/x"])
+def test_nothing_of_a_hostile_log_is_more_than_text(tmp_path, text):
+    keys = hostile_run(tmp_path, text)
+    client = client_of(tmp_path)
+    seen = 0
+    for path in pages_of(keys):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        seen += examined(answer.text)
+    for asked in ("/", "/search", "/rejects"):
+        answer = client.get(asked, params={"q": text, "domain": text, "reason": text, "unit": text, "file": text})
+        seen += examined(answer.text)
+    assert seen > 500
+    assert client.get(f"/t/{keys[0]}/0/after/0").status_code == 404
+
+
+def examined(page):
+    """How many elements a page has, all of which are those of our templates."""
+    elements = there(LexborHTMLParser(page).root).css("*")
+    for element in elements:
+        assert element.tag in TAGS
+        for name, value in element.attributes.items():
+            assert name in ATTRIBUTES, (element.tag, name)
+            if name in ("href", "src", "action"):
+                assert re.match(r"/(?!/)", value or ""), (element.tag, value)
+        if element.tag == "script":
+            assert element.attributes == {"src": "/static/viewer.js", "defer": None}
+            assert not element.text()
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]", page
+    )
+    return len(elements)
+
+
+def test_who_opens_the_address_before_the_server_has_begun_waits_for_it():
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=5) as early:
+        assert early.getpeername() == listener.getsockname()
+
+
+def test_what_pages_share_is_made_before_they_are_asked_for(made):
+    contents = RunContents(str(made[0]))
+    prepare(contents)
+    assert {"_by_key", "rejects"} <= vars(contents).keys()
+
+
+def test_only_what_begins_as_an_image_is_one():
+    assert image_type(b"\x89PNG\r\n\x1a\n...") == "image/png"
+    assert image_type(b"RIFF....WEBPVP8 ") == "image/webp"
+    for data in (b"", b"<svg xmlns='http://www.w3.org/2000/svg'>", b"<html>", b"%PDF-", b" \x89PNG\r\n\x1a\n"):
+        assert image_type(data) is None
+
+
+def test_an_attachment_is_served_as_the_image_that_it_is(tmp_path):
+    png, html = b"\x89PNG\r\n\x1a\nrest", b"<script>document.title='owned'</script>"
+    some = []
+    for number, data in enumerate((png, html)):
+        digest = f"{number:064x}"
+        (tmp_path / "blobs").mkdir(exist_ok=True)
+        (tmp_path / "blobs" / digest).write_bytes(data)
+        some.append(Attachment(digest, "image/png", "screenshot"))
+    one = trajectory("seen", domain="web")
+    step = replace(one.steps[0], next_observation=Observation("seen", form="screen", attachments=tuple(some)))
+    (key,) = made_run(tmp_path, [replace(one, steps=[step])], [None], "web")
+    client = client_of(tmp_path)
+    assert f'src="/t/{key}/0/after/0"' in client.get(f"/t/{key}/0").text
+    assert f'src="/t/{key}/0/after/1"' not in client.get(f"/t/{key}/0").text
+    answer = client.get(f"/t/{key}/0/after/0")
+    assert (answer.status_code, answer.headers["content-type"], answer.content) == (200, "image/png", png)
+    assert client.get(f"/t/{key}/0/after/1").status_code == 415
+    for path in ("after/2", "before/0", "elsewhere/0"):
+        assert client.get(f"/t/{key}/0/{path}").status_code == 404
+
+
+def test_what_cannot_be_shown_is_told_in_one_line(tmp_path):
+    done = CliRunner().invoke(command_line, ["view", str(tmp_path / "missing")])
+    assert str(done.exception) == f"There is nothing at '{tmp_path}/missing'."
+    made_run(tmp_path / "out", [trajectory("one")], [None], "terminal")
+    file = next((tmp_path / "out" / "transitions").glob("*/*.parquet"))
+    file.write_bytes(file.read_bytes()[:-20])
+    damaged = CliRunner().invoke(command_line, ["view", str(tmp_path / "out")])
+    assert str(damaged.exception).startswith(f"{file} cannot be read: ")
+
+
+def test_a_large_run_is_shown_while_it_is_read_and_then_whole(tmp_path, monkeypatch):
+    for domain in ("mcp", "terminal"):
+        made_run(tmp_path, [trajectory("one", native_id=domain)], [None], domain)
+    held = threading.Event()
+
+    def slow(number, file):
+        assert number == 0 or held.wait(10)
+        return file_index(number, file)
+
+    monkeypatch.setattr("trajmill.app.pages.index_reading.file_index", slow)
+    client = client_of(tmp_path)
+    first = there(LexborHTMLParser(client.get("/").text).root)
+    assert [one.text() for one in first.css("main h1")] == ["1 trajectory · 1 step"]
+    assert first.css_first("main .note").text().startswith("Of 1 files; 1 more are being read")
+    assert first.css_first("meta[http-equiv=refresh]").attributes["content"] == "1"
+    held.set()
+    assert client.get("/copies").status_code == 200  # which waits for all of it
+    whole = there(LexborHTMLParser(client.get("/").text).root)
+    assert [one.text() for one in whole.css("main h1")] == ["2 trajectories · 2 steps"]
+    assert not whole.css("main .note, meta[http-equiv=refresh]")

@@ -1,0 +1,175 @@
+"""An image without the program that makes images: the steps of a Dockerfile, done in a root folder of their own.
+
+What an image is made from is stood in for: by this machine's programs, which can only be read, an environment of Python
+that has nothing in it, and Beam's boot, built from its module. Whatever else a step wants has to come from a step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from trajmill.pipelines.execution.server_process import cache_folder, call
+
+_SHOWN = ("/usr", "/dev", "/proc", "/sys", "/etc/ssl")
+_COPIED = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/pip.conf")
+_OF_PACKAGES = ("PIP_", "SSL_", "REQUESTS_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
+"""Variables by which packages are found: whoever builds an image tells them, not the image."""
+
+
+@dataclass
+class Instruction:
+    """A line of a Dockerfile: its word, the flags after it, and the rest as it stands."""
+
+    word: str
+    flags: dict[str, str]
+    rest: str
+
+
+def read_dockerfile(text: str) -> list[Instruction]:
+    """The instructions, in order."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    whole = re.sub(r"\\\n", " ", "\n".join(lines))
+    found = []
+    for line in filter(str.strip, whole.splitlines()):
+        word, _, rest = line.strip().partition(" ")
+        flags = {}
+        while given := re.match(r"--([a-z]+)=(\S+)\s+", rest):
+            flags[given[1]], rest = given[2], rest[given.end() :]
+        found.append(Instruction(word, flags, rest.strip()))
+    return found
+
+
+@dataclass
+class ImageRoot:
+    """What the last stage of a Dockerfile made, as far as it goes without images.
+
+    Attributes:
+        root: the folder that is `/` for its steps.
+        variables: of its environment.
+        folder: where steps run.
+        entry: what it starts with.
+        bases: names of the images that it is made from.
+        shared: folders of this machine that it sees at the same place.
+    """
+
+    root: Path
+    shared: tuple[Path, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    folder: str = "/"
+    entry: list[str] = field(default_factory=list)
+    bases: list[str] = field(default_factory=list)
+
+    def make(self, context: Path, arguments: Mapping[str, str]) -> None:
+        """Does the steps of the context's Dockerfile."""
+        self._prepare()
+        known = dict(arguments)
+        stages: dict[str, str] = {}
+        for one in read_dockerfile((context / "Dockerfile").read_text("utf-8")):
+            rest = re.sub(r"\$\{(\w+)\}", lambda name: {**known, **self.variables}[name[1]], one.rest)
+            if one.word == "ARG":
+                name, _, value = rest.partition("=")
+                known.setdefault(name, value)
+                assert known[name], f"{name} was not told"
+            elif one.word == "FROM":
+                base, _, name = rest.partition(" AS ")
+                self.bases.append(base)
+                stages[name] = base
+            elif one.word == "COPY" and "from" in one.flags:
+                self._place(rest.split()[1]).parent.mkdir(parents=True, exist_ok=True)
+                self._place(rest.split()[1]).write_text(f"of {stages[one.flags['from']]}")
+            elif one.word == "COPY":
+                self._copy(context, *rest.split())
+            elif one.word == "RUN":
+                self.run(["/bin/sh", "-c", rest], environment=_of_packages())
+            elif one.word == "ENV":
+                name, _, value = rest.partition("=")
+                self.variables[name] = value
+            elif one.word == "WORKDIR":
+                self.folder = rest
+                self._place(rest).mkdir(parents=True, exist_ok=True)
+            elif one.word == "ENTRYPOINT":
+                self.entry = json.loads(rest)
+            else:
+                raise AssertionError(f"{one.word} is not known here")
+
+    def command(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
+        """The command of this machine that runs a command there, with nothing of this process' environment."""
+        mounts = "".join(
+            f"mount --rbind {shlex.quote(one)} {shlex.quote(str(self._place(one)))} && "
+            for one in (*_SHOWN, sys.base_prefix, *map(str, self.shared), *_wheels())
+        )
+        variables = [f"{name}={value}" for name, value in ({**self.variables, **(environment or {})}).items()]
+        inner = shlex.join(["env", "-i", *variables, "/bin/sh", "-c", f'cd {self.folder} && exec "$@"', "sh", *words])
+        return [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'{mounts}exec chroot {shlex.quote(str(self.root))} {inner} "$@"',
+            "sh",
+        ]
+
+    def run(
+        self, words: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command there, which has to succeed."""
+        done = subprocess.run(self.command(words, environment), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done
+
+    def _place(self, path: str) -> Path:
+        return self.root / os.path.join(self.folder, path).lstrip("/")
+
+    def _copy(self, context: Path, source: str, target: str) -> None:
+        to = self._place(target)
+        if (context / source).is_dir():
+            shutil.copytree(context / source, to, dirs_exist_ok=True)
+            return
+        to.mkdir(parents=True, exist_ok=True)
+        shutil.copy(context / source, to / source)
+
+    def _prepare(self) -> None:
+        for name in ("bin", "sbin", "lib", "lib64"):
+            (self.root / name).symlink_to(f"usr/{name}")
+        for name in (*_SHOWN, sys.base_prefix, "/tmp", "/root", *map(str, self.shared), *_wheels()):
+            (self.root / name.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        for name in filter(os.path.exists, _COPIED):
+            shutil.copy(name, self.root / name.lstrip("/"))
+        boot = self.root / "opt/apache/beam/boot"
+        boot.parent.mkdir(parents=True)
+        shutil.copy(built_boot(), boot)
+        self.variables |= {"PATH": "/opt/python/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+        python = f"{sys.base_prefix}/bin/python{sysconfig.get_python_version()}"
+        self.run([python, "-m", "venv", "/opt/python"])
+
+
+def built_boot() -> Path:
+    """Beam's boot of workers in Python, of the SDK's version, built once."""
+    release = version("apache-beam")
+    place = cache_folder() / f"boot-{release}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        told = call(["go", "mod", "download", "-json", f"github.com/apache/beam/sdks/v2@v{release}"], "Beam's boot")
+        unfinished = f"{place}.unfinished"
+        call(["go", "build", "-C", json.loads(told)["Dir"], "-o", unfinished, "./python/container"], "Beam's boot")
+        Path(unfinished).rename(place)
+    return place
+
+
+def _wheels() -> list[str]:
+    return [one for one in os.environ.get("PIP_FIND_LINKS", "").split() if one.startswith("/") and Path(one).is_dir()]
+
+
+def _of_packages() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_OF_PACKAGES)}

@@ -1,0 +1,143 @@
+import pytest
+
+from tests.pipelines.execution.dataflow.service import FLAGS
+from trajmill.pipelines.execution.dataflow import job_options
+from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling, Meter
+from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT, cores_of, job_flags, options_of, time_limit
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.schemas import ConfigError, ShardError
+
+HOURS = Ceiling(hours=2)
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch):
+    monkeypatch.setattr(job_options, "is_installed", lambda: True)
+
+
+def flags_of(*given, workers=8, ceiling=HOURS, variables=None):
+    return options_of([*job_flags(given, workers, ceiling, variables or {}), *given])
+
+
+def test_a_process_does_one_element_at_a_time_on_a_fixed_number_of_machines():
+    told = flags_of(*FLAGS)
+    assert told["number_of_worker_harness_threads"] == 1
+    assert told["autoscaling_algorithm"] == "NONE"
+    assert told["num_workers"] == told["max_num_workers"] == 2
+    assert told["machine_type"] == "n2-standard-4"
+    assert told["staging_location"] == "gs://some-bucket/tmp/staging"
+    assert told["dataflow_service_options"] == [f"{TIME_LIMIT}=7200"]
+
+
+@pytest.mark.parametrize(
+    ("given", "machines"),
+    [
+        ((), 3),
+        (("--machine_type=e2-highmem-2",), 5),
+        (("--machine_type=n2-custom-8-65536",), 2),
+        (("--num_workers=7",), 7),
+    ],
+)
+def test_so_many_machines_are_taken_as_have_cores_for_the_workers(given, machines):
+    assert flags_of(*FLAGS, *given, workers=9)["num_workers"] == machines
+
+
+def test_what_is_given_wins():
+    told = flags_of(
+        *FLAGS, "--disk_size_gb=200", "--number_of_worker_harness_threads=2", "--staging_location=gs://abc/s"
+    )
+    assert (told["disk_size_gb"], told["number_of_worker_harness_threads"]) == (200, 2)
+    assert told["staging_location"] == "gs://abc/s"
+
+
+def test_what_is_not_given_is_found_in_the_environment():
+    variables = {
+        "GOOGLE_CLOUD_PROJECT": "of-the-environment",
+        "CLOUDSDK_COMPUTE_REGION": "us-east1",
+        "TRAJMILL_DATAFLOW_TEMP": "gs://bucket/tmp",
+        "TRAJMILL_DATAFLOW_IMAGE": "registry.example/trajmill@sha256:" + "0" * 64,
+    }
+    told = flags_of("--region=europe-west4", variables=variables)
+    assert (told["project"], told["region"], told["temp_location"]) == (
+        "of-the-environment",
+        "europe-west4",
+        "gs://bucket/tmp",
+    )
+
+
+def test_everything_that_is_missing_is_told_at_once():
+    with pytest.raises(ConfigError) as error:
+        flags_of()
+    assert all(name in str(error.value) for name in ("project", "region", "temp_location", "sdk_container_image"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "--project=Capitals",
+        "--region=europe",
+        "--temp_location=/tmp",
+        "--temp_location=gs://",
+        "--sdk_container_image=trajmill",
+        "--staging_location=s3://bucket",
+        "--streaming",
+        "--machine_type=e2-medium",
+        "--num_workers=many",
+    ],
+)
+def test_what_cannot_be_is_refused(wrong):
+    with pytest.raises(ConfigError, match=wrong.partition("=")[0].lstrip("-")):
+        flags_of(*FLAGS, wrong)
+
+
+def test_packages_that_are_missing_are_told_with_what_installs_them(monkeypatch):
+    monkeypatch.setattr(job_options, "is_installed", lambda: False)
+    with pytest.raises(ConfigError, match=r"trajmill\[dataflow\]"):
+        flags_of(*FLAGS)
+
+
+def test_a_machine_tells_its_cores():
+    assert [cores_of(one) for one in ("n2-standard-4", "e2-highcpu-16", "custom-2-4096", "c3-standard-8-lssd")] == [
+        4, 16, 2, 8,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "seconds"),
+    [
+        (Ceiling(hours=2), 7200),
+        (Ceiling(cost=6.0, price=0.5), 4 * 3600),
+        (Ceiling(hours=1, cost=6.0, price=0.5), 3600),
+    ],
+)
+def test_jobs_may_take_what_hours_and_cost_allow(ceiling, seconds):
+    assert ceiling.seconds(machines=3) == seconds
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "told"),
+    [
+        (Ceiling(), "--max-hours"),
+        (Ceiling(cost=5.0), "--price"),
+        (Ceiling(hours=5, cost=6.0, price=0.5), "up to 7.50"),
+        (Ceiling(cost=0.1, price=0.5), "4 minutes"),
+        (Ceiling(hours=0.1), "6 minutes"),
+    ],
+)
+def test_no_limit_and_more_than_the_limit_are_refused(ceiling, told):
+    with pytest.raises(ConfigError, match=told):
+        ceiling.seconds(machines=3)
+
+
+def test_later_jobs_have_what_earlier_ones_left():
+    meter = Meter()
+    meter.reset(3000)
+    assert meter.left(7200) in (4199, 4200)
+    meter.reset(7000)
+    with pytest.raises(ShardError, match=r"time limit of 2\.0 hours"):
+        meter.left(7200)
+
+
+def test_the_least_of_several_limits_holds():
+    flags = (*job_flags(FLAGS, 1, HOURS, {}), *FLAGS, f"--dataflow_service_options={TIME_LIMIT}=99999")
+    assert time_limit(Execution(beam=flags).options()) == 7200

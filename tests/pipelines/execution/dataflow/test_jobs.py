@@ -1,0 +1,276 @@
+"""Jobs of a run, as they would be submitted: caught where they would leave this machine, and done here."""
+
+import re
+import shutil
+
+import fsspec
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from tests.conftest import ROOT
+from tests.pipelines.execution.dataflow.service import FLAGS
+from trajmill.app.cli.flex_templates.launching import NEXT, NOTHING, launch
+from trajmill.pipelines.execution.dataflow import job_options
+from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
+from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT
+from trajmill.pipelines.execution.dataflow.jobs import METER
+from trajmill.pipelines.execution.engines import running
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError, ShardError
+
+PART = 20_000
+PART_SIZE = "--part_size=20kB"
+HOURS = Ceiling(hours=2)
+
+
+def shards(url):
+    memory, root = fsspec.filesystem("memory"), url.removeprefix("memory:/")
+    return {path.removeprefix(f"{root}/"): memory.cat_file(path) for path in memory.find(f"{root}/shards")}
+
+
+def of_local_run(made):
+    return {str(one.relative_to(made)): one.read_bytes() for one in (made / "shards").rglob("*") if one.is_file()}
+
+
+def run(bucket, flags=FLAGS, recipe=None, out="out", ceiling=HOURS):
+    with running("dataflow", 8, flags, ceiling) as mine:
+        execution = Execution(workers=8, beam=(*mine, *flags), part_bytes=PART)
+        return Run(recipe or load_recipe("terminal"), [f"{bucket}/raw"], f"{bucket}/{out}", execution).run()
+
+
+def words_of(stage, bucket, *more):
+    words = [f"--stage={stage}", "--config=terminal", f"--raw={bucket}/raw", f"--out={bucket}/out"]
+    return [*words, "--max_hours=2", "--workers=8", PART_SIZE, *FLAGS, *more]
+
+
+@pytest.fixture(scope="module")
+def one_run(raw, made):
+    """The jobs of a run, and the shards that they gave."""
+    from tests.pipelines.execution.dataflow.conftest import filled_bucket, service_in_place
+
+    with pytest.MonkeyPatch.context() as patch, filled_bucket(raw) as bucket:
+        service = service_in_place(patch)
+        run(bucket)
+        yield service.jobs, shards(f"{bucket}/out")
+
+
+def test_a_run_is_three_jobs_that_give_the_local_bytes(one_run, made):
+    jobs, found = one_run
+    assert len(jobs) == 3
+    assert found == of_local_run(made)
+
+
+def test_a_job_stages_its_graph_and_no_code(one_run):
+    for job in one_run[0]:
+        (name,) = job.staged
+        assert name.startswith("gs://some-bucket/tmp/staging/")
+        assert name.endswith("/pipeline.pb")
+        assert len(job.staged[name]) < 500_000
+        (environment,) = job.graph.components.environments.values()
+        assert not environment.dependencies
+
+
+def test_a_job_asks_for_the_image_the_machines_and_the_time_that_it_was_told(one_run):
+    for job in one_run[0]:
+        options = job.job["environment"]["sdkPipelineOptions"]["options"]
+        (environment,) = job.graph.components.environments.values()
+        payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
+        assert payload.container_image == job.pool["workerHarnessContainerImage"] == "registry.example/trajmill:1"
+        assert job.pool["numWorkers"] == job.pool["autoscalingSettings"]["maxNumWorkers"] == 2
+        assert job.pool["autoscalingSettings"]["algorithm"] == "AUTOSCALING_ALGORITHM_NONE"
+        assert (job.pool["machineType"], job.pool["diskSizeGb"]) == ("n2-standard-4", 50)
+        assert job.pool["numThreadsPerWorker"] == 1
+        assert job.pool["sdkHarnessContainerImages"][0]["useSingleCorePerContainer"]
+        assert job.job["type"] == "JOB_TYPE_BATCH"
+        assert re.fullmatch("trajmill-(partstotransitions|unitstoverdicts|unitstoshards)-[0-9a-f]{8}", job.job["name"])
+        assert {"use_runner_v2", "use_multiple_sdk_containers"} <= set(job.job["environment"]["experiments"])
+        (limit,) = job.job["environment"]["serviceOptions"]
+        assert 7000 < int(limit.removeprefix(f"{TIME_LIMIT}=")) <= 7200
+        assert options["save_main_session"] is False
+        assert options["sdk_location"] == "container"
+
+
+def test_the_jobs_are_those_of_the_stages(one_run):
+    steps = [{one.unique_name for one in job.graph.components.transforms.values()} for job in one_run[0]]
+    tops = [{name.partition("/")[0] for name in names if name and "ref_" not in name} for names in steps]
+    assert all({"Work", "See", "Take"} <= names for names in tops)
+    assert [sorted(names - {"Work", "See", "Take"}) for names in tops] == [
+        ["PartsToTransitions"],
+        ["UnitsToVerdicts"],
+        ["UnitsToShards"],
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["--region=nowhere", "--temp_location=/tmp", "--no_such_flag=1", "--num_workers=x"])
+def test_an_option_that_is_wrong_is_refused_before_anything_is_written(bucket, service, wrong):
+    with pytest.raises(ConfigError):
+        run(bucket, (*FLAGS, wrong))
+    assert not service.jobs
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_bucket_that_is_not_there_is_told_before_anything_is_written(bucket, service):
+    with pytest.raises(ConfigError, match="no bucket other-bucket"):
+        run(bucket, (*FLAGS, "--temp_location=gs://other-bucket/tmp"))
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_what_workers_elsewhere_do_not_see_is_refused_before_anything_is_written(bucket, service, raw, tmp_path):
+    with running("dataflow", 8, FLAGS, HOURS) as mine:
+        execution = Execution(beam=(*mine, *FLAGS))
+        for raws, out in (([str(raw)], f"{bucket}/out"), ([f"{bucket}/raw"], str(tmp_path / "out"))):
+            with pytest.raises(ConfigError, match="do not see"):
+                Run(load_recipe("terminal"), raws, out, execution).run()
+    templates = tmp_path / "templates"
+    shutil.copytree(ROOT / "configs" / "templates" / "terminal", templates / "terminal")
+    text = f"{{extends: terminal, name: n, source: s, mix: {{templates: {templates}}}}}"
+    with pytest.raises(ConfigError, match=f"do not see {templates}"):
+        run(bucket, recipe=parse_recipe(text, "recipe"))
+    assert not (tmp_path / "out").exists()
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_run_that_may_cost_too_much_is_refused_before_anything_is_written(bucket, service):
+    with pytest.raises(ConfigError, match="cost up to"):
+        run(bucket, ceiling=Ceiling(hours=10, cost=1, price=0.3))
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_run_ends_where_its_time_is_used_up_and_what_is_done_is_kept(bucket, service):
+    with running("dataflow", 8, FLAGS, HOURS) as mine:
+        METER.reset(6900)
+        with pytest.raises(ShardError, match="time limit"):
+            Run(load_recipe("terminal"), [f"{bucket}/raw"], f"{bucket}/out", Execution(beam=(*mine, *FLAGS))).run()
+    assert not service.jobs
+
+
+def test_a_job_that_fails_ends_the_run_and_the_next_one_goes_on(bucket, service, made):
+    service.state = "JOB_STATE_FAILED"
+    with pytest.raises(ShardError, match="FAILED"):
+        run(bucket)
+    service.state = "JOB_STATE_DONE"
+    run(bucket)
+    assert len(service.jobs) == 3  # the first of which had done its work, whatever became of it
+    assert shards(f"{bucket}/out") == of_local_run(made)
+
+
+@pytest.mark.parametrize("meets", [KeyboardInterrupt, OSError])
+def test_a_run_that_ends_before_its_job_cancels_that(bucket, service, meets):
+    service.works, service.state = False, meets
+    with pytest.raises(meets):
+        run(bucket)
+    assert service.cancelled == ["job-1"]
+
+
+def test_a_job_that_nobody_tells_of_any_more_is_cancelled(bucket, service):
+    service.works, service.state = False, "JOB_STATE_RUNNING"
+    with pytest.raises(ShardError, match="does not tell of the job"):
+        run(bucket)
+    assert service.cancelled == ["job-1"]
+
+
+def test_launchers_one_after_the_other_give_the_local_bytes(bucket, service, made):
+    stages, stage = [], "normalize"
+    while stage != NOTHING:
+        stages.append(stage)
+        done = launch(words_of(stage, bucket))
+        assert service.jobs[-1].job["labels"] == {NEXT: done.next}
+        stage = done.next
+    assert stages == ["normalize", "judge", "mix", "finish"]
+    assert shards(f"{bucket}/out") == of_local_run(made)
+    assert service.jobs[-1].pool["numWorkers"] == 1
+
+
+def test_a_launcher_submits_what_is_open_whatever_template_it_is_of(bucket, service):
+    service.works = False
+    assert launch(words_of("mix", bucket)).next == "judge"
+    assert launch(words_of("mix", bucket)).next == "judge"
+    service.works = True
+    assert launch(words_of("judge", bucket)).next == "judge"
+    assert launch(words_of("normalize", bucket)).submitted is False
+
+
+def test_a_job_that_is_left_finds_its_work_until_the_next_launcher_comes(bucket, service):
+    service.works = False
+    launch(words_of("normalize", bucket))
+    memory = fsspec.filesystem("memory")
+    assert sum(".unfinished-" in name for name in memory.find("/bucket/out")) == 1
+    service.jobs[-1].work()
+    launch(words_of("judge", bucket))
+    assert sum(".unfinished-" in name for name in memory.find("/bucket/out")) == 1
+
+
+def test_a_late_job_of_an_earlier_launcher_writes_nothing(bucket, service):
+    service.works = False
+    launch(words_of("normalize", bucket))
+    launch(words_of("normalize", bucket))
+    with pytest.raises(Exception, match="does not see the output folder"):
+        service.jobs[0].work()
+
+
+def test_parameters_change_the_recipe_and_the_spent_hours_the_limit(bucket, service):
+    fsspec.filesystem("memory").pipe_file("/bucket/mine.yaml", b"{extends: terminal, name: mine, source: here}")
+    service.works = False
+    words = [*words_of("normalize", bucket), f"--config={bucket}/mine.yaml", "--name=other", "--spent_hours=1.5"]
+    launch([*words, "--normalize__scrub", "[]", "--mix__seed=7", "--normalize__scrub_salt=ship-in-a-bottle-42"])
+    (limit,) = service.jobs[0].job["environment"]["serviceOptions"]
+    assert int(limit.removeprefix(f"{TIME_LIMIT}=")) <= 1800
+    record = fsspec.filesystem("memory").cat_file("/bucket/out/run.json")
+    assert b'"name": "other"' in record
+    assert b'"seed": 7' in record
+    assert b'"scrub": []' in record
+    assert b"ship-in-a-bottle" not in record
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--stage=plan"], "no stage 'plan'"),
+        (["--config=no-such"], "no-such"),
+        (["--workers=0"], "--workers"),
+        (["--mix__seed=much"], "mix.seed"),
+        (["--mix__stages={"], "not YAML"),
+        (["--raw=[1]"], "--raw"),
+        (["--max_hours=0.01"], "minutes"),
+        (["--mix__no_such=1"], "mix__no_such"),
+        (["--limit"], "no value"),
+        (["--max_hour=3"], "max_hours"),
+    ],
+)
+def test_a_launcher_refuses_what_is_wrong_before_anything_is_written(bucket, service, words, told):
+    with pytest.raises(ConfigError, match=told):
+        launch([*words_of("normalize", bucket), *words])
+    assert not service.jobs
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_launcher_leaves_out_what_the_service_adds_and_nobody_knows(bucket, service):
+    service.works = False
+    done = launch([*words_of("normalize", bucket), "--of_the_service=1", '--labels={"a": "b"}'])
+    assert done.ignored == ("--of_the_service=1",)
+    assert service.jobs[0].job["labels"] == {"a": "b", NEXT: "judge"}
+
+
+def test_passages_take_two_jobs_more_of_which_each_is_a_launchers(bucket, service):
+    row = '{"text": "A long tale of number %d, told in words that no other one has: %d."}\n'
+    tales = "".join(row % (number, number**7) for number in range(9))
+    fsspec.filesystem("memory").pipe_file("/bucket/tales/one.jsonl", tales.encode())
+    told = "[{name: tales, kind: text, licence: MIT, path: 'memory://bucket/tales/one.jsonl'}]"
+    drawn = "{cpt: {components: {trajectories: {}, tales: {kind: text}}}}"
+    stages: list[tuple[str, str]] = []
+    stage = "mix"
+    while stage != NOTHING:
+        done = launch([*words_of(stage, bucket), f"--mix__passages={told}", f"--mix__stages={drawn}"])
+        stages, stage = [*stages, (done.stage, done.next)], done.next
+    between = [("judge", "mix")] * 3
+    assert stages == [("normalize", "judge"), *between, ("mix", "finish"), ("mix", NOTHING)]
+    assert any("/cpt/" in name for name in shards(f"{bucket}/out"))
+
+
+def test_without_the_packages_nothing_is_written(bucket, monkeypatch):
+    monkeypatch.setattr(job_options, "is_installed", lambda: False)
+    with pytest.raises(ConfigError, match="dataflow"):
+        run(bucket)
+    assert not fsspec.filesystem("memory").find("/bucket/out")

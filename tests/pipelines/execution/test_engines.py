@@ -1,0 +1,323 @@
+"""One suite over the engines: the same recipe and logs give the same bytes.
+
+By default what runs in seconds and needs nothing that is not here. `make engines` runs all of it over more logs
+(`TRAJMILL_ENGINES=here`), and with `TRAJMILL_ENGINES=all` what a machine lacks is a failure.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import apache_beam as beam
+import grpc
+import pytest
+from _pytest.mark import ParameterSet
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_provision_api_pb2 as provision
+from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import endpoints_pb2 as endpoints
+
+from tests.conftest import ROOT
+from tests.pipelines.execution.test_runner import LOOPBACK
+from trajmill.pipelines.beam_worker import provisioned
+from trajmill.pipelines.execution.beam_steps import OnBeam
+from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
+from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
+from trajmill.pipelines.execution.flow import run_over
+from trajmill.pipelines.execution.server_process import Servers, free_port, listens
+from trajmill.pipelines.execution.work_blocks import Taken, kept
+from trajmill.pipelines.judge.judge import UnitsToVerdicts
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.normalize.normalizer import Normalizer, PartsToTransitions
+from trajmill.pipelines.plan.plan import Part
+from trajmill.pipelines.plan.recognition import Input
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import ConfigError, ShardError
+
+ASKED = os.environ.get("TRAJMILL_ENGINES", "")
+LOGS, RECIPE = (ROOT / "samples" / "android", "android") if ASKED else (None, "terminal")
+WORKERS = 2 if ASKED else 1
+PART_BYTES = 20_000 if ASKED else 40_000
+"""So small that there are several parts, and units that have to be brought together."""
+
+needs_asking = pytest.mark.skipif(not ASKED, reason="takes minutes: make engines")
+
+
+def asked(engine: str) -> ParameterSet:
+    return pytest.param(engine, marks=needs_asking)
+
+
+def shards(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in (out / "shards").rglob("*") if path.is_file()}
+
+
+def require(engine: str) -> None:
+    """Skips where the machine lacks something, or fails where everything was asked for."""
+    lacking = ", ".join(lacks(engine))
+    if lacking and ASKED == "all":
+        pytest.fail(f"{engine} was asked for, and is not run: {lacking} is not on PATH")
+    if lacking:
+        pytest.skip(f"{engine} is not run: {lacking} is not on PATH")
+    if not ASKED and engine == "prism":
+        pytest.skip("prism is not run: make engines does")
+
+
+@pytest.fixture(scope="module")
+def logs(raw) -> Path:
+    return LOGS or raw
+
+
+@pytest.fixture(scope="module")
+def expected(logs, tmp_path_factory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("local") / "out"
+    summary = Run(load_recipe(RECIPE), [str(logs)], str(out), Execution(part_bytes=PART_BYTES)).run()
+    assert len(summary.plan.parts) > 1
+    return shards(out)
+
+
+def listening(pids: set[int]) -> set[str]:
+    """Local addresses at which processes listen."""
+    sockets = set()
+    for pid in pids:
+        with suppress(OSError):
+            sockets |= {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
+def below(pid: int) -> dict[int, str]:
+    """The processes that descend from one, and their command lines."""
+    parents, lines = {}, {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            one = int(status.parent.name)
+            parents[one] = int(status.read_text().rpartition(")")[2].split()[1])
+            lines[one] = (status.parent / "cmdline").read_text().replace("\0", " ")
+    found = {pid}
+    while more := {one for one, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {one: lines[one] for one in found - {pid}}
+
+
+@pytest.fixture
+def graphs(monkeypatch) -> list[beam_runner_api_pb2.Pipeline]:
+    """The pipelines that are run, as an engine is told them."""
+    run, found = beam.Pipeline.run, []
+
+    def noted(pipeline: beam.Pipeline, *arguments: object, **named: object) -> object:
+        found.append(pipeline.to_runner_api())
+        return run(pipeline, *arguments, **named)
+
+    monkeypatch.setattr(beam.Pipeline, "run", noted)
+    return found
+
+
+def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
+    """Steps that are told something whole while elements wait that were not grouped: see `engines._HANDED_ON`."""
+    steps = graph.components.transforms
+    made = {name: one.spec.urn for one in steps.values() if one.spec.urn for name in one.outputs.values()}
+    found = set()
+    for one in steps.values():
+        if one.spec.urn == common_urns.primitives.PAR_DO.urn:
+            beside = beam_runner_api_pb2.ParDoPayload.FromString(one.spec.payload).side_inputs
+            main = {name for tag, name in one.inputs.items() if tag not in beside}
+            if beside and any(made[name] != common_urns.primitives.GROUP_BY_KEY.urn for name in main):
+                found.add(one.unique_name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param("local", marks=needs_asking), "portable", "prism", pytest.param("flink", marks=needs_asking)],
+)
+def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, graphs, tmp_path):
+    require(engine)
+    with running(engine, WORKERS) as flags:
+        execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
+        assert listening(set(below(os.getpid()))) <= LOOPBACK
+        Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
+    assert shards(tmp_path / "out") == expected
+    assert [waits(one) for one in graphs] == [set()] * 3
+    assert all(one.ByteSize() < 5 << 20 for one in graphs)
+
+
+def test_no_step_of_judging_makes_elements_wait_that_were_not_grouped(tmp_path):
+    folder = Folder(str(tmp_path))
+    judging = Judging(load_recipe(RECIPE), folder, folder, folder, folder, folder, "digest", benchmarks="index")
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "")]) | OnBeam(UnitsToVerdicts(judging))
+    assert waits(pipeline.to_runner_api()) == set()
+    numbers = pipeline | "Numbers" >> beam.Create([1, 2])
+    told = beam.pvalue.AsList(numbers | "Twice" >> beam.Map(lambda one: 2 * one))
+    _ = numbers | "Waiting" >> beam.Map(lambda one, _: one, told)
+    grouped = numbers | "Key" >> beam.Map(lambda one: (one, one)) | "Group" >> beam.GroupByKey()
+    _ = grouped | "Grouped" >> beam.Map(lambda one, _: one, told)
+    assert waits(pipeline.to_runner_api()) == {"Waiting"}
+
+
+@pytest.mark.slow
+@needs_asking
+def test_a_task_manager_that_is_killed_amid_judging_changes_no_byte(logs, expected, tmp_path):
+    require("flink")
+    out, done = tmp_path / "out", False
+    for kills in (True, False):
+        with running("flink", WORKERS) as flags, ThreadPoolExecutor(1) as beside:
+            killed = beside.submit(kill_a_task_manager, out) if kills else None
+            execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
+            with suppress(ShardError):
+                Run(load_recipe(RECIPE), [str(logs)], str(out), execution).run()
+                done = True
+            if killed is not None:
+                killed.result()
+        if done:
+            break
+    assert shards(out) == expected
+
+
+def kill_a_task_manager(out: Path) -> None:
+    """Kills one once a unit is measured, and sees its workers go."""
+    until = time.monotonic() + 300
+    while not any((out / "_units" / "measures").glob("*-part-*")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    managers = {one for one, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
+    assert len(managers) == TASK_MANAGERS
+    assert listening(set(below(os.getpid()))) <= LOOPBACK
+    one = min(managers)
+    workers = set(below(one))
+    os.kill(one, signal.SIGKILL)
+    time.sleep(3)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_a_name_that_is_no_engine_is_refused_with_those_that_are():
+    with pytest.raises(ConfigError, match=", ".join(ENGINES)), running("flnik"):
+        pass
+
+
+@pytest.mark.parametrize(("master", "error"), [("nowhere", ConfigError), ("localhost:1", ShardError)])
+def test_a_flink_cluster_that_is_not_there_is_told_before_anything_is_started(master, error, monkeypatch, tmp_path):
+    monkeypatch.setenv(FLINK_MASTER, master)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(error, match=master), running("flink"):
+        pass
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_is_started_ends_with_the_process_that_started_it(tmp_path):
+    starts = (
+        "import sys, time; from pathlib import Path; from trajmill.pipelines.execution.server_process import Servers\n"
+        "servers = Servers(Path(sys.argv[1])); servers.start('sleeper', ['sleep', '60'])\n"
+        "print(servers.processes['sleeper'].pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", starts, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        sleeper = int(parent.stdout.readline())
+        parent.kill()
+    until = time.monotonic() + 5
+    while Path(f"/proc/{sleeper}").exists() and not is_zombie(sleeper):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_zombie(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def test_a_server_that_ends_too_soon_is_told_with_what_it_said_last(tmp_path):
+    with Servers(tmp_path) as servers:
+        servers.start("server", ["sh", "-c", "echo no room; exit 3"])
+        port = free_port()
+        with pytest.raises(ShardError, match="server ended with 3: no room"):
+            servers.wait_for(lambda: listens(port), 10)
+
+
+class CapturedError(Exception):
+    """Ends a run where its graph would go to an engine."""
+
+
+def part_of(inputs: int) -> Part:
+    logs = (
+        Input(name, "asciicast", "1", "its first line", {name: Place(f"/corpus/{name}")}, 1_000_000, "0" * 64)
+        for name in (f"sessions/of/somebody/{number:06d}.cast" for number in range(inputs))
+    )
+    return Part(0, "0" * 64, tuple(logs))
+
+
+def test_a_graph_over_a_hundred_thousand_inputs_is_small(tmp_path, monkeypatch):
+    sizes = []
+
+    def run(pipeline: beam.Pipeline) -> None:
+        sizes.append(len(pipeline.to_runner_api().SerializeToString()))
+        raise CapturedError
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)
+    out = Folder(str(tmp_path))
+    normalizer = Normalizer(load_recipe("terminal"), out / "transitions", out / "rejects")
+    execution = Execution(beam=("--runner=PortableRunner", "--job_endpoint=localhost:1"))
+    parts = [part_of(10_000)] * 10
+    assert len(pickle.dumps(parts[0])) * len(parts) > 5 << 20
+    with pytest.raises(CapturedError):
+        run_over(parts, PartsToTransitions(normalizer), execution, Seeing(out, "token"))
+    assert 0 < sizes[0] < 100_000
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_workers_take_is_what_was_kept_or_nothing(tmp_path):
+    out = Folder(str(tmp_path))
+    work = [part_of(number) for number in (1, 9_000, 9_000, 3, 9_000)]
+    with kept(work, out) as places:
+        assert [Taken(out)(one) for one in places] == work
+        assert len({one.block for one in places}) > 1
+        (tmp_path / places[-1].block).write_bytes(b"another")
+        with pytest.raises(ShardError, match="not as it was written"):
+            Taken(Folder(str(tmp_path)))(replace(places[-1], sha256="0" * 64))
+    assert not any(tmp_path.iterdir())
+
+
+class Provisioning(services.ProvisionServiceServicer):
+    """Answers as an engine does, and holds who asked."""
+
+    def GetProvisionInfo(self, request, context):  # noqa: N802 - the protocol's name
+        self.asked_by = dict(context.invocation_metadata())["worker_id"]
+        control = endpoints.ApiServiceDescriptor(url="localhost:7")
+        return provision.GetProvisionInfoResponse(info=provision.ProvisionInfo(control_endpoint=control))
+
+
+@pytest.mark.parametrize("quoted", ["worker-1", "'worker-1'"])
+def test_a_worker_that_an_engine_starts_asks_it_where_its_work_comes_from(quoted):
+    answering, server = Provisioning(), grpc.server(ThreadPoolExecutor(1))
+    services.add_ProvisionServiceServicer_to_server(answering, server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    told = provisioned([f"--id={quoted}", f"--provision_endpoint=localhost:{port}"])
+    server.stop(None)
+    assert answering.asked_by == told["WORKER_ID"] == "worker-1"
+    assert told["CONTROL_API_SERVICE_DESCRIPTOR"] == 'url: "localhost:7"\n'
+
+
+def test_a_worker_that_nobody_tells_anything_says_who_starts_it(monkeypatch, capsys):
+    monkeypatch.delenv("CONTROL_API_SERVICE_DESCRIPTOR", raising=False)
+    with pytest.raises(SystemExit):
+        provisioned([])
+    assert "started by an engine" in capsys.readouterr().err

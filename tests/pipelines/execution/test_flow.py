@@ -1,0 +1,107 @@
+"""Steps are done here as Beam does them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from trajmill.pipelines.execution.execution import MOST_PARTITIONS, Execution
+from trajmill.pipelines.execution.flow import (
+    FlatMap,
+    FlatMapTuple,
+    Flatten,
+    GroupByKey,
+    Map,
+    MapTuple,
+    Transform,
+    Whole,
+    run_over,
+)
+from trajmill.pipelines.judge.packed_rows import partitioned
+
+
+class Counted(Transform):
+    """Words → a file for each letter, that holds how often it stands in words that a side table lets through."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def expand(self, elements):
+        lengths = elements | "Lengths" >> Map(lambda word: (word, len(word)))
+        letters = elements | "Letters" >> FlatMap(lambda word: [(letter, word) for letter in word])
+        twice = (letters, letters) | "Twice" >> Flatten()
+        asked = twice | "Ask" >> FlatMap(lambda pair, of: [pair] * (of[pair[1]] > 2), Whole(lengths))
+        ones = asked | "Ones" >> FlatMapTuple(lambda letter, _: [(letter, 1)])
+        return ones | "Group" >> GroupByKey() | "Write" >> MapTuple(self.write)
+
+    def write(self, letter, ones):
+        (self.folder / letter).write_text(str(sum(ones)))
+        return letter
+
+
+@pytest.mark.parametrize("execution", [Execution(), Execution(beam=("--runner=FnApiRunner",))])
+def test_a_transform_makes_the_same_here_and_on_beam(tmp_path, execution):
+    run_over(["ab", "abc", "caba"], Counted(tmp_path), execution)
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a": "6", "b": "4", "c": "4"}
+
+
+def test_what_a_step_raises_here_is_raised_as_it_is():
+    with pytest.raises(ZeroDivisionError):
+        run_over([1], Map(lambda one: one / 0), Execution())
+
+
+def loaded_by(*words: str) -> set[str]:
+    """The packages that are loaded when the command has ended."""
+    code = (
+        "import sys\ntry:\n from trajmill.app.cli.cli import main\n main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+def test_a_wrong_recipe_is_told_without_an_engine(tmp_path):
+    (tmp_path / "bad.yaml").write_text("name: x\nsourcee: y\n")
+    loaded = loaded_by("run", str(tmp_path / "bad.yaml"), "--raw", str(tmp_path), "--out", str(tmp_path / "out"))
+    assert "sourcee:" in loaded
+    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "jinja2", "pyghostty"}
+    assert not loaded & {"fsspec", "asyncio", "lxml", "google", "fasttext", "tokenizers", "huggingface_hub"}
+    assert not loaded & {"pyarrow", "numpy", "re2"}
+
+
+def test_help_is_shown_without_what_reads_data():
+    loaded = loaded_by("run", "--help")
+    assert "typer" in loaded
+    assert not loaded & {"pyarrow", "numpy", "yaml", "connectors", "quality", "apache_beam", "polars", "fsspec"}
+
+
+def test_a_run_in_one_process_loads_no_engine(tmp_path):
+    log = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
+    loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "shards" / "manifest.json").exists()
+    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc"}
+    assert not loaded & {"pyghostty", "pycparser", "lxml", "selectolax", "google"}, "what other formats are read by"
+    assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
+
+
+@pytest.mark.parametrize(("records", "workers", "partitions"), [(0, 1, 1), (3_000, 1, 4), (1, 3, 8), (10**9, 1, 4096)])
+def test_partitions_grow_with_the_corpus_and_suit_all_workers(records, workers, partitions):
+    assert Execution(workers=workers, records=1000).partitions_of(records) == partitions <= MOST_PARTITIONS
+
+
+def test_partitions_that_are_given_are_taken():
+    assert Execution(partitions=16).partitions_of(10**9) == 16
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 64, 4096])
+def test_records_of_equal_hashes_share_a_partition_and_none_is_lost(partitions):
+    keys = np.zeros(1000, [("hash", "<u8"), ("row", "<u4")])
+    keys["hash"] = np.random.default_rng(0).integers(0, 1 << 64, 500, np.uint64)[np.arange(1000) % 500]
+    keys["row"] = np.arange(1000)
+    found = {number: np.frombuffer(data, keys.dtype) for number, data in partitioned(keys, "hash", partitions)}
+    assert set(found) <= set(range(partitions))
+    assert np.array_equal(np.sort(np.concatenate(list(found.values())), order="row"), keys)
+    hashes = [set(some["hash"].tolist()) for some in found.values()]
+    assert sum(map(len, hashes)) == len(set().union(*hashes)) == 500

@@ -1,0 +1,187 @@
+"""Rows of AgentWorldBench's form become turns, and come back byte for byte through our own renderer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pipelines.render.costed import costed
+from tests.pipelines.render.test_turns import row as transition
+from trajmill.pipelines.mix.samples import samples_of
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.benchmark_rows import benchmark_row
+from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.render.turns import View, turns
+from trajmill.quality.tokens import TokenCounter
+
+MARKER = "**Environment Observation:**\n"
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
+    ["**Action:**\n```json\n{}\n```", "\n\n", "```", "**Current State:**\nx\n\n", " trailing \n", "### Turn 2\n"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+CALLS = st.fixed_dictionaries({"name": st.sampled_from(["read", "click"]), "arguments": st.dictionaries(TEXTS, VALUES)})
+KEYSTROKES = st.lists(
+    st.fixed_dictionaries({"keystrokes": TEXTS, "duration": st.sampled_from([0.1, 1.0, 15])}), max_size=3
+)
+CODE = st.lists(st.sampled_from(["import pyautogui", "pyautogui.click(5, 6)", "", "CalcTools.save()"]), min_size=1)
+
+
+def fence(text: str, language: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def written(value: Any) -> str:
+    return fence(json.dumps(value, indent=2, ensure_ascii=False), "json")
+
+
+ACTIONS = {
+    "mcp": CALLS.map(written),
+    "search": CALLS.map(written),
+    "swe": CALLS.map(written),
+    "terminal": KEYSTROKES.map(written),
+    "android": CALLS.map(written),
+    "web": st.sampled_from(['click("a51")', "go_back()"]).map(lambda text: fence(text, "text")),
+    "os": CODE.map(lambda lines: fence("\n".join(lines), "python")),
+}
+
+
+@st.composite
+def benchmark_rows(draw: st.DrawFn) -> dict[str, Any]:
+    domain = draw(st.sampled_from(sorted(ACTIONS)))
+    prompts, responses = [], []
+    before: str | None = None
+    for number in range(1, draw(st.integers(1, 4)) + 1):
+        state = draw(st.none() | TEXTS)
+        # the renderer shows a state once: as what the turn before ended with it is known
+        shown = "" if state is None or state == before else f"**Current State:**\n{state}\n\n"
+        task = f"**Task Instruction:**\n{draw(st.sampled_from(['Buy tea.', 'Two lines.', 'Open']))}\n\n"
+        opening = task if number == 1 and domain in ("web", "os", "android") else ""
+        prompts.append(f"### Turn {number}\n{opening}{shown}**Action:**\n{draw(ACTIONS[domain])}")
+        before = draw(TEXTS)
+        responses.append(MARKER + before)
+    turn = draw(st.integers(1, len(prompts)))
+    return {
+        "task": draw(st.sampled_from([domain, f"agentworldbench/{domain}"])),
+        "id": draw(st.integers(0, 2**40)),
+        "prompt": prompts,
+        "response": responses,
+        "current_prompt": prompts[turn - 1] + draw(st.sampled_from(["", ASKING])),
+        "system_str": draw(TEXTS),
+        "turn_idx": turn,
+        "total_turns": len(prompts),
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(benchmark_rows())
+def test_a_row_of_the_benchmarks_form_comes_back_byte_for_byte(row):
+    assert benchmark_row(row).row == row
+    assert list(benchmark_row(row).row) == list(row)
+
+
+def test_the_turns_of_a_row_are_transitions():
+    action = '{\n  "name": "read",\n  "arguments": {\n    "path": "a"\n  }\n}'
+    known = "**Task Instruction:**\nTidy.\n\n**Current State:**\n#1 window\n\n"
+    prompt = f"### Turn 1\n{known}**Action:**\n{fence(action, 'json')}"
+    row = {
+        "task": "web",
+        "id": 7,
+        "prompt": [prompt],
+        "response": [MARKER + "#2 window"],
+        "current_prompt": prompt + ASKING,
+        "system_str": "S",
+        "turn_idx": 1,
+        "total_turns": 1,
+    }
+    found = benchmark_row(row)
+    (one,) = found.rows
+    assert one["observation"]["content"] == "#1 window"
+    assert one["next_observation"]["content"] == "#2 window"
+    assert (one["action"]["name"], json.loads(one["action"]["arguments"])) == ("read", {"path": "a"})
+    assert (found.opening, found.asking) == ("**Task Instruction:**\nTidy.\n\n", ASKING)
+
+
+def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
+    call = '{"name":"bash","arguments":{"command":"ls","rate":1.50,"big":123456789012345678901}}'
+    rows = [
+        transition(0, call, "a.txt", before="$ ", exit_code=0, time_limit_s=60.0),
+        transition(1, "GET http://a.example/", "", time_limit_s=0.5, timed_out=True),
+        transition(2, "say ```x```", "```\nfenced\n```", before="other"),
+        transition(3, "[]", "**Action:**\n```text\nls\n```"),
+    ]
+    known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
+    whole = costed([{**one, **known} for one in rows], View(), TokenCounter())
+    seen = set()
+    for seed in range(20):
+        for _, row in samples_of("eval", whole, Mix(seed=seed), TokenCounter()):
+            assert isinstance(row, dict)
+            assert benchmark_row(row).row == row
+            seen.add(row["turn_idx"])
+    assert seen == {1, 2, 3, 4}
+
+
+ONE = {
+    "task": "mcp",
+    "id": 1,
+    "prompt": ["### Turn 1\n**Action:**\n" + written({"name": "x", "arguments": {}})],
+    "response": [MARKER + "a"],
+    "current_prompt": "### Turn 1\n**Action:**\n" + written({"name": "x", "arguments": {}}),
+    "system_str": "",
+    "turn_idx": 1,
+    "total_turns": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"response": ["a"]}, "response 1 does not begin"),
+        ({"prompt": ["### Turn 2\n**Action:**\n" + written({})]}, "does not begin"),
+        ({"prompt": ["### Turn 1\nls"], "current_prompt": "### Turn 1\nls"}, "prompt 1 does not end with an action"),
+        ({"turn_idx": 2}, "turn_idx 2"),
+        ({"response": []}, "1 prompts, 0 responses"),
+        ({"current_prompt": "other"}, "current_prompt does not begin"),
+        (
+            {
+                "prompt": ['### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```'],
+                "current_prompt": '### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```',
+            },
+            "prompt 1 would be written otherwise",
+        ),
+    ],
+)
+def test_a_row_of_another_form_is_told(more, said):
+    with pytest.raises(ValueError, match=said):
+        benchmark_row({**ONE, **more})
+
+
+def test_code_of_an_os_action_stands_in_a_fence_of_python():
+    call = json.dumps({"name": "code", "arguments": {"code": "import os\nos.listdir()"}})
+    shown = turns([transition(0, call, "", domain="os")], View(actions="native"))[0].user
+    assert shown.endswith("```python\nimport os\nos.listdir()\n```")
+    plain = turns([transition(0, "import os", "", domain="os")])[0].user
+    assert plain.endswith("```python\nimport os\n```")
+
+
+@pytest.mark.parametrize(
+    ("text", "fences"),
+    [
+        ('{"text":"a ```b"}', "```"),
+        ("say ```x```", "```"),
+        ("```\nx\n```", "````"),
+        ("a\n   ````", "`````"),
+        ("a\n    ```", "```"),
+    ],
+)
+def test_a_fence_is_longer_only_than_what_could_end_it(text, fences):
+    shown = turns([transition(0, text, "")])[0].user
+    assert shown.removeprefix("### Turn 1\n**Action:**\n").partition("\n")[0] in (f"{fences}json", f"{fences}text")
+    assert shown.endswith(f"\n{fences}")

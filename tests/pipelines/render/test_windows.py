@@ -1,0 +1,264 @@
+"""Trajectories that are longer than a model reads: what windows hold, and what a run makes of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pipelines.judge.test_near_duplicates import atif
+from tests.pipelines.render.costed import costed
+from tests.pipelines.render.test_turns import row
+from trajmill.pipelines.mix import samples
+from trajmill.pipelines.mix.sample_tokens import turn_tokens
+from trajmill.pipelines.mix.samples import Unlearnable, samples_of
+from trajmill.pipelines.recipe.recipe import Mix, Overflow, Pool
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.render.turns import View, document, rendered, turns
+from trajmill.pipelines.render.windows import Window, windows
+from trajmill.pipelines.run import Run
+from trajmill.quality.tokens import TokenCounter
+
+COUNTER = TokenCounter()
+WORDS = st.integers(1, 120).map(lambda number: "word " * number)
+OWN = {"num_segments": 1, "source": "s", "group": "g", "number": 3}
+BOUND = 2000
+"""Tokens that hold a prompt and some turns."""
+USES = st.sampled_from(["target", "target", "context", "omit"])
+
+
+PROMPT = "A world. " * 10
+PROMPT_TOKENS = int(COUNTER.count(pa.array([PROMPT]))[0])
+
+
+def tokens(window: Window) -> int:
+    text = document(PROMPT, turns(window.rows, None, window.opening))
+    return int(COUNTER.count(pa.array([text]))[0])
+
+
+def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Window]:
+    shown = turns(costed(rows, View(), COUNTER))
+    sizes = list(map(sum, zip(*turn_tokens(shown, COUNTER), strict=True)))
+    return list(windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow))
+
+
+def made_of(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> Any:
+    """The samples of a trajectory."""
+    return list(samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER))
+
+
+def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
+    """A walk over screens of about 40 tokens, of which each follows from the one before."""
+    texts = [f"screen {place} " * 10 for place in range(number + 1)]
+    rows = [row(place, f"tap {place}", texts[place + 1], texts[place], use) for place in range(number)]
+    return [{**one, **OWN, "row_id": str(one["step"])} for one in rows]
+
+
+@settings(max_examples=24)
+@given(st.lists(st.tuples(st.integers(0, 1), WORDS, USES), min_size=1, max_size=25), st.integers(150, 900))
+def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_turn_is(steps, most):
+    rows, turn, before = [], 0, "at first"
+    for number, (more, text, use) in enumerate(steps):
+        turn += more
+        rows.append(row(turn, f"do {number}", text, before, use, step=number))
+        before = text
+    found = cut(rows, most)
+    assert [one for part in found for one in part.rows] == rows
+    for left, right in pairwise(found):
+        assert left.rows[-1]["turn"] != right.rows[0]["turn"]
+    for part in found:
+        assert (
+            tokens(part) <= most if part.fits else len({one["turn"] for one in part.rows if one["use"] != "omit"}) == 1
+        )
+
+
+def test_a_short_trajectory_and_one_without_a_bound_are_not_cut():
+    rows = screens(12)
+    assert cut(rows, None) == [Window(rows)]
+    assert cut(rows, 1 << 18) == [Window(rows)]
+    assert len(cut(rows, 300)) > 2
+
+
+def test_each_window_begins_with_the_state_that_the_one_before_ended_with():
+    for part in cut(screens(12), 300)[1:]:
+        assert f"**Current State:**\n{part.rows[0]['observation']['content']}" in turns(part.rows)[0].user
+
+
+@pytest.mark.parametrize(("overflow", "first", "last"), [("cut_newest", True, False), ("cut_oldest", False, True)])
+def test_one_window_can_be_all_that_stays(overflow, first, last):
+    rows = screens(12)
+    (part,) = cut(rows, 300, overflow)
+    assert part.fits
+    assert (part.rows[0] == rows[0], part.rows[-1] == rows[-1]) == (first, last)
+    assert tokens(part) <= 300
+
+
+def test_what_is_too_long_is_dropped_where_the_recipe_says_so():
+    assert cut(screens(12), 300, "drop") == []
+    assert len(cut(screens(12), 1 << 18, "drop")) == 1
+
+
+def write(path: str, content: str) -> str:
+    return json.dumps({"name": "write_file", "arguments": {"path": path, "content": content}})
+
+
+def test_a_later_window_tells_which_files_were_written_and_teaches_none_that_it_has_not_seen():
+    rows = [
+        row(0, write("/t/a.py", "x = 1"), "written"),
+        row(1, "cd /t && make", "word " * 60),
+        row(2, "make", "word " * 60),
+        row(3, "cat /t/a.py", "x = 1"),
+        row(4, write("/t/a.py", "x = 2"), "written"),
+        row(5, "cat /t/a.py", "x = 2"),
+    ]
+    first, *others = cut(rows, 300)
+    assert first.opening == ""
+    assert len(others) == 1
+    later = others[0]
+    assert later.opening == "**Known State:**\nFolder entered last: /t\nFiles written before: /t/a.py\n\n"
+    assert turns(later.rows, None, later.opening)[0].user.startswith(f"### Turn 1\n{later.opening}**Action:**")
+    uses = {one["step"]: one["use"] for one in later.rows}
+    assert uses[3] == "context"
+    assert uses[5] == "target"
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft"])
+def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(pool):
+    rows = screens(60)
+    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
+    found = [sample for _, sample in made if not isinstance(sample, Unlearnable)]
+    assert len(found) > 2
+    assert [sample["id"] for sample in found][:2] == ["t", f"t@{found[0]['num_turns']}"]
+    assert sum(sample["num_turns"] for sample in found) == 60
+    assert all(sample["num_loss_tokens"] < sample["num_tokens"] <= BOUND for sample in found)
+
+
+def test_a_window_without_a_target_is_told_and_is_no_sample():
+    mix = Mix(window_tokens={"sft": BOUND})
+    found = made_of("sft", [*screens(60)[:6], *screens(60, "context")[6:54], *screens(60)[54:]], mix)
+    assert not isinstance(found[0][1], Unlearnable)
+    assert not isinstance(found[-1][1], Unlearnable)
+    assert "no_target" in {one.reason for _, one in found if isinstance(one, Unlearnable)}
+    begun = made_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)
+    assert next(sample["id"] for _, sample in begun if not isinstance(sample, Unlearnable)) == "t"
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft"])
+@pytest.mark.parametrize("most", [None, BOUND])
+def test_a_sample_ends_with_its_last_target(pool, most):
+    rows = [*screens(60)[:50], *screens(60, "context")[50:]]
+    made = made_of(pool, rows, Mix(window_tokens={pool: most}))
+    found = [sample for _, sample in made if not isinstance(sample, Unlearnable)]
+    assert sum(sample["num_turns"] for sample in found) == 50
+    for sample in found:
+        text = sample["text"] if pool == "cpt" else sample["messages"][-1]["content"]
+        assert sample["spans"][-1]["end"] == len(text.rstrip("\n") if pool == "cpt" else text)
+
+
+def test_a_turn_that_is_longer_than_the_bound_is_told_and_is_no_sample():
+    rows = [{**one, **OWN} for one in (row(0, "ls", "a"), row(1, "cat x", "word " * 5000), row(2, "ls", "b"))]
+    found = made_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None))
+    assert [one.reason if isinstance(one, Unlearnable) else one["num_turns"] for _, one in found] == [
+        1,
+        "over_window",
+        1,
+    ]
+
+
+@pytest.mark.parametrize("pool", ["rl", "eval"])
+def test_rl_and_eval_take_one_turn_whose_whole_history_fits(pool):
+    rows = screens(60)
+    assert max(asked(pool, rows, Mix(seed=seed)) for seed in range(12)) > 40
+    assert max(asked(pool, rows, Mix(seed=seed, window_tokens={pool: BOUND})) for seed in range(12)) < 40
+
+
+@pytest.mark.parametrize("pool", ["rl", "eval"])
+def test_rl_and_eval_take_any_turn_after_what_fits_where_the_oldest_is_cut(pool):
+    mixes = [Mix(seed=seed, window_tokens={pool: BOUND}, overflow={pool: "cut_oldest"}) for seed in range(12)]
+    assert max(asked(pool, screens(60), mix) for mix in mixes) > 40
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 60])
+def test_eval_takes_half_of_the_first_the_last_and_three_between_by_hash(number):
+    taken = [places_asked("eval", screens(number), Mix(seed=seed)) for seed in range(40)]
+    allowed = {round(n * (number - 1) / 4) for n in range(5)} if number > 5 else set(range(number))
+    assert {place for some in taken for place in some} == allowed
+    assert min(map(len, taken)) >= 1
+    assert sum(map(len, taken)) / len(taken) == pytest.approx(len(allowed) / 2, abs=0.7)
+
+
+def asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> int:
+    """The number of the last tap that the samples of a walk ask for."""
+    return max(places_asked(pool, rows, mix))
+
+
+def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
+    """The numbers of the taps that the samples of a walk ask for."""
+    found = []
+    for part, sample in made_of(pool, rows, mix):
+        assert len(part) == len(rows)
+        assert not isinstance(sample, Unlearnable)
+        shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
+        assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")
+        found.append(next(place for place in range(60) if f"tap {place}\n" in shown))
+    assert pool == "eval" or len(found) == 1
+    return found
+
+
+@pytest.mark.parametrize("pool", ["cpt", "rl"])
+def test_of_a_long_trajectory_only_what_a_sample_shows_is_rendered(pool, monkeypatch):
+    sizes = []
+
+    def counted(outlines, *more):
+        sizes.append(len(outlines))
+        return rendered(outlines, *more)
+
+    monkeypatch.setattr(samples, "rendered", counted)
+    rows = screens(200)
+    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
+    assert len(sizes) == len(made)
+    assert max(sizes) < 100
+    assert sum(sizes) == (200 if pool == "cpt" else sizes[0])
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    for number in range(6):
+        answers = [f"answer {number} {step} " * 20 for step in range(40 if number % 2 else 4)]
+        log = json.dumps(atif(f"s{number}", f"task {number}", answers)).replace("step ", f"step {number} ")
+        (folder / f"s{number}.json").write_text(log)
+    return folder
+
+
+def shards(raw: Path, out: Path, mix: dict[str, Any]) -> pl.DataFrame:
+    values = {"name": "w", "source": "tests", "domains": ["terminal"], "mix": {"pools": {"cpt": 1}, **mix}}
+    summary = Run(parse_recipe(json.dumps(values), "w"), [str(raw)], str(out)).run()
+    assert [line.checked() for line in summary.lines] == list(summary.lines)
+    assert next(line.kept for line in summary.lines if line.unit == "trajectories") == 6
+    return pl.concat([pl.read_parquet(file) for file in sorted((out / "shards" / "cpt").rglob("*.parquet"))])
+
+
+def test_a_long_trajectory_of_a_run_keeps_all_its_turns_in_windows(raw, tmp_path):
+    whole = shards(raw, tmp_path / "whole", {})
+    cut = shards(raw, tmp_path / "cut", {"window_tokens": {"cpt": 3000}})
+    assert whole.height == 6
+    assert cut.height >= 12
+    assert cut["id"].n_unique() == cut.height
+    turns = [one.group_by("trajectory_id").agg(pl.col("num_turns").sum()).sort("trajectory_id") for one in (whole, cut)]
+    assert turns[0].equals(turns[1])
+    short = whole.filter(pl.col("num_turns") < 10).sort("id")
+    assert cut.filter(pl.col("id").is_in(short["id"].to_list())).sort("id").equals(short)
+
+
+def test_no_built_in_recipe_drops_a_trajectory_for_its_length():
+    recipe = load_recipe("all")
+    assert recipe.mix.window_tokens["sft"] == 262144
+    assert "length" not in {rule.signal for rule in recipe.judge.rules.values()}

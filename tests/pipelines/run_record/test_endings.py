@@ -1,0 +1,282 @@
+"""How commands end: the exit code, one line where somebody can mend it, and a traceback only for a bug."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import trajmill.connectors.registry
+from tests.app.cli.test_cli import ran
+from tests.conftest import ROOT
+from tests.pipelines.brittle import logs, register
+from trajmill.app.cli import cli
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.endings import Code, Ending, ending_of
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_transitions
+from trajmill.schemas import ConfigError, ContractError, ShardError
+
+LOGS = [str(path) for path in sorted((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))[:4]]
+RECIPE = load_recipe("terminal")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ConfigError("No such thing.", "a thing"), 1, ["No such thing. Did you mean 'a thing'?"]),
+        (ImportError("Install s3fs to access S3"), 1, ["pip install s3fs"]),
+        (ShardError("/out/x cannot be written: [Errno 28] No space left on device"), 4, ["/out/x", "Make room"]),
+        (OSError(28, "No space left on device", "/out/x"), 4, ["/out/x", "Make room", "same command again"]),
+        (
+            PermissionError(13, "Permission denied", "/out/x"),
+            4,
+            ["/out/x: Permission denied", "you may", "same command again"],
+        ),
+        (MemoryError(), 4, ["memory", "same command again"]),
+        (ContractError("5 went in, 4 are accounted for"), 70, ["bug of trajmill", "report"]),
+        (ZeroDivisionError("by zero"), 70, ["bug of trajmill", "report"]),
+    ],
+)
+def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, capsys, error, code, words):
+    def failing():
+        raise error
+
+    monkeypatch.setattr(cli, "_narrowed", lambda *_: failing)
+    monkeypatch.setattr("sys.argv", ["trajmill", "run"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == code
+    assert ("Traceback" in said) == (code == 70)
+    assert code == 70 or said.count("\n") == 1
+    for word in words:
+        assert word in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("inspect", 1, "cannot be read"),
+        ("turns", 4, "The run that wrote it makes it again."),
+        ("diversity", 4, "The run that wrote it makes it again."),
+        ("export", 4, "The run that wrote it makes it again."),
+    ],
+)
+def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_on(
+    tmp_path, monkeypatch, capsys, command, code, words
+):
+    Run(RECIPE, LOGS[:1], str(tmp_path / "out")).run("normalize")
+    (file,) = (tmp_path / "out" / "transitions" / "terminal").iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    more = ["--out", str(tmp_path / "exported")] if command == "export" else []
+    monkeypatch.setattr("sys.argv", ["trajmill", command, str(tmp_path / "out"), *more])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == code
+    assert said.count("\n") == 1
+    assert str(file) in said
+    assert words in said
+    assert "go on" not in said
+
+
+@contextmanager
+def nothing_fits(size=600):
+    """While it lasts, no file may grow beyond that size: the system refuses, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_told_with_the_file_in_every_stage_and_the_run_goes_on_after_it(tmp_path):
+    for stage in ("plan", "normalize", "judge", "mix"):
+        with pytest.raises((ShardError, OSError)) as caught, nothing_fits():
+            Run(RECIPE, LOGS, str(tmp_path)).run(stage)
+        ending = ending_of(caught.value)
+        assert ending.code == Code.ENVIRONMENT
+        assert str(tmp_path) in ending.line, stage
+        assert "Make room" in ending.line, stage
+        Run(RECIPE, LOGS, str(tmp_path)).run(stage)
+    assert not list(tmp_path.rglob(".unfinished-*"))
+    assert list((tmp_path / "shards").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("damage", ["zeros", "cut", "missing"])
+def test_a_damaged_file_of_an_earlier_stage_is_told_by_its_name(tmp_path, damage):
+    Run(RECIPE, LOGS, str(tmp_path)).run("normalize")
+    (file,) = (tmp_path / "transitions" / "terminal").iterdir()
+    whole = file.read_bytes()
+    half = len(whole) // 2
+    file.write_bytes(whole[:half] + (b"\0" * (len(whole) - half) if damage == "zeros" else b""))
+    if damage == "missing":
+        file.unlink()
+    with pytest.raises(ShardError) as caught:
+        list(read_transitions(Folder(str(tmp_path / "transitions")), f"terminal/{file.name}"))
+    ending = ending_of(caught.value)
+    assert ending.code == Code.ENVIRONMENT
+    assert str(file) in ending.line
+    assert "\n" not in ending.line
+
+
+def test_what_a_stage_meets_comes_from_a_worker_process_as_it_was(tmp_path):
+    Run(RECIPE, LOGS, str(tmp_path / "whole")).run("normalize")
+    (file,) = (tmp_path / "whole" / "transitions" / "terminal").iterdir()
+    with pytest.raises(ShardError) as caught, nothing_fits(file.stat().st_size - 1):
+        Run(RECIPE, LOGS, str(tmp_path / "out"), Execution(workers=2)).run("normalize")
+    ending = ending_of(caught.value)
+    assert "in a worker process" in caught.value.__notes__[-1]
+    assert ending.code == Code.ENVIRONMENT
+    assert str(tmp_path / "out" / "transitions") in ending.line
+    assert "Make room" in ending.line
+
+
+@pytest.fixture(scope="module")
+def search_path(tmp_path_factory) -> str:
+    """Where a process finds the brittle connector, and everything else of ours."""
+    folder = register(tmp_path_factory.mktemp("entry"))
+    return os.pathsep.join((str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")))
+
+
+@pytest.fixture
+def environment(search_path) -> dict[str, str]:
+    """Of a process that knows the brittle connector, and is not strict by itself."""
+    return {**os.environ, "PYTHONPATH": search_path, "TRAJMILL_STRICT": "0"}
+
+
+@pytest.fixture
+def brittle(environment, monkeypatch):
+    """Makes the brittle connector known to this process and to its workers, and has runs be strict only if asked."""
+    for name in ("PYTHONPATH", "TRAJMILL_STRICT"):
+        monkeypatch.setenv(name, environment[name])
+    monkeypatch.syspath_prepend(environment["PYTHONPATH"].partition(os.pathsep)[0])
+    trajmill.connectors.registry.connectors.cache_clear()
+    yield
+    trajmill.connectors.registry.connectors.cache_clear()
+
+
+def words(raw: Path, out: Path, *more: str) -> list[str]:
+    return ["run", "terminal", "--raw", str(raw), "--out", str(out), "--stop-after", "normalize", *more]
+
+
+@pytest.mark.usefixtures("brittle")
+def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path):
+    raw = logs(tmp_path / "raw", *["good"] * 20, "raises", "rows", "raises", "raises")
+    code, said, complained = ran(*words(raw, tmp_path / "out"))
+    assert code == Code.CONNECTOR, complained
+    assert "Traceback" not in complained
+    for told in (
+        "failed on 4 inputs",
+        "brittle: 4 inputs: 020-raises.log",
+        "and 1 more",
+        "brittle:parse:",
+        "report",
+    ):
+        assert told in complained
+    assert "[bold" not in complained
+    assert "│ inputs" in said
+
+
+@pytest.mark.usefixtures("brittle")
+def test_bugs_of_connectors_are_told_where_they_are_why_too_much_is_rejected(tmp_path):
+    raw = logs(tmp_path / "raw", "good", "raises", "raises")
+    code, _, complained = ran(*words(raw, tmp_path / "out"))
+    assert code == Code.REJECTS, complained
+    assert "failed on 2 inputs" in complained
+    assert "max_reject_ratio" in complained
+
+
+def test_a_signal_in_the_middle_of_an_import_is_an_interrupt_whatever_the_import_makes_of_it():
+    script = """
+import os, signal
+from trajmill.pipelines.run_record.endings import Interrupted, ending_of
+from trajmill.app.cli.interrupts import interruptible, leave
+try:
+    with interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException as error:
+            raise AttributeError("partially initialized module") from error
+except Interrupted as error:
+    leave(ending_of(error))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == Code.TERMINATED, done.stderr
+    assert "interrupted" in done.stderr
+
+
+@pytest.mark.usefixtures("brittle")
+def test_a_strict_run_ends_with_3_at_the_first_bug_of_a_connector_and_shows_it(tmp_path):
+    raw = logs(tmp_path / "raw", "good", "raises")
+    code, _, complained = ran(*words(raw, tmp_path / "out", "--strict"))
+    assert code == Code.CONNECTOR, complained
+    assert "while connector 'brittle' was reading 001-raises.log" in complained
+    assert "Traceback" in complained
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has asked for yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, environment, number, workers):
+    raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
+    command = [sys.executable, "-m", "trajmill", *words(raw, tmp_path / "out", "--workers", str(workers))]
+    settings = {**environment, "TRAJMILL_SLOW": str(mark)}
+    with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        while not (mark.exists() and mark.read_text()):
+            assert running.poll() is None, running.communicate()[1]
+            time.sleep(0.1)
+        working = int(mark.read_text())
+        assert (working == running.pid) == (workers == 1)
+        running.send_signal(number)
+        _, said = running.communicate(timeout=30)
+    assert running.returncode == 128 + number
+    assert "Traceback" not in said
+    assert said.splitlines()[-1] == "trajmill: interrupted; run the same command again to go on"
+    for _ in range(100):
+        if not is_there(working):
+            break
+        time.sleep(0.1)
+    assert not is_there(working)
+
+
+def end_whoever_is_slow(mark: Path) -> None:
+    until = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert int(mark.read_text()) != os.getpid()
+    os.kill(int(mark.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("brittle")
+def test_a_worker_that_the_system_ends_does_not_leave_the_run_waiting(tmp_path, monkeypatch, capfd):
+    raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
+    monkeypatch.setenv("TRAJMILL_SLOW", str(mark))
+    with ThreadPoolExecutor(1) as beside:
+        ended = beside.submit(end_whoever_is_slow, mark)
+        code, _, complained = ran(*words(raw, tmp_path / "out", "--workers", "2"))
+        ended.result()
+    assert code == Code.ENVIRONMENT, complained
+    assert "Traceback" not in complained + capfd.readouterr().err
+    assert "A worker process was ended from outside" in complained.splitlines()[-1]
+
+
+def test_the_ending_of_an_error_is_a_plain_value():
+    assert ending_of(ConfigError("x")) == Ending(Code.USAGE, "x")

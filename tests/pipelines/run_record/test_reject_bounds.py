@@ -1,0 +1,97 @@
+"""A run ends where too much of what a connector recognized could not be read, and only there."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.conftest import ROOT
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.reject_bounds import TooManyRejectsError
+
+LOG = next((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))
+ROW = {
+    "messages": [
+        {"role": "user", "content": "list the files"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "1", "function": {"name": "ls", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "a.txt"},
+    ]
+}
+
+
+def run(raw, out, **normalize):
+    recipe = Recipe.model_validate({"name": "t", "source": "t", "normalize": normalize})
+    return Run(recipe, [str(raw)], str(out)).run("normalize")
+
+
+def table(path, good, bad):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [json.dumps(ROW)] * good + ["{'no': JSON}"] * bad
+    path.write_text("\n".join([rows[0], *sorted(rows[1:])]) + "\n")
+    return path.parent
+
+
+def logs(folder, count=10):
+    folder.mkdir(parents=True)
+    for number in range(count):
+        shutil.copy(LOG, folder / f"{number}.jsonl")
+    return folder
+
+
+def test_a_table_of_bad_rows_is_too_much_though_its_file_was_read(tmp_path):
+    raw = table(tmp_path / "raw" / "rows.jsonl", 10, 600)
+    with pytest.raises(TooManyRejectsError, match=r"98\.4% of 610 records could not be read.*bad_json 600"):
+        run(raw, tmp_path / "out")
+    assert run(raw, tmp_path / "other", max_reject_ratio=0.99).line("records").lost == {"bad_json": 600}
+
+
+def test_a_few_bad_lines_among_the_many_of_one_log_are_not_too_much(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    lines = LOG.read_text().splitlines()
+    (raw / "0.jsonl").write_text("\n".join([*lines[:5], "{'no': JSON}", *lines[5:]]) + "\n")
+    records = run(raw, tmp_path / "out").line("records")
+    assert records.lost == {"bad_json": 1}
+    assert records.kept > 5
+
+
+def test_files_that_are_no_logs_beside_those_that_are_do_not_end_a_run_by_default(tmp_path):
+    raw = logs(tmp_path / "raw", 3)
+    for number in range(20):
+        (raw / f"notes{number}.txt").write_text("what I saw")
+    summary = run(raw, tmp_path / "out")
+    assert summary.line("inputs").lost == {}
+    assert summary.line("files").lost == {"unrecognized": 20}
+    with pytest.raises(TooManyRejectsError, match=r"87\.0% of 23 files were not recognized.*max_unrecognized_ratio"):
+        run(raw, tmp_path / "other", max_unrecognized_ratio=0.5)
+
+
+def test_inputs_that_hold_nothing_to_learn_are_no_unreadable_ones(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    talk = [json.loads(line) for line in LOG.read_text().splitlines()][:2]
+    for number in range(5):
+        (raw / f"talk{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in talk))
+    inputs = run(raw, tmp_path / "out").line("inputs")
+    assert inputs.kept == 1
+    assert sum(inputs.lost.values()) == 5
+
+
+def test_unreadable_inputs_are_too_many_by_their_share_of_those_that_were_recognized(tmp_path):
+    raw = logs(tmp_path / "raw", 3)
+    for number in range(2):
+        (raw / f"bad{number}.jsonl").write_bytes(LOG.read_bytes()[:700])
+    with pytest.raises(TooManyRejectsError, match=r"40\.0% of 5 inputs could not be read.*truncated 2"):
+        run(raw, tmp_path / "out")
+
+
+@pytest.mark.parametrize("content", [b"\0\1\2", b""])
+def test_a_run_that_keeps_nothing_is_not_called_done(tmp_path, content):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.bin").write_bytes(content)
+    with pytest.raises(TooManyRejectsError, match=r"100\.0% of 1 files were not recognized"):
+        run(tmp_path / "raw", tmp_path / "out")
+    assert run(tmp_path / "raw", tmp_path / "other", max_reject_ratio=1).line("inputs").entered == 0

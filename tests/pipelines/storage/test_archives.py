@@ -1,0 +1,217 @@
+import contextlib
+import gzip
+import io
+import random
+import shutil
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.conftest import ROOT
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.archives import Archive, Member, kind_of
+from trajmill.pipelines.storage.paths import Place
+from trajmill.pipelines.storage.stored_blob import StoredBlob, open_raw
+from trajmill.schemas import ParseError, Reject, scan_transitions
+
+RECIPE = Recipe(name="t", source="t")
+LOG = sorted((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))[0].read_bytes()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def tarred(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+FILES = {
+    "logs/a.jsonl": LOG,
+    "logs/b.jsonl.gz": gzip.compress(LOG),
+    "photo.png": b"\x89PNG",
+    "__MACOSX/logs/a.jsonl": LOG,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("logs.zip", zipped(FILES)),
+        ("logs.tar", tarred(FILES)),
+        ("logs.tar.gz", gzip.compress(tarred(FILES))),
+        ("logs.tar.zst", zstandard.compress(tarred(FILES))),
+        ("whatever", zipped(FILES)),
+    ],
+)
+def test_logs_in_an_archive_are_inputs_like_others(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [one.uri for one in plan.inputs] == [f"{name}/logs/a.jsonl", f"{name}/logs/b.jsonl.gz"]
+    assert [one.uri for one in plan.unrecognized] == [f"{name}/photo.png"]
+    assert all(StoredBlob(one.uri, one.members, 1 << 30).read() == LOG for one in plan.inputs)
+
+
+def test_an_archive_within_an_archive_is_looked_into_once(tmp_path):
+    once = zipped({"deep.zip": zipped({"a.jsonl": LOG}), "b.jsonl": LOG})
+    (tmp_path / "one.zip").write_bytes(once)
+    (tmp_path / "two.zip").write_bytes(zipped({"one.zip": once}))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [one.uri for one in plan.inputs] == [
+        "one.zip/b.jsonl",
+        "one.zip/deep.zip/a.jsonl",
+        "two.zip/one.zip/b.jsonl",
+    ]
+    assert [one.uri for one in plan.unrecognized] == ["two.zip/one.zip/deep.zip"]
+
+
+def test_a_log_of_several_files_in_an_archive_is_joined(tmp_path):
+    folder = sorted((ROOT / "samples/android/appagent").iterdir())[0]
+    shutil.make_archive(str(tmp_path / "task"), "zip", folder.parent, folder.name)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [(one.connector, one.uri) for one in plan.inputs] == [("appagent", f"task.zip/{folder.name}")]
+
+
+def test_packed_logs_come_to_the_same_trajectories(tmp_path):
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "logs.tar.gz").write_bytes(gzip.compress(tarred({"a.jsonl": LOG})))
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a.jsonl").write_bytes(LOG)
+    found = []
+    for name in ("packed", "plain"):
+        Run(RECIPE, [str(tmp_path / name)], str(tmp_path / f"{name}-out")).run("normalize")
+        found.append(scan_transitions(tmp_path / f"{name}-out").select("trajectory_id", "step").collect())
+    assert found[0].equals(found[1])
+
+
+@pytest.mark.parametrize("name", ["../climbs.jsonl", "/absolute.jsonl", "a/../../b.jsonl", "c:/windows.jsonl"])
+def test_a_member_that_climbs_out_is_refused_by_name(tmp_path, name):
+    (tmp_path / "logs.zip").write_bytes(zipped({name: LOG, "good.jsonl": LOG}))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [one.uri for one in plan.inputs] == ["logs.zip/good.jsonl"]
+    assert [one.reason for one in plan.unrecognized] == ["unsafe_name"]
+
+
+def test_links_in_a_tar_are_rejected_by_name():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, kind in (("s", tarfile.SYMTYPE), ("l", tarfile.LNKTYPE), ("p", tarfile.FIFOTYPE)):
+            info = tarfile.TarInfo(f"logs/{name}.jsonl")
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+        archive.addfile(tarfile.TarInfo("a.jsonl"))
+    found = list(Archive("a.tar", "tar", io.BytesIO(out.getvalue()), 1 << 20).members())
+    assert [one.name for one in found if isinstance(one, Member)] == ["a.jsonl"]
+    lost = [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+    assert lost == [("not_a_file", f"logs/{name}.jsonl") for name in "slp"]
+
+
+def cut(data: bytes, size: int) -> bytes:
+    """A gzip file of incompressible data that ends after `size` bytes of it."""
+    packed = zlib.compressobj(0, wbits=31)
+    return packed.compress(data[:size]) + packed.flush(zlib.Z_FULL_FLUSH)
+
+
+@pytest.mark.parametrize("pack", [lambda data, size: data[:size], cut])
+@pytest.mark.parametrize("where", ["in b", "in the header of c", "before c"])
+def test_of_a_cut_tar_what_stands_before_the_cut_is_read(tmp_path, pack, where):
+    data = tarred({"a.jsonl": LOG, "b.jsonl": LOG, "c.jsonl": LOG})
+    one = 512 * (1 + -(-len(LOG) // 512))
+    size = {"in b": one + 600, "in the header of c": 2 * one + 100, "before c": 2 * one}[where]
+    (tmp_path / "logs").write_bytes(pack(data, size))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    names = ["a"] if where == "in b" else ["a", "b"]
+    assert [one.uri for one in plan.inputs] == [f"logs/{name}.jsonl" for name in names]
+    assert all(StoredBlob(one.uri, one.members, 1 << 30).read() == LOG for one in plan.inputs)
+    lost = [("logs", "truncated"), *([("logs/b.jsonl", "truncated")] if where == "in b" else [])]
+    assert [(one.uri, one.reason) for one in plan.unrecognized] == lost
+
+
+def test_of_a_tar_whose_compressed_bytes_were_cut_anywhere_nothing_is_lost_silently(tmp_path):
+    files = {f"{n}.jsonl": random.Random(n).randbytes(4000) for n in range(3)}
+    data = gzip.compress(tarred(files))
+    for size in range(600, len(data), 997):
+        stream = open_raw(_written(tmp_path / "cut", data[:size]), "cut", "", 1 << 30)
+        found = list(Archive("cut", "tar", stream, 1 << 20).members())
+        assert [one.reason for one in found if isinstance(one, Reject)][-1:] == ["truncated"]
+
+
+def _written(path: Path, data: bytes) -> Place:
+    path.write_bytes(data)
+    return Place(str(path))
+
+
+def test_what_a_tar_holds_behind_damage_or_its_end_or_twice_is_told():
+    def told(data: bytes) -> list[tuple[str, str]]:
+        found = Archive("a.tar", "tar", io.BytesIO(data), 1 << 20).members()
+        return [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+
+    good = tarred({"a": b"x", "b": b"y"})
+    assert told(good) == []
+    assert told(good + good) == [("bad_archive", "")]
+    assert told(good[:1024] + b"\1" * 512 + good[1536:]) == [("bad_archive", "")]
+    twice = io.BytesIO(good)
+    with tarfile.open(fileobj=twice, mode="a") as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    assert told(twice.getvalue()) == [("replaced", "a")]
+
+
+def test_a_cut_zip_is_rejected_as_cut_and_a_damaged_one_by_its_members(tmp_path):
+    data = zipped({"a.jsonl": LOG, "b.jsonl": LOG})
+    (tmp_path / "cut.zip").write_bytes(data[: len(data) // 2])
+    (tmp_path / "bad.zip").write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 9 :])
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    told = {"bad.zip/a.jsonl": "bad_archive", "bad.zip/b.jsonl": "bad_archive", "cut.zip": "truncated"}
+    assert {one.uri: one.reason for one in plan.unrecognized} == told
+
+
+def test_a_zip_bomb_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "bomb.zip").write_bytes(zipped({"a.jsonl": b"\0" * (80 << 20)}))
+    assert [one.reason for one in make_plan(RECIPE, [str(tmp_path)]).unrecognized] == ["bomb"]
+
+
+def test_a_compressed_tar_over_the_cap_is_refused():
+    with pytest.raises(ParseError) as caught:
+        Archive("a.tar", "tar", io.BytesIO(tarred({"a": b"\0" * 5000})), 4096)
+    assert caught.value.reason == "too_large"
+
+
+def test_too_many_members_are_refused(monkeypatch):
+    monkeypatch.setattr("trajmill.pipelines.storage.archives.MAX_MEMBERS", 3)
+    with pytest.raises(ParseError) as caught:
+        list(Archive("a.zip", "zip", io.BytesIO(zipped({str(n): b"" for n in range(4)})), 1 << 20).members())
+    assert caught.value.reason == "too_many_members"
+
+
+@pytest.mark.parametrize("data", [zipped(FILES), tarred(FILES), gzip.compress(tarred(FILES))])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.95])
+def test_a_cut_archive_is_a_reject_and_never_another_exception(tmp_path, data, share):
+    (tmp_path / "cut").write_bytes(data[: int(len(data) * share)])
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    for one in plan.inputs:
+        with contextlib.suppress(ParseError):
+            StoredBlob(one.uri, one.members, 1 << 30).read()
+    assert plan.inputs or plan.unrecognized
+
+
+def test_archives_are_told_by_their_first_bytes():
+    assert kind_of(zipped(FILES)[:600]) == "zip"
+    assert kind_of(tarred(FILES)[:600]) == "tar"
+    assert kind_of(LOG[:600]) is None
+    assert Path(__file__).read_bytes()[:2] != b"PK"

@@ -1,0 +1,57 @@
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from trajmill.pipelines.storage.scratch import clear_scratch, own_scratch, scratch_folder
+
+KILLED = """
+import os, signal
+from trajmill.pipelines.storage.scratch import scratch_folder
+with scratch_folder():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_goes_with_what_it_holds(place):
+    with scratch_folder() as folder:
+        Path(folder, "held").write_text("x")
+    assert not list(place.iterdir())
+
+
+def test_what_a_killed_process_left_goes_and_nothing_else(place):
+    subprocess.run([sys.executable, "-c", KILLED], env={"TMPDIR": str(place)}, check=False)
+    (left,) = place.iterdir()
+    (left / "held").write_text("x")
+    number = left.name.split("-")[1]
+    others = [place / "trajmill-notes", place / f"other-{number}-abcdefgh", place / f"trajmill-{number}-abcdefghi"]
+    for one in others:
+        one.mkdir()
+    (place / f"trajmill-{number}-abcdefgh").symlink_to(others[0])
+    with scratch_folder() as mine:
+        clear_scratch()
+        assert Path(mine).exists()
+    assert not left.exists()
+    assert len(list(place.iterdir())) == len(others) + 1
+
+
+def test_a_folder_whose_lock_is_held_stays_whoever_made_it(place):
+    with scratch_folder() as folder:
+        gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+        other = place / f"trajmill-{int(gone.stdout)}-abcdefgh"
+        Path(folder).rename(other)
+        clear_scratch()
+        assert other.exists()
+        other.rename(folder)
+
+
+def test_a_process_has_one_folder_of_its_own():
+    assert own_scratch() == own_scratch()

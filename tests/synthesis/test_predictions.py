@@ -1,0 +1,76 @@
+"""Predictions are read strictly, and written in the form in which they are read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trajmill.synthesis.judgements import scores_in
+from trajmill.synthesis.predictions import Fault, Prediction, is_plain, prediction_of, without_thoughts, written
+from trajmill.synthesis.replies import Reply
+
+TAGGED = "<predicted_observation>\n{}\n</predicted_observation>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        (Reply(f"<think>\nr\n</think>\n\n{TAGGED.format('o')}"), Prediction("r", "o")),
+        (Reply(f"r\n</think>\n\n{TAGGED.format('o')}"), Prediction("r", "o")),
+        (Reply(TAGGED.format("o"), reasoning="\nr\n"), Prediction("r", "o")),
+        (Reply(f"Here: {TAGGED.format('no')} or {TAGGED.format(' o ')}\n", reasoning="r"), Prediction("r", " o ")),
+        (Reply("<predicted_observation></predicted_observation>", reasoning="r"), Prediction("r", "")),
+        (Reply(TAGGED.format("\no\n"), reasoning="r"), Prediction("r", "\no\n")),
+        (Reply(TAGGED.format("a </think> b"), reasoning="r"), Prediction("r", "a </think> b")),
+        (Reply(TAGGED.format("o")), Fault.NO_REASONING),
+        (Reply(f"<think></think>{TAGGED.format('o')}"), Fault.NO_REASONING),
+        (Reply("o", reasoning="r"), Fault.MALFORMED),
+        (Reply("<predicted_observation>\no", reasoning="r"), Fault.MALFORMED),
+        (Reply(f"{TAGGED.format('o')} That is all.", reasoning="r"), Fault.MALFORMED),
+        (Reply(TAGGED.format("o</predicted_observation>"), reasoning="r"), Fault.MALFORMED),
+        (Reply(TAGGED.format("**Environment Observation:**\no"), reasoning="r"), Fault.MALFORMED),
+        (Reply(TAGGED.format("o"), reasoning="r </think> r"), Fault.MALFORMED),
+        (Reply(TAGGED.format("o"), reasoning="r", finish="length"), Fault.CUT),
+        (Reply("", finish="refused"), Fault.REFUSED),
+    ],
+)
+def test_an_answer_is_one_prediction_or_says_why_not(reply, found):
+    assert prediction_of(reply) == found
+
+
+PIECES = st.sampled_from(
+    ["a", "\n", " ", "<think>", "</think>", "<predicted_observation>", "</predicted_observation>", "**Environment"]
+)
+
+
+@given(st.lists(PIECES, max_size=6).map("".join), st.lists(PIECES, max_size=6).map("".join))
+def test_what_is_written_is_read_as_it_was_or_is_not_plain(reasoning, observation):
+    made = Prediction(reasoning.strip(), observation)
+    found = prediction_of(Reply(written(made)))
+    assert (found == made) == (is_plain(made) and bool(made.reasoning))
+
+
+def test_history_is_shown_without_thoughts():
+    assert without_thoughts(written(Prediction("r", "o"))) == "**Environment Observation:**\no"
+    assert without_thoughts("**Environment Observation:**\n<think> o") == "**Environment Observation:**\n<think> o"
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"a": 5, "b": 1}', {"a": 5, "b": 1}),
+        ('I took {"a": 1, "b": 1} first.\n```json\n{"a": 2, "b": 3}\n```', {"a": 2, "b": 3}),
+        ('<think>{"a": 1, "b": 1}</think> none', None),
+        ('{"a": 5}', None),
+        ('{"a": 0, "b": 1}', None),
+        ('{"a": 6, "b": 1}', None),
+        ('{"a": true, "b": 1}', None),
+        ('{"a": "5", "b": 1}', None),
+        ('{"a": 4.5, "b": 1}', None),
+        ("[" * 5000 + "{" * 5000, None),
+        ("", None),
+    ],
+)
+def test_only_whole_scores_of_one_to_five_are_scores(content, found):
+    assert scores_in(Reply(content), ("a", "b")) == found

@@ -1,0 +1,100 @@
+"""What is equal, what differs each time, and what is another answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from trajmill.worlds.replay.compare import added, compared, compared_cut, compared_lines
+
+NOW = datetime(2026, 11, 24, 3, 0, 30, tzinfo=UTC)
+VOLATILE = [
+    ("done at 2026-05-01 10:11:12", "done at 2026-11-24 03:00:01"),
+    ("Fri May  1 10:11:12 UTC 2026", "Tue Nov 24 03:00:01 UTC 2026"),
+    ("-rw-r--r-- 1 dev dev 7 Nov 21 02:13 diary.txt", "-rw-r--r-- 1 dev dev 7 Nov 24 02:59 diary.txt"),
+    ("it is 10:11", "it is 02:55:12"),
+    ("begun 2026-05-01 10:11, read 08:00", "begun 2026-11-24 03:00, read 08:00"),
+    ("5 passed in 0.03s", "5 passed in 0.11s"),
+    ("real\t0m1.203s", "real\t0m0.900s"),
+    ("at 0x7f3a2c001d40", "at 0x55e9304b06a0"),
+    ("[1] 4021", "[1] 17"),
+    ("[main (root-commit) f27f338] Begin", "[main (root-commit) c0466e6] Begin"),
+    ("/tmp/tmp.AbCd12", "/tmp/tmp.ZyXw98"),
+    ("1048576 bytes copied, 0.00039026 s, 2.7 GB/s", "1048576 bytes copied, 0.00710829 s, 148 MB/s"),
+]
+DIFFERENT = [
+    ("5 passed in 0.03s", "4 passed in 0.03s"),
+    ("total 12", "total 13"),
+    ("state = 'on'", "state = 'off'"),
+    ("index aa79ce0..1c60a9f 100644", "index aa79ce0..2c60a9f 100644"),
+    ("a\nb", "b\na"),
+    ("version 3.11.2", "version 3.11.4"),
+    ("port 8080", "port 8081"),
+    ("", "something"),
+    ("line 12: error", "line 13: error"),
+    ("10:00:02 node2 POST /order", "10:00:03 node2 POST /order"),
+    ("2026-03-02 08:01:07 ERROR", "2026-03-02 08:01:09 ERROR"),
+    ("10485761 big.bin", "10485760 big.bin"),
+    ("da39a3ee5e6b4b0d3255bfef95601890afd80709  empty", "aa39a3ee5e6b4b0d3255bfef95601890afd80709  empty"),
+]
+
+
+@pytest.mark.parametrize(("logged", "replayed"), VOLATILE)
+def test_what_differs_each_time_is_volatile(logged: str, replayed: str) -> None:
+    found = compared(logged, replayed, now=NOW)
+    assert found.replayed == "volatile"
+    assert found.difference
+
+
+@pytest.mark.parametrize(("logged", "replayed"), DIFFERENT)
+def test_what_says_something_else_differs(logged: str, replayed: str) -> None:
+    assert compared(logged, replayed, now=NOW).replayed == "differs"
+
+
+def test_blanks_at_ends_and_how_a_shell_names_itself_are_nothing() -> None:
+    assert compared("a  \nb\n", "a\nb").replayed == "same"
+    assert compared("/bin/bash: line 3: nope: command not found", "bash: nope: command not found").replayed == "same"
+
+
+def test_the_order_of_a_file_system_is_volatile_where_a_command_lists_by_it() -> None:
+    assert compared("b\na", "a\nb", unordered=True).replayed == "volatile"
+    assert compared("b\na", "a\nc", unordered=True).replayed == "differs"
+
+
+def test_a_difference_is_cut() -> None:
+    found = compared("\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 9001))) + "x" * 5000)
+    assert len(found.difference or "") <= 2000
+
+
+def test_a_screen_is_compared_by_what_an_action_added() -> None:
+    assert added("$ date\nnow\n$", "$ date\nnow\n$ ls\na.txt\n$") == " ls\na.txt\n$"
+    assert added("one\ntwo\n$", "two\n$ ls\na\n$") == " ls\na\n$"
+    assert added("one\n$", "top - load\nTasks") is None
+
+
+def test_an_answer_that_was_cut_is_held_against_the_whole() -> None:
+    whole = "\n".join(f"line {number}" for number in range(100))
+    shown = "\n".join([*whole.split("\n")[:20], "[60 lines left out]", *whole.split("\n")[80:]])
+    told = compared_cut(shown, whole)
+    assert told is not None
+    assert told.replayed == "volatile"
+    part = compared_cut("line 7\nline 8", whole)
+    assert part is not None
+    assert part.replayed == "same"
+    assert compared_cut(shown.replace("line 3", "line x"), whole) is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "whole", "told"),
+    [
+        ("     1\tone\n     2\ttwo\n", True, "same"),
+        ("     2→two", False, "same"),
+        ("     1\tone\n     2\tzwei\n", True, "differs"),
+        ("     1\tone\n", True, "differs"),
+        ("     3\tthree\n", False, "differs"),
+        ("The file was written.", False, "same"),
+    ],
+)
+def test_numbered_lines_are_those_of_the_file(logged: str, whole: bool, told: str) -> None:
+    assert compared_lines(logged, ["one", "two", ""], whole).replayed == told

@@ -1,0 +1,146 @@
+"""A patch leads to what its repository says, never to what its own lines do; hostile ones lead to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.worlds.recording import SHELL, in_bash, repository
+from trajmill.app.cli.cli import app
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
+from trajmill.worlds.replay.patches import applied, difference
+from trajmill.worlds.replay.repository import Repository
+
+LIGHT = "state = 'off'\n\n\ndef shown():\n    return state\n"
+FILES = {"lamp/light.py": LIGHT, "README.md": "# lamp\n", ".gitattributes": "*.py filter=evil diff=evil\n"}
+
+
+def patch(path: str, old: str, new: str) -> str:
+    return f"--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,3 @@\n-{old}\n+{new}\n \n \n"
+
+
+GOOD = patch("lamp/light.py", "state = 'off'", "state = 'on'")
+NEW = "diff --git a/new.py b/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n"
+
+
+@pytest.fixture
+def lamp(tmp_path: Path) -> tuple[Path, str]:
+    """A repository with what would run if git did as its settings say, and its commit."""
+    commit = repository(tmp_path / "lamp", FILES)
+    for one in ("smudge", "clean", "textconv"):
+        in_bash(tmp_path / "lamp", [f"git config filter.evil.{one} 'touch {tmp_path}/evil'"])
+    in_bash(tmp_path / "lamp", [f"git config core.fsmonitor 'touch {tmp_path}/evil'"])
+    hook = tmp_path / "lamp" / ".git" / "hooks" / "post-index-change"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/evil\n")
+    hook.chmod(0o755)
+    return tmp_path / "lamp", commit
+
+
+def test_a_patch_leads_to_the_difference_of_the_files(lamp: tuple[Path, str]) -> None:
+    found = applied(Repository.at(lamp[0]), lamp[1], GOOD + NEW)
+    assert found.error == ""
+    assert found.before == {"lamp/light.py": LIGHT.encode()}
+    assert found.after == {"lamp/light.py": LIGHT.replace("off", "on").encode(), "new.py": b"x = 1\n"}
+    assert difference(found).split("\n")[:6] == [
+        "diff --git a/lamp/light.py b/lamp/light.py",
+        "--- a/lamp/light.py",
+        "+++ b/lamp/light.py",
+        "@@ -1,4 +1,4 @@",
+        "-state = 'off'",
+        "+state = 'on'",
+    ]
+    assert not (lamp[0].parent / "evil").exists()
+
+
+def test_a_patch_whose_lines_are_not_those_of_the_commit_is_refused_whatever_it_says(lamp: tuple[Path, str]) -> None:
+    found = applied(Repository.at(lamp[0]), lamp[1], patch("lamp/light.py", "state = 'dim'", "state = 'on'"))
+    assert "patch does not apply" in found.error
+    assert found.after == found.before
+
+
+def test_the_working_folder_does_not_matter_and_stays(lamp: tuple[Path, str]) -> None:
+    (lamp[0] / "lamp" / "light.py").write_text("state = 'changed since'\n")
+    assert applied(Repository.at(lamp[0]), lamp[1], GOOD).error == ""
+    assert (lamp[0] / "lamp" / "light.py").read_text() == "state = 'changed since'\n"
+
+
+@pytest.mark.parametrize("path", ["../../escaped.py", "/tmp/escaped.py", ".git/hooks/escaped", "a/../../escaped.py"])
+def test_a_patch_that_leads_out_of_the_folder_is_refused(lamp: tuple[Path, str], path: str) -> None:
+    text = NEW.replace("new.py", path)
+    assert applied(Repository.at(lamp[0]), lamp[1], text).error
+    assert not any("escaped" in name for _, _, names in os.walk(lamp[0].parent) for name in names)
+
+
+def test_a_patch_does_not_write_through_a_link_that_it_makes(lamp: tuple[Path, str], tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    link = f"diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+{target}\n"
+    link += "\\ No newline at end of file\n"
+    assert applied(Repository.at(lamp[0]), lamp[1], link + NEW.replace("new.py", "link/new.py")).error
+    assert list(target.iterdir()) == []
+
+
+def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing is fetched"):
+        Repository.at(tmp_path)
+
+
+def test_what_a_partial_clone_lacks_is_not_fetched(lamp: tuple[Path, str], tmp_path: Path) -> None:
+    told = [
+        "git",
+        "clone",
+        "-q",
+        "--no-local",
+        "--filter=blob:none",
+        "--no-checkout",
+        str(lamp[0]),
+        str(tmp_path / "part"),
+    ]
+    environment = {**SHELL, "HOME": str(tmp_path)}
+    in_bash(lamp[0], ["git config uploadpack.allowFilter true"])
+    subprocess.run(told, env=environment, check=True, capture_output=True)
+    held = Repository.at(tmp_path / "part")
+    with pytest.raises(ConfigError, match="nothing is fetched"):
+        held.file(lamp[1], "lamp/light.py")
+
+
+def test_patches_become_transitions_of_kind_code(lamp: tuple[Path, str], tmp_path: Path) -> None:
+    instances = tmp_path / "instances.jsonl"
+    told = [
+        {"instance_id": f"acme__lamp-{number}", "repo": "acme/lamp", "base_commit": lamp[1], "problem_statement": issue}
+        for number, issue in ((1, "It is dark."), (2, "There is no x."))
+    ]
+    instances.write_text("".join(json.dumps(one) + "\n" for one in told))
+    handed: list[dict[str, Any]] = [
+        {"instance_id": "acme__lamp-1", "model_patch": GOOD, "model_name_or_path": "parrot"},
+        {"instance_id": "acme__lamp-2", "model_patch": GOOD.replace("off", "dim"), "model_name_or_path": "parrot"},
+        {"instance_id": "acme__lamp-1", "model_patch": "", "model_name_or_path": "mute"},
+        {"instance_id": "acme__other-1", "model_patch": GOOD, "model_name_or_path": "parrot"},
+    ]
+    predictions = tmp_path / "preds.json"
+    predictions.write_text(json.dumps(handed))
+    raw = tmp_path / "raw"
+    options = ["--base", f"acme/lamp={lamp[0]}", "--instances", str(instances), "--out", str(raw), "--json"]
+    done = CliRunner().invoke(app, ["patches", str(predictions), *options], catch_exceptions=False)
+    assert json.loads(done.stdout) == {"applied": 1, "no_base_commit": 1, "no_patch": 1, "refused": 1}
+    Run(load_recipe("swe"), [str(raw)], str(tmp_path / "out")).run("normalize")
+    rows = [
+        row for file in (tmp_path / "out" / "transitions").rglob("*.parquet") for row in pq.read_table(file).to_pylist()
+    ]
+    good, bad = sorted(rows, key=lambda row: row["task"]["id"])
+    assert good["environment"]["kind"] == "code"
+    assert good["environment"]["instance_id"] == f"acme/lamp@{lamp[1]}"
+    assert good["observation"]["content"].startswith("It is dark.\n\n[start of lamp/light.py]\nstate = 'off'")
+    assert json.loads(good["action"]["arguments"]) == {"patch": GOOD}
+    assert "+state = 'on'" in good["next_observation"]["content"]
+    assert bad["next_observation"]["is_error"]
+    assert "error:" in bad["next_observation"]["content"]

@@ -1,0 +1,331 @@
+"""What is deterministic replays the same, what is falsified is found, and what is volatile is called that."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.worlds.boxes import needs_box
+from tests.worlds.recording import SHELL, document, in_bash, of_database, repository
+from trajmill.pipelines.forgetting.forgetting import Forgetting
+from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.recipe.judgement import RuleValues
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError
+from trajmill.worlds.replay.engines import Limits, engine
+from trajmill.worlds.replay.replay import Asking, Replay
+
+TERMINAL = [
+    "printf 'pear 3\\napple 12\\nfig 7\\n' > fruit.txt; wc -l fruit.txt",
+    "sort fruit.txt",
+    "awk '{ sum += $2 } END { print sum }' fruit.txt",
+    "mkdir -p crates/small && cd crates && seq 3 | tee counts.txt",
+    "ls -R .",
+    'WHO=keeper; greet() { echo "hello $1"; }',
+    'greet "$WHO"',
+    "cat ../missing.txt",
+    "grep -n an /dev/null; echo $?",
+    "python3 -c \"print(sorted({'b': 1, 'a': 2}.items()))\"",
+    "sed -i 's/2/two/' counts.txt; cat counts.txt",
+    "cd ..; find . -type f | sort",
+    "for n in 1 2 3; do printf '%03d ' $n; done; echo",
+    "false || echo recovered",
+    "nosuchcommand --help",
+    "printf '%s' 'no line feed at the end'",
+    "sha256sum fruit.txt",
+    "diff <(sort fruit.txt) <(sort -k2n fruit.txt)",
+    "test -d crates/small && echo there",
+    "echo $((6 * 7))",
+]
+VOLATILE = ["date", 'echo "process $$"', "date +%H:%M:%S", "mktemp -u /tmp/tmp.XXXXXXXX"]
+FALSIFIED = {
+    "head -2 list.txt": ("two", "too"),
+    "wc -c list.txt": ("14", "15"),
+    "cat list.txt": ("three", "three\nfour"),
+    "ls": ("list.txt", "list.md"),
+    "echo -n": ("", "something"),
+    "sort -r list.txt": ("two\nthree\none", "three\ntwo\none"),
+}
+SWE = [
+    "ls",
+    "cat lamp/light.py",
+    "git status --short",
+    "sed -i 's/off/on/' lamp/light.py && git diff",
+    "python3 -m unittest -q 2>&1 | tail -3",
+    "git log --oneline | wc -l",
+    "git add -A && git commit -q -m 'Light it' && git show --stat --format=%s HEAD",
+    "grep -rn state . --include=*.py",
+]
+FILES = {
+    "lamp/__init__.py": "",
+    "lamp/light.py": "state = 'off'\n\n\ndef shown():\n    return state\n",
+    "test_light.py": "import unittest\nfrom lamp.light import shown\n\n\nclass Light(unittest.TestCase):\n"
+    "    def test_shown(self):\n        self.assertEqual(shown(), 'on')\n",
+}
+SQL: list[tuple[str, dict[str, str]]] = [
+    ("list_tables", {}),
+    ("describe_table", {"table_name": "boats"}),
+    ("read_query", {"query": "SELECT * FROM boats ORDER BY id"}),
+    ("write_query", {"query": "INSERT INTO boats (name, berth) VALUES ('Möwe', 4)"}),
+    ("write_query", {"query": "UPDATE boats SET berth = 9 WHERE name = 'Ina'"}),
+    ("read_query", {"query": "SELECT name, berth FROM boats ORDER BY id"}),
+    ("create_table", {"query": "CREATE TABLE trips (id INTEGER PRIMARY KEY, boat TEXT)"}),
+    ("read_query", {"query": "SELECT * FROM nothing"}),
+    ("list_tables", {}),
+]
+
+
+def recorded(tmp: Path) -> tuple[Path, dict[str, dict[int, str]]]:
+    """A folder of logs, and which steps of which are falsified."""
+    raw = tmp / "raw"
+    raw.mkdir()
+    false: dict[str, dict[int, str]] = {}
+
+    def write(name: str, domain: str, environment: dict[str, str], steps: list[Any]) -> None:
+        (raw / f"{name}.json").write_bytes(document(name, domain, environment, steps))
+
+    def terminal(name: str, commands: list[str], begin: str) -> list[tuple[str, dict[str, str], str]]:
+        folder = tmp / "bases" / name
+        folder.mkdir(parents=True)
+        in_bash(folder, [begin])
+        work = shutil.copytree(folder, tmp / "at" / name)
+        answers = in_bash(work, commands)
+        return [("bash", {"command": one}, answer) for one, answer in zip(commands, answers, strict=True)]
+
+    write("fruit", "terminal", {"id": "a shell"}, terminal("fruit", TERMINAL, "true"))
+    write("clock", "terminal", {"id": "a shell"}, terminal("clock", VOLATILE, "true"))
+    steps = terminal("liar", list(FALSIFIED), "printf 'one\\ntwo\\nthree\\n' > list.txt")
+    lies = []
+    for number, (tool, given, answer) in enumerate(steps):
+        old, new = FALSIFIED[given["command"]]
+        assert old in answer
+        lies.append((tool, given, answer.replace(old, new, 1) if old else new))
+        false.setdefault("liar", {})[number] = new
+    write("liar", "terminal", {"id": "a shell"}, lies)
+    commit = repository(tmp / "bases" / "lamp", FILES)
+    answers = in_bash(shutil.copytree(tmp / "bases" / "lamp", tmp / "at" / "lamp"), SWE)
+    told = [("bash", {"command": one}, answer) for one, answer in zip(SWE, answers, strict=True)]
+    told[1] = (*told[1][:2], told[1][2].replace("off", "dim"))
+    false["lamp"] = {1: "dim"}
+    write("lamp", "swe", {"id": "acme/lamp", "instance_id": f"acme/lamp@{commit}"}, told)
+    database = tmp / "bases" / "harbour.db"
+    with sqlite3.connect(database) as made:
+        made.executescript(
+            "CREATE TABLE boats (id INTEGER PRIMARY KEY, name TEXT, berth INTEGER);"
+            "INSERT INTO boats (name, berth) VALUES ('Ina', 2), ('Okke', 3);"
+        )
+    made.close()
+    answers = of_database(Path(shutil.copy(database, tmp / "at" / "harbour.db")), SQL)
+    told = [(tool, given, answer) for (tool, given), answer in zip(SQL, answers, strict=True)]
+    told[5] = (*told[5][:2], told[5][2].replace("'berth': 9", "'berth': 8"))
+    false["harbour"] = {5: "8"}
+    write("harbour", "mcp", {"id": "harbour"}, told)
+    return raw, false
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[int, str]]]:
+    """A judged run whose three worlds were replayed, and which of its steps are falsified; not to be changed."""
+    if _lacks_box():
+        pytest.skip("this machine has no box")
+    tmp = tmp_path_factory.mktemp("replayed")
+    raw, false = recorded(tmp)
+    out = tmp / "out"
+    Run(load_recipe("all"), [str(raw)], str(out)).run("judge")
+    bases = tmp / "bases"
+    limits = Limits(seconds=5)
+    for asking in (
+        Asking("terminal", tuple(f"{name}={bases / name}" for name in ("fruit", "clock", "liar")), limits, SHELL),
+        Asking("swe", (f"acme/lamp={bases / 'lamp'}",), limits, SHELL),
+        Asking("mcp-sqlite", (str(bases / "harbour.db"),), limits),
+    ):
+        Replay(str(out), asking).run()
+    return out, false
+
+
+def _lacks_box() -> bool:
+    try:
+        engine()
+    except ConfigError:
+        return True
+    return False
+
+
+def tables(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all tables in a folder."""
+    return [row for file in sorted(folder.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Transitions with what was replayed of them."""
+    found = []
+    for file in sorted((out / "replays").rglob("*.parquet")):
+        of = pq.read_table(out / "transitions" / file.relative_to(out / "replays")).to_pylist()
+        found += [{**row, **told} for row, told in zip(of, pq.read_table(file).to_pylist(), strict=True)]
+    return found
+
+
+@needs_box
+def test_what_is_deterministic_replays_the_same_and_what_is_falsified_differs(
+    replayed: tuple[Path, dict[str, dict[int, str]]],
+) -> None:
+    out, false = replayed
+    found = {(row["native_id"], row["step"]): row for row in rows(out)}
+    lies = {(name, step) for name, steps in false.items() for step in steps}
+    missed = [key for key in lies if found[key]["replayed"] != "differs"]
+    assert not missed
+    honest = [row for key, row in found.items() if key not in lies and key[0] != "clock"]
+    same = [row for row in honest if row["replayed"] == "same"]
+    told = [(row["native_id"], row["step"], row["replayed"], row["reason"], row["difference"]) for row in honest]
+    assert len(honest) >= 35
+    assert len(same) >= 0.95 * len(honest), [one for one in told if one[2] != "same"]
+
+
+@needs_box
+def test_times_and_process_ids_are_volatile(replayed: tuple[Path, dict[str, dict[int, str]]]) -> None:
+    found = [row["replayed"] for row in rows(replayed[0]) if row["native_id"] == "clock"]
+    assert len(found) == len(VOLATILE)
+    assert set(found) <= {"same", "volatile"}
+    assert "volatile" in found
+
+
+@needs_box
+def test_a_difference_says_what_the_log_has_and_what_came(replayed: tuple[Path, dict[str, dict[int, str]]]) -> None:
+    (told,) = [row["difference"] for row in rows(replayed[0]) if (row["native_id"], row["step"]) == ("liar", 0)]
+    assert "-too" in told.split("\n")
+    assert "+two" in told.split("\n")
+
+
+@needs_box
+def test_each_world_keeps_what_the_others_answered_and_the_folder_is_whole(
+    replayed: tuple[Path, dict[str, dict[int, str]]],
+) -> None:
+    out = replayed[0]
+    assert {row["world"] for row in rows(out)} == {"terminal", "swe", "mcp-sqlite"}
+    checked = verify(str(out))
+    assert checked.is_whole
+    assert "replays" in {stage.name for stage in checked.stages}
+    assert not checked.foreign
+
+
+@needs_box
+def test_a_table_that_is_changed_is_told_by_verify(
+    replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path
+) -> None:
+    out = shutil.copytree(replayed[0], tmp_path / "out")
+    file = next((out / "replays").rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-1])
+    assert not verify(str(out)).is_whole
+
+
+@needs_box
+def test_rl_takes_certified_turns_alone(replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path) -> None:
+    out = shutil.copytree(replayed[0], tmp_path / "out")
+    raw = replayed[0].parent / "raw"
+    recipe = load_recipe("all")
+    recipe = recipe.model_copy(update={"mix": recipe.mix.model_copy(update={"rl": "certified", "pools": {"rl": 1.0}})})
+    Run(recipe, [str(raw)], str(out)).run()
+    proven = {row["row_id"] for row in rows(out) if row["replayed"] in ("same", "volatile")}
+    asked = [row["extra_info"] for row in tables(out / "shards" / "rl")]
+    steps = {f"{row['trajectory_id']}:{row['step']}" for row in rows(out) if row["row_id"] in proven}
+    assert asked
+    assert {one["id"] for one in asked} <= steps
+    assert [row["reason"] for row in tables(out / "rejects" / "mix")] == ["not_certified"]
+    sealed = json.loads((out / "shards" / "manifest.json").read_bytes())
+    assert sealed["mixture"]["replays"] == json.loads((out / "replays" / "manifest.json").read_bytes())["digest"]
+    assert verify(str(out)).is_whole
+
+
+def measuring_noise(**judge: Any) -> Recipe:
+    recipe = load_recipe("all")
+    asked = {"spans": True, "measure": ("noise_ceiling",), **judge}
+    return recipe.model_copy(update={"judge": recipe.judge.model_copy(update=asked)})
+
+
+@needs_box
+def test_what_a_row_and_its_replay_agree_on_is_its_noise_ceiling_and_says_so(
+    replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path
+) -> None:
+    out = shutil.copytree(replayed[0], tmp_path / "out")
+    raw = str(replayed[0].parent / "raw")
+    summary = Run(measuring_noise(), [raw], str(out)).run("judge")
+    told = {row["row_id"]: row for row in tables(out / "verdicts")}
+    found = [(row, told[row["row_id"]]) for row in rows(out)]
+    held = [(row, verdict) for row, verdict in found if row["replayed"] in ("same", "volatile")]
+    assert {verdict["why.noise_ceiling"] for _, verdict in held} == {"replayed"}
+    assert all(verdict["signal.noise_ceiling"] == pytest.approx(row["agreement"], abs=1e-4) for row, verdict in held)
+    assert {verdict["signal.noise_ceiling"] for row, verdict in held if row["replayed"] == "same"} == {1.0}
+    noisy = [verdict["signal.noise_ceiling"] for row, verdict in held if row["tool"] == "bash" and row["agreement"] < 1]
+    assert noisy
+    assert {verdict["why.noise_ceiling"] for row, verdict in found if row["replayed"] == "differs"} == {"extrapolated"}
+    assert sum(of["rows"].get("replayed", 0) for of in summary.ceilings.values()) == len(held)
+
+
+@needs_box
+def test_a_rule_goes_by_replays_and_the_same_replays_give_the_same_bytes(
+    replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path
+) -> None:
+    raw = str(replayed[0].parent / "raw")
+    noisy = RuleValues(signal="noise_ceiling", min=0.9, use="context")
+    held = [row for row in rows(replayed[0]) if row["replayed"] == "volatile"]
+    noisy_rows = {row["row_id"] for row in held if row["agreement"] < 0.9}
+    assert noisy_rows
+    made = []
+    for name in ("one", "two", "unasked"):
+        out = shutil.copytree(replayed[0], tmp_path / name)
+        if name == "unasked":
+            shutil.rmtree(out / "replays")
+            shutil.rmtree(out / "_units" / "replays")
+        Run(measuring_noise(rules={"noisy": noisy}, measure=()), [raw], str(out)).run()
+        made.append({path.relative_to(out): path.read_bytes() for path in sorted((out / "shards").rglob("*.parquet"))})
+        lost = {row["row_id"] for row in tables(out / "verdicts") if row["use"] != "target"}
+        assert lost == (set() if name == "unasked" else noisy_rows)
+        card = (out / "shards" / "README.md").read_text()
+        assert ("| replayed |" in card) == (name != "unasked")
+    assert made[0] == made[1]
+
+
+@needs_box
+def test_what_is_forgotten_is_in_no_replay(replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path) -> None:
+    out, recipe = shutil.copytree(replayed[0], tmp_path / "out"), load_recipe("all")
+    Run(recipe, [str(replayed[0].parent / "raw")], str(out)).run()
+    (gone,) = {row["trajectory_id"] for row in rows(out) if row["native_id"] == "liar"}
+    Forgetting(recipe, str(out)).forget(Selection(trajectories=(gone,)))
+    left = tables(out / "replays")
+    assert left
+    assert gone not in {row["trajectory_id"] for row in left}
+    assert verify(str(out)).is_whole
+
+
+def test_rl_that_asks_for_certified_turns_is_refused_where_nothing_was_replayed(raw: Path, tmp_path: Path) -> None:
+    recipe = load_recipe("terminal")
+    recipe = recipe.model_copy(update={"mix": recipe.mix.model_copy(update={"rl": "certified"})})
+    with pytest.raises(ConfigError, match="Run with --stop-after judge, then `trajmill replay`"):
+        Run(recipe, [str(raw)], str(tmp_path / "out")).run()
+
+
+def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.cache_clear()
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    before = Folder(str(finished)).names()
+    try:
+        with pytest.raises(ConfigError, match="in a box only"):
+            Replay(str(finished), Asking("terminal", (str(finished),))).run()
+    finally:
+        engine.cache_clear()
+    assert Folder(str(finished)).names() == before
+
+
+def test_a_base_that_is_not_there_is_refused(finished: Path) -> None:
+    with pytest.raises(ConfigError, match="The base nowhere is not there"):
+        Replay(str(finished), Asking("terminal", ("nowhere",)))

@@ -1,0 +1,137 @@
+"""A served trajectory is shown to its model as its training sample was: the same bytes, at every step."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.synthesis.chat_server import chat_server
+from tests.worlds.conftest import recipe
+from tests.worlds.logged_world import FromLogs, logged, rows_of, steps_of, whole
+from trajmill.pipelines.mix.samples import samples_of
+from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.render.turns import View, answer
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import DOMAINS
+from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.worlds.serve.history import History, Manner, is_capped
+from trajmill.worlds.serve.requests import move_of
+from trajmill.worlds.serve.scenarios import scenarios_in
+
+
+async def lived(sessions, number, one):
+    """The answers to all steps of a trajectory, as far as its sample goes."""
+    begun = await sessions.reset({"scenario": json.loads(one.scenario.line()), "seed": number})
+    assert begun["observation"] == (one.scenario.observation or "")
+    steps = one.steps[: (len(one.messages) - 1) // 2]
+    found = [await sessions.step({"session": begun["session"], **step}) for step in steps]
+    await sessions.close({"session": begun["session"]})
+    return found
+
+
+async def all_lived(sessions, known):
+    return await asyncio.gather(*(lived(sessions, *one) for one in enumerate(known)))
+
+
+@pytest.mark.parametrize("pool", ["sft", "rl"])
+def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn, serve, pool):
+    mix = recipe().mix
+    known = logged(drawn, mix, pool)
+    assert {one.scenario.domain for one in known} == set(DOMAINS)
+    with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
+        sessions = serve(chat.url, pool, mix)
+        found = asyncio.run(all_lived(sessions, known))
+    # an endpoint that knows only the messages of samples has answered each step
+    assert all(answer["info"]["answer"] in ("observed", "empty") for answers in found for answer in answers)
+    assert chat.met == len(chat.asked) == sum(map(len, found))
+    shown = Counter(one.scenario.domain for one, answers in zip(known, found, strict=True) for _ in answers)
+    assert min(shown.values()) > 0
+    assert sum(shown.values()) > 20
+
+
+def as_drawn(rows):
+    """Rows as mixing draws them, of which the first bears what its trajectory owns."""
+    return [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
+
+
+def sent(history, rows, view):
+    """The messages of each step of a trajectory, None where there is no such sample."""
+    found = []
+    visible = [row for row in rows if row["use"] != "omit"]
+    for row, step in zip(visible, steps_of(rows, view), strict=True):
+        asked = history.asked(move_of(step))
+        found.append(None if asked is None else asked.messages)
+        history.answered(move_of(step), answer(row, view))
+    return found
+
+
+@pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
+@pytest.mark.parametrize(("domain", "most"), [("terminal", 2000), ("swe", 1500), ("android", 2000)])
+def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, most, overflow):
+    mix = recipe(window_tokens={"sft": most}, overflow={"sft": overflow}).mix
+    counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
+    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    cut = later = 0
+    for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
+        made = [sample for _, sample in samples_of("sft", as_drawn(rows), mix, counter) if isinstance(sample, dict)]
+        found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+        cut += len(made) > 1 or None in found
+        for number, sample in enumerate(made):
+            messages = whole(sample)
+            # the answer of its first turn may be what a later window begins for, and is not known when that is asked
+            for place in range(2 if number == 0 else 4, len(messages), 2):
+                assert messages[:place] in found
+                later += number > 0
+    assert cut
+    assert (later > 0) == (overflow == "windows")
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "harness": {"harness": "keep"},
+    "grammars": {"edits": "diff", "actions": "native"},
+    "envelopes": {"mcp": "envelope"},
+    "caps": {"observation_chars": 256, "control_tokens": "escape"},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_other_recipes_are_followed_as_well(drawn, name):
+    mix, counter, out = recipe(**VARIANTS[name]).mix, TokenCounter(), Folder(str(drawn))
+    view = View.of(mix)
+    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    steps = 0
+    for domain in ("mcp", "swe"):
+        for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
+            ((_, sample),) = samples_of("sft", as_drawn(rows), mix, counter)
+            assert isinstance(sample, dict)
+            messages = whole(sample)
+            found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+            for place in range(2, len(messages), 2):
+                assert found[place // 2 - 1] == messages[:place]
+                steps += 1
+    assert steps > 10
+
+
+def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
+    mix, counter = recipe().mix, TokenCounter()
+    (one, *_) = logged(drawn, mix, "sft")
+    history = History(one.scenario, Manner(mix, "sft", True, counter))
+    asked = history.asked(move_of(one.steps[0]))
+    assert asked is not None
+    system, user = one.messages[:2]
+    wanted = tagged_system(system["content"], history.prompt.template)
+    assert wanted != system["content"]
+    assert [message["content"] for message in asked.messages] == [wanted, user["content"] + ASKING]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 300, "x" * 128 + "\n[... 12 characters are left out here ...]\n" + "y" * 127]
+)
+def test_what_is_not_capped_is_told_from_what_is(text):
+    assert not is_capped(text, 256)
+    view = View(observation_chars=256)
+    assert is_capped(view.capped("z" * 5000), 256)
+    assert is_capped(view.capped("z" * 5_000_000), 256)

@@ -1,0 +1,327 @@
+import asyncio
+import json
+
+import pytest
+
+from tests.synthesis.chat_server import chat_server, completion
+from tests.worlds.conftest import TERMINAL, recipe
+from trajmill.pipelines.render.prompts import CLOSING, OPENING
+from trajmill.pipelines.render.turns import MARKER
+from trajmill.schemas import ConfigError
+from trajmill.synthesis.spending import Prices
+from trajmill.worlds.serve.requests import ServeError
+from trajmill.worlds.serve.scenarios import Scenario, Scenarios
+from trajmill.worlds.serve.served_model import Bounds, Pinned
+from trajmill.worlds.serve.sessions import Limits
+
+
+def taken(sessions, *actions, scenario=TERMINAL, **more):
+    """What each action led to, or why it led to nothing."""
+
+    async def all_of():
+        begun = await sessions.reset({"scenario": scenario, **more})
+        found = []
+        for action in actions:
+            try:
+                found.append(await sessions.step({"session": begun["session"], "action": action}))
+            except ServeError as error:
+                found.append(error)
+        return found
+
+    return asyncio.run(all_of())
+
+
+def calls_in(folder):
+    return [json.loads(line) for line in (folder / "log" / "calls.jsonl").read_text().splitlines()]
+
+
+def test_a_step_shows_what_the_model_says_is_observed(world, serve):
+    (first, second) = taken(serve(world.url), "ls", "pwd")
+    assert first["observation"].startswith("seen: ")
+    assert (first["reward"], first["terminated"], first["truncated"]) == (0.0, False, False)
+    assert first["usage"]["prompt_tokens"] == 100
+    assert first["usage"]["cost"] == pytest.approx((100 * 2 + 200 * 10) / 1e6)
+    assert second["info"]["step"] == 1
+    sent = world.asked[1]["messages"]
+    assert [one["role"] for one in sent] == ["system", "user", "assistant", "user"]
+    assert sent[1]["content"] == "### Turn 1\n**Current State:**\n$\n\n**Action:**\n```text\nls\n```"
+    assert sent[2]["content"] == MARKER + first["observation"]
+    assert sent[3]["content"] == "### Turn 2\n**Action:**\n```text\npwd\n```"
+
+
+def test_how_a_command_ended_is_told_apart_and_shown_again_as_it_was(serve):
+    answers = iter(["a\n[exit code 2]", "[timed out]", "[exit code 007]", "x"])
+    with chat_server(lambda _: MARKER + next(answers)) as chat:
+        found = taken(serve(chat.url), "make", "sleep 9", "odd", "ls")
+    assert [one["observation"] for one in found] == ["a", "", "[exit code 007]", "x"]
+    assert [one["info"]["exit_code"] for one in found] == [2, None, None, None]
+    assert [one["info"]["timed_out"] for one in found] == [None, True, None, None]
+    assert [one["info"]["answer"] for one in found] == ["observed", "observed", "observed", "observed"]
+    said = [one["content"] for one in chat.asked[3]["messages"] if one["role"] == "assistant"]
+    assert said == [MARKER + "a\n[exit code 2]", MARKER + "[timed out]", MARKER + "[exit code 007]"]
+
+
+@pytest.mark.parametrize("pool", ["sft", "rl"])
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (completion(None, refusal=None), None),
+        (completion("I cannot help with that."), "malformed"),
+        (completion(" \n"), "silent"),
+        (completion(MARKER + "half", finish="length"), "cut"),
+        (completion("", finish="content_filter"), "declined"),
+        ({**completion(None), "choices": [{"message": {"content": None, "refusal": "No."}}]}, "declined"),
+        (413, "refused"),
+    ],
+)
+def test_what_is_no_observation_is_told_and_never_shown(serve, tmp_path, pool, answer, fault):
+    with chat_server(lambda _: answer) as chat:
+        (found,) = taken(serve(chat.url, pool), "ls")
+    if fault is None:  # it is no answer of a chat endpoint
+        assert (found.status, found.code) == (502, "endpoint_failed")
+        return
+    assert found["observation"] == ""
+    assert found["truncated"]
+    assert found["info"] == {"step": 0, "answer": "none", "ended": "no_observation", "fault": fault}
+    assert [one["outcome"] for one in calls_in(tmp_path)] == [fault, fault]
+    assert not list((tmp_path / "log" / "trajectories").iterdir())
+
+
+def test_an_answer_that_is_none_is_asked_for_again_with_another_seed(serve, tmp_path):
+    answers = iter(["no", MARKER + "yes"])
+    with chat_server(lambda _: next(answers)) as chat:
+        (found,) = taken(serve(chat.url), "ls", seed=7)
+    assert found["observation"] == "yes"
+    assert found["info"]["tries"] == 2
+    pinned = Pinned("lwm", "r1")
+    assert [one["seed"] for one in chat.asked] == [pinned.seed_of(7, 0, 0), pinned.seed_of(7, 0, 1)]
+    assert [one["outcome"] for one in calls_in(tmp_path)] == ["malformed", "observed"]
+
+
+def test_an_empty_observation_is_told_as_empty(serve):
+    with chat_server(lambda _: MARKER) as chat:
+        (found,) = taken(serve(chat.url), "true")
+    assert (found["observation"], found["info"]["answer"], found["truncated"]) == ("", "empty", False)
+
+
+def test_thoughts_are_not_shown_and_not_kept(serve):
+    told = f"<think>\nhm\n</think>\n\n{OPENING}\nseen\n{CLOSING}"
+    with chat_server(lambda _: told) as chat:
+        found = taken(serve(chat.url, "rl"), "ls", "pwd")
+    assert [one["observation"] for one in found] == ["seen", "seen"]
+    assert chat.asked[1]["messages"][2]["content"] == MARKER + "seen"
+
+
+def test_the_same_session_asks_the_same_and_is_not_paid_for_twice(world, serve, tmp_path):
+    sessions = serve(world.url)
+    one, two = taken(sessions, "ls", "pwd", seed=3), taken(sessions, "ls", "pwd", seed=3)
+    assert [one["observation"] for one in two] == [one["observation"] for one in one]
+    assert len(world.asked) == 2
+    assert [one["known"] for one in calls_in(tmp_path)] == [False, False, True, True]
+    assert sessions.status()["used"]["cost"] == pytest.approx(2 * (100 * 2 + 200 * 10) / 1e6)
+    taken(sessions, "ls", seed=4)
+    assert len(world.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bound"),
+    [(Bounds(calls=2), "calls"), (Bounds(tokens=2250), "tokens"), (Bounds(cost=0.008), "cost")],
+)
+def test_a_budget_stops_it_and_says_which(world, serve, bounds, bound):
+    sessions = serve(world.url, bounds=bounds)
+    found = taken(sessions, "ls", "pwd", "id", "w")
+    assert [one["observation"][:5] for one in found[:2]] == ["seen:", "seen:"]
+    stopped = next(one for one in found if isinstance(one, ServeError))
+    assert (stopped.status, stopped.body["status"], stopped.body["bound"]) == (402, "budget_spent", bound)
+    status = sessions.status()
+    assert (status["status"], status["bound"]) == ("budget_spent", bound)
+    assert status["counts"]["ended.budget_spent"] == 1
+    used = status["used"]
+    assert used["calls"] <= (bounds.calls or 99)
+    assert used["cost"] <= (bounds.cost or 99)
+    assert used["prompt_tokens"] + used["completion_tokens"] <= (bounds.tokens or 9999)
+
+
+def test_requests_in_flight_pass_no_bound_together(serve):
+    with chat_server(lambda _: MARKER + "x") as chat:
+        sessions = serve(chat.url, bounds=Bounds(tokens=1500))
+
+        async def one(number):
+            begun = await sessions.reset({"scenario": TERMINAL, "seed": number})
+            try:
+                return await sessions.step({"session": begun["session"], "action": "ls"})
+            except ServeError as error:
+                return error
+
+        async def many():
+            return await asyncio.gather(*(one(number) for number in range(12)))
+
+        found = asyncio.run(many())
+    assert sum(isinstance(one, dict) for one in found) == len(chat.asked)
+    assert 300 * len(chat.asked) <= 1500
+    assert {one.code for one in found if isinstance(one, ServeError)} == {"budget_spent"}
+
+
+def test_costs_are_not_bounded_without_prices(serve):
+    with pytest.raises(ConfigError, match="--max-cost needs what tokens cost"):
+        serve("http://127.0.0.1:1/v1", bounds=Bounds(cost=1.0), prices=Prices(0.0, 0.0))
+
+
+def test_a_step_that_is_given_again_is_answered_as_before(world, serve):
+    sessions = serve(world.url)
+
+    async def again():
+        begun = await sessions.reset({"scenario": TERMINAL})
+        body = {"session": begun["session"], "action": "ls", "step": 0}
+        one, two = await sessions.step(body), await sessions.step(body)
+        assert one == two
+        with pytest.raises(ServeError) as met:
+            await sessions.step({**body, "action": "other"})
+        assert (met.value.status, met.value.code) == (409, "wrong_step")
+
+    asyncio.run(again())
+    assert len(world.asked) == 1
+
+
+def test_a_failing_endpoint_leaves_the_session_as_it_was(world, serve):
+    sessions = serve(world.url)
+    world.faults += [500] * 3
+    failed, found = taken(sessions, "ls", "ls")
+    assert (failed.status, failed.code) == (502, "endpoint_failed")
+    assert found["info"]["step"] == 0
+    assert len(world.asked) == 1
+
+
+def test_sessions_are_bounded_in_number_steps_and_size(world, serve):
+    found = taken(serve(world.url, limits=Limits(steps=1)), "ls", "pwd", "id")
+    assert [one["info"].get("ended") for one in found[:2]] == [None, "max_steps"]
+    assert found[1]["truncated"]
+    assert (found[2].status, found[2].body["ended"]) == (410, "max_steps")
+    (found,) = taken(serve(world.url, limits=Limits(characters=10), log="second"), "echo " + "x" * 20)
+    assert found["info"]["ended"] == "too_large"
+    crowded = serve(world.url, limits=Limits(sessions=1), log="third")
+    asyncio.run(crowded.reset({"scenario": TERMINAL}))
+    with pytest.raises(ServeError) as met:
+        asyncio.run(crowded.reset({"scenario": TERMINAL}))
+    assert (met.value.status, met.value.code) == (503, "too_many_sessions")
+
+
+def test_an_idle_session_expires_and_is_written(world, serve, tmp_path):
+    sessions = serve(world.url, limits=Limits(idle_s=10.0))
+    now = [0.0]
+    sessions._clock = lambda: now[0]
+
+    async def lived():
+        begun = await sessions.reset({"scenario": TERMINAL, "session": "mine"})
+        await sessions.step({"session": begun["session"], "action": "ls"})
+        now[0] = 9.0
+        assert sessions.sweep() == 1
+        now[0] = 10.0
+        assert sessions.sweep() == 0
+        with pytest.raises(ServeError) as met:
+            await sessions.step({"session": "mine", "action": "ls"})
+        assert (met.value.status, met.value.body["ended"]) == (410, "expired")
+        with pytest.raises(ServeError) as met:
+            await sessions.reset({"scenario": TERMINAL, "session": "mine"})
+        assert met.value.code == "session_exists"
+
+    asyncio.run(lived())
+    written = json.loads((tmp_path / "log" / "trajectories" / "mine.json").read_text())
+    assert written["extra"]["served"]["ended"] == "expired"
+
+
+def test_an_agent_that_declares_its_task_done_terminates_and_may_go_on_where_a_harness_asks_back(world, serve):
+    done = {"name": "task_complete", "arguments": {}}
+    first, second = taken(serve(world.url), done, "ls")
+    assert (first["terminated"], second["terminated"]) == (True, False)
+
+
+def test_a_history_longer_than_samples_is_cut_as_samples_are_or_ends(world, serve):
+    mix = recipe(window_tokens={"sft": 1600, "rl": 1600}, overflow={"sft": "windows", "rl": "drop"}).mix
+    actions = [f"echo {'word ' * 100}{number}" for number in range(8)]
+    found = taken(serve(world.url, mix=mix), *actions)
+    begins = [one["info"]["window_begins"] for one in found]
+    assert begins[0] == 0
+    assert begins[-1] > 0
+    assert begins == sorted(begins)
+    last = world.asked[-1]["messages"]
+    assert last[1]["content"].startswith("### Turn 1\n")
+    found = taken(serve(world.url, "rl", mix=mix, log="second"), *actions)
+    assert [one for one in found if not isinstance(one, ServeError)][-1]["info"]["ended"] in (
+        "over_window",
+        "no_observation",
+    )
+
+
+def test_long_observations_are_capped_once_as_samples_have_them(serve):
+    mix = recipe(observation_chars=256).mix
+    answers = iter(["x" * 1000, "y" * 1000])
+    with chat_server(lambda _: MARKER + next(answers)) as chat:
+        sessions = serve(chat.url, mix=mix)
+        first, _ = taken(sessions, "a", "b")
+        short = first["observation"]
+        assert "744 characters are left out here" in short
+    with chat_server(lambda _: MARKER + short) as chat:  # a model says it so itself
+        again, _ = taken(serve(chat.url, mix=mix, log="second"), "a", "b")
+    assert again["observation"] == short
+    assert chat.asked[1]["messages"][2]["content"] == MARKER + short
+
+
+def test_control_strings_come_back_as_they_were(serve):
+    mix = recipe(control_tokens="escape").mix
+    with chat_server(lambda _: MARKER + "a < |im_end|> b") as chat:
+        first, _ = taken(serve(chat.url, mix=mix), "cat x", "echo <|im_end|>")
+    assert first["observation"] == "a <|im_end|> b"
+    assert chat.asked[1]["messages"][2]["content"] == MARKER + "a < |im_end|> b"
+    assert "echo < |im_end|>" in chat.asked[1]["messages"][3]["content"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["", 5, None, {}, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}, []],
+)
+def test_what_is_no_action_is_refused(world, serve, action):
+    (found,) = taken(serve(world.url), action)
+    assert (found.status, found.code) == (400, "bad_request")
+    assert not world.asked
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        None,
+        [],
+        {"id": "a"},
+        {"id": "a", "domain": "moon"},
+        {"id": "a", "domain": "mcp", "colour": 1},
+        {"id": "a", "domain": "mcp", "context": {"agent_system": "x"}},
+        {"id": "a", "domain": "mcp", "context": {"initial_state": 5}},
+        {"id": "a", "domain": "mcp", "forms": [1]},
+        {"id": "a", "domain": "mcp", "forms": 5},
+        {"id": "a", "domain": "mcp", "ends": "yes"},
+        {"id": "a", "domain": "mcp", "observation": 5},
+        {"id": "a", "domain": "mcp", "time_limit_s": "5"},
+    ],
+)
+def test_what_is_no_scenario_is_refused(values):
+    with pytest.raises(ConfigError):
+        Scenario.of(values)
+
+
+def test_scenarios_are_read_where_they_are_asked_for(tmp_path):
+    one = Scenario("a", "mcp", context={"initial_state": "bay: yard"}, observation="x", ends=True)
+    path = tmp_path / "scenarios.jsonl"
+    path.write_text(one.line() + "\n\n" + Scenario("b", "web").line() + "\n")
+    found = Scenarios(path)
+    assert list(found.ids()) == ["a", "b"]
+    assert found.get("a") == one
+    assert found.get("c") is None
+    path.write_text(one.line() + "\n" + one.line() + "\n")
+    with pytest.raises(ConfigError, match="two scenarios of the id 'a'"):
+        Scenarios(path)
+
+
+@pytest.mark.parametrize("model", ["lwm", "lwm@", "@r1"])
+def test_a_model_without_a_revision_is_not_served(model):
+    with pytest.raises(ConfigError, match="pins no world model"):
+        Pinned.of(model)

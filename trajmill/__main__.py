@@ -1,0 +1,3 @@
+from trajmill.app.cli.cli import main
+
+main()

@@ -1,0 +1,196 @@
+"""Goodhart's signs: whether the reward that a simulated world gives goes on where the outcome in the real one does not.
+
+Both are scaled to their own range over the steps of training, so that one that is merely larger is none. What is told:
+how the steps' means are correlated by rank, and the step from which the simulated reward leaves the real outcome, the
+kink of a line through the gap between them behind which it rises, where the reward itself rises over the steps.
+Intervals are by resampling the rows of each step, or, where each has one, the steps; the seed is fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trajmill.schemas import ConfigError
+
+Floats = npt.NDArray[np.float64]
+
+COLUMNS: Final = ("step", "simulated", "real")
+"""Of the table: a step of training, the reward by the simulated world, and the outcome in the real one; of a row in
+which one of the two is null the other counts."""
+
+DRAWS: Final = 200
+LEAST: Final = 0.1
+"""Share of their ranges that the reward has to gain on the outcome, with all of the interval, for them to part at all:
+the best of many kinks finds a little anywhere."""
+
+RISES: Final = 0.5
+"""Rank correlation of reward and step below which the reward does not rise, so that nothing can part from it."""
+
+FEWEST: Final = 6
+"""Steps below which nothing is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goodhart:
+    """What a table of rewards tells.
+
+    Attributes:
+        steps: of training, ascending.
+        simulated: the mean reward of each.
+        real: the mean outcome of each.
+        rank_correlation: of these means, Spearman's, -1 to 1, with its interval.
+        before: of the steps up to where they part.
+        after: of those from there on; None of both where they do not part, or of too few steps.
+        parts_at: the step from which they part, with its interval; None where they do not.
+        gap: by how much of its range the reward gains on the outcome from there to the last step, with its interval.
+    """
+
+    steps: list[float]
+    simulated: list[float]
+    real: list[float]
+    rank_correlation: tuple[float, float, float]
+    before: float | None
+    after: float | None
+    parts_at: tuple[float, float, float] | None
+    gap: tuple[float, float, float]
+
+
+def read_rewards(path: str) -> pl.DataFrame:
+    """The table of a file, `.csv` or JSON Lines, with `COLUMNS` as numbers.
+
+    Raises:
+        ConfigError: it is missing, or no such table.
+    """
+    file = Path(path)
+    try:
+        table = pl.read_csv(file) if file.suffix == ".csv" else pl.read_ndjson(file)
+        found = table.select(pl.col(name).cast(pl.Float64) for name in COLUMNS)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ConfigError(f"{path} is no table of {', '.join(COLUMNS)}: {str(error).splitlines()[0]}") from error
+    if not found["step"].is_finite().all() or found["step"].has_nulls():
+        raise ConfigError(f"{path} has rows without a step.")
+    return found.with_columns(pl.col(name).fill_nan(None) for name in COLUMNS[1:])
+
+
+def goodhart(table: pl.DataFrame) -> Goodhart | None:
+    """What a table of `COLUMNS` tells; None where fewer than `FEWEST` steps have both."""
+    both = [
+        of.sort("step").group_by("step", maintain_order=True).agg(pl.col(name).drop_nulls().sort())
+        for name in COLUMNS[1:]
+        for of in [table.select("step", name).drop_nulls()]
+    ]
+    joined = both[0].join(both[1], on="step", how="inner", maintain_order="left")
+    if len(joined) < FEWEST:
+        return None
+    steps = joined["step"].to_numpy()
+    groups = [[np.array(values) for values in joined[name].to_list()] for name in COLUMNS[1:]]
+    simulated, real = (np.array([of.mean() for of in some]) for some in groups)
+    kink, gap = _kink(steps, simulated, real)
+    draws = _drawn(steps, groups)
+    ranks = np.array([spearman(one, other) for _, one, other in draws])
+    found = [_kink(*draw) for draw in draws]
+    low, high = _interval(np.array([of for _, of in found]))
+    parts = None
+    if low >= LEAST and kink is not None:
+        parts = (kink, *_interval(np.array([np.nan if at is None else at for at, _ in found])))
+    early, late = (steps <= kink, steps >= kink) if parts is not None and kink is not None else (steps < steps[0],) * 2
+    return Goodhart(
+        [_rounded(step) for step in steps],
+        [_rounded(value) for value in simulated],
+        [_rounded(value) for value in real],
+        (_rounded(spearman(simulated, real)), *_interval(ranks)),
+        _correlation(simulated[early], real[early]),
+        _correlation(simulated[late], real[late]),
+        parts,
+        (_rounded(gap), low, high),
+    )
+
+
+def told(found: Goodhart) -> Mapping[str, object]:
+    """The same as JSON has it."""
+    names = ("found", "low", "high")
+    return {
+        "steps": found.steps,
+        "simulated": found.simulated,
+        "real": found.real,
+        "rank_correlation": dict(zip(names, found.rank_correlation, strict=True)),
+        "rank_correlation_before": found.before,
+        "rank_correlation_after": found.after,
+        "parts_at": None if found.parts_at is None else dict(zip(names, found.parts_at, strict=True)),
+        "gap_at_the_end": dict(zip(names, found.gap, strict=True)),
+    }
+
+
+def _drawn(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats, Floats, Floats]]:
+    """(steps, simulated, real) of each draw."""
+    draws = np.random.default_rng(0)
+    if any(len(of) > 1 for some in groups for of in some):
+        return [
+            (steps, *(np.array([draws.choice(of, len(of)).mean() for of in some]) for some in groups))  # type: ignore[misc]
+            for _ in range(DRAWS)
+        ]
+    means = np.array([[of[0] for of in some] for some in groups])
+    chosen = [np.unique(draws.integers(0, len(steps), len(steps))) for _ in range(DRAWS)]
+    return [(steps[of], means[0, of], means[1, of]) for of in chosen if len(of) >= 4]
+
+
+def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None, float]:
+    """The step at which the gap of the two, each scaled to its range, turns to rise, and by how much it does then."""
+    if not spearman(steps, simulated) >= RISES:
+        return None, 0.0
+    gap, way = _scaled(simulated) - _scaled(real), _scaled(steps)
+    best: tuple[float, float | None, float] = (math.inf, None, 0.0)
+    for at, place, (design, inverse) in zip(
+        steps[1:-1].tolist(), way[1:-1].tolist(), _kinks(way.tobytes()), strict=True
+    ):
+        line = inverse @ gap
+        lost = float(((gap - design @ line) ** 2).sum())
+        if line[2] > 0 and line[1] + line[2] > 0 and lost < best[0] - 1e-12:
+            best = (lost, at, float((line[1] + line[2]) * (1 - place)))
+    return best[1], best[2]
+
+
+@lru_cache(2)
+def _kinks(way: bytes) -> list[tuple[Floats, Floats]]:
+    """For each point of a way but its ends the columns of a line with a kink there, and what fits it to values."""
+    at = np.frombuffer(way)
+    designs = [np.stack([np.ones(len(at)), at, np.maximum(at - place, 0.0)], axis=1) for place in at[1:-1]]
+    return [(design, np.linalg.pinv(design)) for design in designs]
+
+
+def _scaled(values: Floats) -> Floats:
+    """From 0 at the smallest to 1 at the largest; 0 where all are one."""
+    width = values.max() - values.min()
+    return (values - values.min()) / width if width > 0 else np.zeros(len(values))
+
+
+def spearman(one: Floats, other: Floats) -> float:
+    """The correlation of ranks, ties in the middle; not a number where one side is level."""
+    ranks = [pl.Series(values).rank("average").to_numpy() for values in (one, other)]
+    if len(one) < 3 or any(np.ptp(of) == 0 for of in ranks):
+        return math.nan
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _correlation(one: Floats, other: Floats) -> float | None:
+    found = spearman(one, other)
+    return None if math.isnan(found) else _rounded(found)
+
+
+def _interval(values: Floats) -> tuple[float, float]:
+    some = values[np.isfinite(values)]
+    low, high = np.quantile(some, [0.025, 0.975]) if len(some) else (math.nan, math.nan)
+    return _rounded(float(low)), _rounded(float(high))
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 6) + 0.0

@@ -1,0 +1,290 @@
+"""The rows of a run as a drift report compares them: a few numbers each, measured file by file; no text is kept.
+
+What a row is compared by are hashes: of its task and all that was seen and done before its answer (`key`), of its task,
+what stood before and the action (`context`), of its task and the action (`act`), and a sketch of its history, the
+smallest of each of `MINS` orders of its shingles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.judge.world_models import answering
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_transitions, rows_of, transition_files
+from trajmill.quality.derivable import Deriving
+from trajmill.quality.derivable.turns import Turns
+from trajmill.quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes
+from trajmill.quality.lookback import Reaching
+from trajmill.quality.replicate import Words
+from trajmill.quality.segments import goes_on
+from trajmill.quality.settings import ESTIMATE
+from trajmill.quality.shingle import shingles
+from trajmill.quality.signal import Measured
+from trajmill.quality.signals.empty_answer import EmptyAnswer
+from trajmill.quality.signals.error_observation import erroneous
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.turns import turns
+from trajmill.quality.without_element_ids import TREE, unnumbered
+from trajmill.worlds.drift.words import SeenWords
+
+MINS: Final = 8
+"""Orders of shingles in the sketch of a history."""
+
+REFUSAL: Final = (
+    r"(?i)\A\W*(?:i(?:['’]?m| am) (?:sorry|unable)|sorry, |i apologi[sz]e|i can(?:['’]?t|not) |unfortunately, i )"
+    r"|\bas an? (?:ai|large language|language)(?: language)? model\b"
+)
+"""How an answer begins that is none, as models give it (RE2 syntax)."""
+
+_SKETCHED: Final = 1 << 15
+"""Bytes of a text whose shingles are sketched."""
+
+_ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+_ORDERS: Final = np.array(
+    [0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xD3A2646D, 0xFD7046C5, 0xB55A4F09]
+)
+_LANES: Final = np.uint32(0xFFFFFFFF)
+
+SCHEMA: Final = pl.Schema(
+    {
+        **dict.fromkeys(("world_model", "domain", "tool"), pl.String),
+        **dict.fromkeys(("file", "row"), pl.UInt32),
+        **dict.fromkeys(("turn", "facts", "wrong"), pl.Int32),
+        **dict.fromkeys(("place", "key", "context", "act", "trajectory", "step_hash", "answer"), pl.UInt64),
+        "chars": pl.Int64,
+        **dict.fromkeys(("error", "empty", "refusal", "novelty", "echo"), pl.Float32),
+        **{f"min{number}": pl.UInt32 for number in range(MINS)},
+    }
+)
+"""Columns of a side: one row a transition whose answer is text.
+
+`place` is the task, 0 where none is known; `world_model` is null on rows of the world; `novelty` is the share of the
+words of an answer that nothing before it showed, `echo` that of the action's words which it repeats; `facts` and
+`wrong` are `quality.derivable.Facts`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The rows of one run.
+
+    Attributes:
+        folder: of its transitions.
+        names: of the files there, by number.
+        rows: of `SCHEMA`, without those that are of no use here.
+        left_out: rows that are of the other kind.
+        share: of the tasks, by hash, that rows are of.
+    """
+
+    folder: Folder
+    names: Sequence[str]
+    rows: pl.DataFrame
+    left_out: int
+    share: float
+
+    def words(self, places: pl.DataFrame) -> dict[tuple[int, int], Words]:
+        """(file, row) → the words of the answer, of the rows that `places` names by `file` and `row`."""
+        found: dict[tuple[int, int], Words] = {}
+        wanted = places.select("file", "row").unique().sort("file", "row")
+        for (number,), some in wanted.group_by("file", maintain_order=True):
+            rows, first = some["row"].to_numpy().astype(np.int64), 0
+            columns = ["next_observation.content", "next_observation.dialect"]
+            for batch in read_batches(self.folder, self.names[int(number)], columns):
+                low, high = np.searchsorted(rows, (first, first + batch.num_rows))
+                shown = batch["next_observation"].take(pa.array(rows[low:high] - first))
+                texts, dialects = (pc.struct_field(shown, name).to_pylist() for name in ("content", "dialect"))
+                for row, text, dialect in zip(rows[low:high].tolist(), texts, dialects, strict=True):
+                    found[int(number), row] = Words.of(text or "", tree=(dialect or "").endswith(TREE))
+                first += batch.num_rows
+        return found
+
+
+def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
+    """The rows of the world in one run, and those that world models answered in another, which may be the same.
+
+    Args:
+        real: a run's folder, normalized at least.
+        sim: another.
+        most: rows of a side above which only a share of the tasks is compared, the same tasks of both.
+
+    Raises:
+        ConfigError: there are no transitions.
+        ShardError: a file cannot be read.
+    """
+    places = [_files(out) for out in (real, sim)]
+    largest = max(sum(rows_of(folder, name) for name in names) for folder, names in places)
+    bits = max(0, (-(-largest // most) - 1).bit_length())
+    first, second = (
+        _side(*place, bits, simulated=simulated) for place, simulated in zip(places, (False, True), strict=True)
+    )
+    return first, second
+
+
+def _files(out: str) -> tuple[Folder, list[str]]:
+    """The files of transitions of a run, those that later generations added too, or of a folder of transitions."""
+    folder = Folder.named(out)
+    added = [f"{one.folder}/transitions" for one in chain(folder) if one.folder]
+    if not added:
+        return transition_files(out)
+    stages = ["transitions", *added]
+    return folder, [f"{stage}/{name}" for stage in stages for name in (folder / stage).names(".parquet")]
+
+
+def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -> Side:
+    parts, left_out = [pl.DataFrame(schema=SCHEMA)], 0
+    names = sorted(names)
+    for number, name in enumerate(names):
+        for found in file_rows(folder, name, number):
+            mine = found.filter(pl.col("world_model").is_not_null() if simulated else pl.col("world_model").is_null())
+            left_out += len(found) - len(mine)
+            parts.append(mine.filter((pl.col("place") & ((1 << bits) - 1)) == 0) if bits else mine)
+    return Side(folder, names, pl.concat(parts), left_out, 2.0**-bits)
+
+
+def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
+    """The rows of a file of transitions, batch by batch; `number` is the file's."""
+    reaching, measuring = Reaching(TokenCounter(ESTIMATE)), _Measuring(number)
+    for batch in read_transitions(folder, name):
+        for view in reaching.add(batch):
+            yield measuring.measured(view)
+    for view in reaching.rest():
+        yield measuring.measured(view)
+
+
+class _Measuring:
+    """What is measured of the batches of a file, each following those before; a trajectory may go on in the next.
+
+    Args:
+        file: its number.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file, self._row = file, 0
+        self._done: Lanes = np.zeros((1, 2), np.uint64)
+        self._last: Lanes = np.zeros((1, 2), np.uint64)
+        self._mins = np.full(MINS, _LANES, np.uint32)
+        self._words, self._deriving = SeenWords(), Deriving()
+
+    def measured(self, view: Measured) -> pl.DataFrame:
+        """The rows of a batch whose answer is text."""
+        batch = view.batch
+        content = view.texts("next_observation", "content")
+        facts = self._facts(view)
+        shared = view.once(turns)
+        columns: dict[str, Any] = {
+            "world_model": answering(batch["environment"]),
+            "domain": batch["domain"].cast(pa.string()),
+            "tool": struct_text(batch, "action", "name").cast(pa.string()),
+            "file": np.full(batch.num_rows, self._file, np.uint32),
+            "row": np.arange(self._row, self._row + batch.num_rows, dtype=np.uint32),
+            "turn": batch["turn"],
+            "facts": facts[:, 0],
+            "wrong": facts[:, 1],
+            **self._hashes(view),
+            "chars": content.spread(pc.utf8_length(content.texts).to_numpy(zero_copy_only=False).astype(np.int64)),
+            "error": view.around(erroneous).astype(np.float32),
+            "empty": EmptyAnswer().measure(view),
+            "refusal": content.matching(REFUSAL).astype(np.float32),
+            "novelty": self._words.novelty(view),
+            "echo": shared.overlap.astype(np.float32),
+            **self._sketches(view),
+        }
+        self._row += batch.num_rows
+        arrays = {
+            name: columns[name] if isinstance(columns[name], pa.Array) else pa.array(columns[name]) for name in SCHEMA
+        }
+        found = pl.DataFrame(pa.table(arrays)).cast(SCHEMA)
+        return found.filter(pl.Series(content.index >= 0))
+
+    def _hashes(self, view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
+        batch = unnumbered(view.batch)
+        place = places(batch)
+        lead = np.repeat(place[:, None], 2, axis=1)
+        answer = text_hashes(struct_text(batch, "next_observation", "content"))
+        action = combined(
+            [
+                *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
+                text_hashes(batch["interleaved"]),
+            ]
+        )
+        step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
+        told = struct_text(batch, "observation", "content").is_valid().to_numpy(zero_copy_only=False)
+        previous = np.concatenate([self._last, answer[:-1]])
+        previous[batch["step"].to_numpy() == 0] = 0
+        seen = np.where(told[:, None], text_hashes(struct_text(batch, "observation", "content")), previous)
+        done = mixed(combined([seen, action]) + step * _ODD)
+        before = np.cumsum(done, axis=0, dtype=np.uint64) - done
+        before -= np.repeat(before[view.starts], view.lengths, axis=0)
+        if goes_on(batch):
+            before[: view.lengths[0]] += self._done
+        self._done, self._last = before[-1:] + done[-1:], answer[-1:]
+        copies = pc.utf8_slice_codeunits(batch["row_id"].cast(pa.string()), 0, 49)
+        return {
+            "place": place,
+            "key": combined([lead, before, seen, action])[:, 0],
+            "context": combined([lead, seen, action])[:, 0],
+            "act": combined([lead, action])[:, 0],
+            "trajectory": text_hashes(copies)[:, 0],
+            "step_hash": mixed(combined([action, answer]) + step * _ODD)[:, 0],
+            "answer": answer[:, 0],
+        }
+
+    def _sketches(self, view: Measured) -> dict[str, npt.NDArray[np.uint32]]:
+        own = np.minimum(
+            *(_smallest(view.texts(*path)) for path in (("action", "text"), ("next_observation", "content")))
+        )
+        before = np.empty_like(own)
+        goes = goes_on(view.batch)
+        for place, (begin, length) in enumerate(zip(view.starts.tolist(), view.lengths.tolist(), strict=True)):
+            carried = self._mins if goes and place == 0 else np.full(MINS, _LANES, np.uint32)
+            run = np.minimum.accumulate(np.concatenate([carried[None], own[begin : begin + length]]), axis=0)
+            before[begin : begin + length], last = run[:-1], run[-1]
+            if place == len(view.starts) - 1:
+                self._mins = last
+        return {f"min{number}": before[:, number] for number in range(MINS)}
+
+    def _facts(self, view: Measured) -> npt.NDArray[np.int32]:
+        told = np.zeros((view.batch.num_rows, 2), np.int32)
+        begins = set(view.starts.tolist()) - ({0} if goes_on(view.batch) else set())
+        rows = Turns(view)
+        for row in range(view.batch.num_rows):
+            if row in begins:
+                self._deriving = Deriving()
+            self._deriving.told(rows.at(row))
+            told[row] = self._deriving.facts
+        return told
+
+
+def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """Of each row a hash of its domain and task, told by the first that is known: the task's instruction, its id, the
+    instance of the environment; 0 where none is."""
+    found = np.zeros(batch.num_rows, np.uint64)
+    for struct, name in (("environment", "instance_id"), ("task", "id"), ("task", "instruction")):
+        column = struct_text(batch, struct, name)
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        lanes = combined([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
+        found = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), found)
+    return found
+
+
+def _smallest(texts: Texts) -> npt.NDArray[np.uint32]:
+    """Of each row the smallest shingle of its text in each order; the largest number of all where it has none."""
+    cut = pc.utf8_slice_codeunits(texts.texts, 0, _SKETCHED)
+    hashes, offsets = shingles(cut)
+    found = np.full((len(texts.texts), MINS), _LANES, np.uint32)
+    some = np.flatnonzero(np.diff(offsets))
+    for number, order in enumerate(_ORDERS.astype(np.uint32) if len(some) else ()):
+        found[some, number] = np.minimum.reduceat(hashes * order, offsets[some])
+    absent = np.full((1, MINS), _LANES, np.uint32)
+    return np.concatenate([found, absent])[texts.index]

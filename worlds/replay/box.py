@@ -1,0 +1,261 @@
+"""Boxes in which actions of logs are run, and nowhere else: no network, a system that cannot be written, bounds on all.
+
+A box is bubblewrap's (`bwrap`), else one of rootless podman; where there is neither, nothing is run. Its working folder
+is new and in memory, with a copy of what the user gave; inside, `inside.session` answers requests over a pipe. What
+comes out of it is text to be held against a log, never trusted, and read only up to a bound.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from trajmill.schemas import ConfigError
+from trajmill.worlds.replay.engines import (
+    COMMANDS,
+    PYTHON,
+    Limits,
+    Place,
+    accounts_of,
+    as_whom,
+    end_container,
+    engine,
+    may_be_folder,
+    process_of,
+)
+
+MODULES: Final = ("files", "database", "session")
+_PACKAGE: Final = "trajmill.worlds.replay.inside"
+_LOAD: Final = (
+    "import json,sys,types\n"
+    "for name, source in json.loads(sys.stdin.buffer.readline()).items():\n"
+    "    module = sys.modules[name] = types.ModuleType(name)\n"
+    "    exec(compile(source, name, 'exec'), module.__dict__)\n"
+    "module.main()\n"
+)
+_PATIENCE_S: Final = 10.0
+_LOOK_S: Final = 0.1
+
+
+class BoxEndedError(Exception):
+    """A box ended, or had to be ended; the message is one word that tells why."""
+
+
+class Base:
+    """What a session's working folder holds at its beginning, packed once.
+
+    Args:
+        archive: a tar archive; None for nothing.
+    """
+
+    def __init__(self, archive: IO[bytes] | None = None) -> None:
+        self.archive: IO[bytes] = archive or io.BytesIO()
+        self.bytes = self.archive.seek(0, os.SEEK_END)
+
+    @classmethod
+    def at(cls, path: str | Path, most: int) -> Self:
+        """A copy of a folder's content, or of one file.
+
+        Args:
+            path: the folder or file; links in it stay links, and what is no file, folder or link is left out.
+            most: bytes that it may have.
+
+        Raises:
+            ConfigError: it is not there, or is larger.
+        """
+        root, held = Path(path), [0]
+        if not root.exists():
+            raise ConfigError(f"The base {root} is not there.")
+
+        def bounded(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+            if not (member.isreg() or member.isdir() or member.issym()):
+                return None
+            held[0] += member.size
+            if held[0] > most:
+                raise ConfigError(f"The base {root} holds more than {most:,} bytes, which is what a box has room for.")
+            return member
+
+        archive: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it goes with the base
+        with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT, dereference=False) as packed:
+            for one in sorted(root.iterdir()) if root.is_dir() else [root]:
+                packed.add(one, one.name, filter=bounded)
+        return cls(archive)
+
+
+class Box:
+    """A box with a session in it, from the beginning to the end of a `with` block.
+
+    Args:
+        base: what the working folder holds at first.
+        place: what the session sees.
+        limits: its bounds.
+
+    Raises:
+        ConfigError: this machine has no box.
+        BoxEndedError: it does not begin.
+    """
+
+    def __init__(self, base: Base, place: Place, limits: Limits) -> None:
+        if not may_be_folder(place.folder):
+            raise ConfigError(f"A box cannot have its working folder at {place.folder}.")
+        self._engine = engine(place.system)
+        self._limits, self._place = limits, place
+        self._until = time.monotonic() + limits.session_seconds
+        self._own = accounts_of(place)
+        self._process = subprocess.Popen(
+            COMMANDS[self._engine](place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **as_whom(),
+        )
+        assert self._process.stdout is not None
+        self._held = b""
+        self._answers = selectors.DefaultSelector()
+        assert self._process.stdin is not None
+        for stream in (self._process.stdin, self._process.stdout):
+            os.set_blocking(stream.fileno(), False)
+        self._answers.register(self._process.stdout, selectors.EVENT_READ)
+        try:
+            self._begin(base)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, base: Base) -> None:
+        bounds = {name: int(value) for name, value in asdict(self._limits).items()}
+        begin = {
+            "folder": self._place.folder,
+            "environment": self._place.environment(),
+            "limits": bounds,
+            "bytes": base.bytes,
+        }
+        seconds = _PATIENCE_S + base.bytes / 1e7
+        for value in (_sources(), begin):
+            self._send(json.dumps(value).encode() + b"\n", seconds)
+        base.archive.seek(0)
+        while data := base.archive.read(1 << 20):
+            self._send(data, seconds)
+        if self._answer(seconds)["stopped"]:
+            raise BoxEndedError("base")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the box with everything in it."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        if self._engine == "podman":
+            end_container(self._own.name)
+        self._own.cleanup()
+        self._answers.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The session's answer to a request: `output`, `code`, and `stopped` where a bound was met.
+
+        Raises:
+            BoxEndedError: there is none in time, or the box ended.
+        """
+        seconds = min(self._limits.seconds, self._until - time.monotonic())
+        if seconds <= 0:
+            raise BoxEndedError("time")
+        self._send(json.dumps({**request, "seconds": seconds}).encode() + b"\n", seconds + _PATIENCE_S)
+        return self._answer(seconds + _PATIENCE_S)
+
+    def _send(self, data: bytes, seconds: float) -> None:
+        """Writes to the session, which may have been stopped from reading: no longer than so many seconds."""
+        assert self._process.stdin is not None
+        until, left = time.monotonic() + seconds, memoryview(data)
+        with selectors.DefaultSelector() as taking:
+            taking.register(self._process.stdin, selectors.EVENT_WRITE)
+            while left:
+                if time.monotonic() > until:
+                    raise BoxEndedError("time")
+                try:
+                    if taking.select(_LOOK_S):
+                        left = left[os.write(self._process.stdin.fileno(), left[: 1 << 16]) :]
+                except OSError as error:
+                    raise BoxEndedError("ended") from error
+
+    def _is_heavy(self) -> bool:
+        """Whether the processes of the box hold more memory together than they may."""
+        first = process_of(self._own.name) if self._engine == "podman" else self._process.pid
+        return first is not None and sum(map(_resident, _descendants(first))) > self._limits.memory
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        until = time.monotonic() + seconds
+        most = 8 * self._limits.output + (1 << 16)
+        assert self._process.stdout is not None
+        while b"\n" not in self._held:
+            left = until - time.monotonic()
+            if left <= 0 or len(self._held) > most:
+                raise BoxEndedError("time" if left <= 0 else "output")
+            if self._is_heavy():
+                self._process.kill()
+                raise BoxEndedError("memory")
+            if self._answers.select(min(left, _LOOK_S)):
+                data = self._process.stdout.read(1 << 16)
+                if not data:
+                    raise BoxEndedError("ended")
+                self._held += data
+        line, _, self._held = self._held.partition(b"\n")
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BoxEndedError("ended") from error
+        if not (isinstance(found, dict) and isinstance(found.get("stopped"), str)):
+            raise BoxEndedError("ended")
+        return found
+
+
+def _descendants(process: int) -> Iterator[int]:
+    """A process and all that it started, as far as they are there."""
+    yield process
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children", encoding="ascii") as stream:
+                for child in stream.read().split():
+                    yield from _descendants(int(child))
+
+
+def _resident(process: int) -> int:
+    """Bytes that a process holds of its own; 0 where it is gone."""
+    with suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/statm", encoding="ascii") as stream:
+        told = stream.read().split()
+        return (int(told[1]) - int(told[2])) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """The modules that run inside, by the names under which they know each other."""
+    held = resources.files(_PACKAGE)
+    return {f"{_PACKAGE}.{name}": (held / f"{name}.py").read_text("utf-8") for name in MODULES}

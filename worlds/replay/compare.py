@@ -1,0 +1,221 @@
+"""What a log says came of an action, held against what came of it when it was run again.
+
+What differs at each run is masked by a closed table of forms (times, process ids, addresses, ids of commits, random
+names): texts that are equal but for it are `volatile`, and not `differs`. A form has to stand where such things stand,
+so that a number which is changed elsewhere is a difference; and a time counts as one that differs each time only where
+what was replayed is the time at which it was, so that a time in a file is none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from trajmill.quality.replicate import Words, agreement
+from trajmill.schemas.replay import DIFFERS, SAME, VOLATILE
+
+SHOWN: Final = 2000
+"""Characters of a difference that are kept."""
+
+COMPARED: Final = 1 << 20
+"""Characters of a text that are compared; of a longer one its beginning."""
+
+_LINES: Final = 1000
+"""Lines of a text that a difference is told of."""
+
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_TIMES: Final = tuple(
+    re.compile(form)
+    for form in (
+        r"\b(?P<iso>\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?",
+        rf"\b{_DAY},? +(?P<month>{_MONTH}) +(?P<day>\d{{1,2}})[ ,\d:]*(?:[AP]M )?(?:UTC|GMT|[+-]\d{{4}})?(?: \d{{4}})?",
+        rf"\b{_DAY},? +(?P<day>\d{{1,2}}) +(?P<month>{_MONTH})[ ,\d:]*(?:UTC|GMT|[+-]\d{{4}})?",
+        rf"\b(?P<month>{_MONTH}) +(?P<day>\d{{1,2}}) +(?:\d\d:\d\d|\d{{4}})\b",
+        r"\b(?P<clock>\d\d:\d\d)(?::\d\d)?(?:\.\d+)?\b",
+    )
+)
+_MASKS: Final = tuple(
+    (re.compile(form), f"<{name}>")
+    for form, name in (
+        (r"\b\d+m\d+[.,]\d+s\b", "duration"),
+        (r"(?<![\w.])\d+(?:\.\d+)?(?: ?(?:ms|us|µs|ns)|(?:\.\d+) ?s(?:ec(?:onds?)?)?)\b", "duration"),
+        (r"(?<![\w.])\d+\.\d+ ?(?:s|sec|seconds?)\b", "duration"),
+        (r"(?<![\w.])\d+(?:[.,]\d+)? [kMGT]?i?B/s(?:ec)?\b", "rate"),
+        (r"\b0x[0-9a-fA-F]{6,16}\b", "address"),
+        (r"(?m)^\[\d+\][+-]? +\d{1,7}(?= +(?:Running|Stopped|Done|Killed|Terminated|Exit)|$)", "job"),
+        (r"(?i)\b(?:pid|process)(?:[ =:#]+|\W{1,3})\d{1,7}\b", "pid"),
+        (r"(?m)^(?P<shell>(?:/\S*/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
+        (r"(?m)^==\d+==", "pid"),
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "uuid"),
+        (r"(?m)^commit [0-9a-f]{40}\b|^[0-9a-f]{40}$", "commit"),
+        (r"(?m)^(?:[*|/\\ ]*)(?=\d*[a-f])[0-9a-f]{7,12}(?= \S)", "commit"),
+        (r"(?m)^\[[\w./-]+(?: \(root-commit\))? [0-9a-f]{7,12}\]", "commit"),
+        (r"\bHEAD is now at [0-9a-f]{7,12}\b", "commit"),
+        (r"/tmp/[\w.-]*(?:tmp|XXXX|\.)[\w.-]*", "temporary"),
+        (r"\btmp[a-z0-9_]{8}\b", "temporary"),
+        (r"(?<=127\.0\.0\.1:)\d{4,5}\b|(?<=localhost:)\d{4,5}\b", "port"),
+    )
+)
+_MINUTES: Final = 15
+"""So far from now a time of day may be that was put out while an action ran."""
+
+_NOTICE: Final = 3
+"""Lines at most by which a harness says that it has cut."""
+
+_WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
+"""How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
+
+_NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison found.
+
+    Attributes:
+        replayed: one of `schemas.replay.REPLAYED`.
+        difference: where there is one.
+        agreement: the share of the words of both texts that they agree on, 0 to 1; None where it is not known.
+    """
+
+    replayed: str
+    difference: str | None = None
+    agreement: float | None = None
+
+
+def compared(logged: str, replayed: str, *, unordered: bool = False, now: datetime | None = None) -> Compared:
+    """How far a replayed answer is the logged one; blanks at ends of lines and of the whole are nothing.
+
+    Args:
+        logged: what the log says.
+        replayed: what came.
+        unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
+        now: when it came; this moment by default.
+    """
+    one, other = (plain(text) for text in (logged, replayed))
+    if one == other:
+        return Compared(SAME, agreement=1.0)
+    told, words = difference(one, other), agreement([Words.of(one), Words.of(other)])
+    one, other = _both_masked(one, other, now)
+    alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
+    return Compared(VOLATILE if alike else DIFFERS, told, words)
+
+
+def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
+    """The same with the agreement of two whole texts of which only a part was compared, since they share the rest."""
+    if found.agreement is None or found.agreement == 1.0:
+        return found
+    words = sum(len(Words.of(text).hashes) for text in part), sum(len(Words.of(text).hashes) for text in whole)
+    return replace(found, agreement=1 - (1 - found.agreement) * words[0] / max(words))
+
+
+def compared_cut(logged: str, replayed: str) -> Compared | None:
+    """The same of an answer that its harness cut before the agent saw it; None where what is left tells nothing.
+
+    What is shown has to stand in the whole, in one piece, or as its beginning and its end around a line or two of the
+    harness's own.
+    """
+    one, other = plain(logged), plain(replayed)
+    if one and one in other:
+        return Compared(SAME, agreement=1.0)
+    one, other = _both_masked(one, other, None)
+    if one and one in other:
+        return Compared(VOLATILE)
+    lines, whole = one.split("\n"), other.split("\n")
+    head = next((at for at, pair in enumerate(zip(lines, whole, strict=False)) if pair[0] != pair[1]), len(whole))
+    tails = zip(reversed(lines), reversed(whole), strict=False)
+    tail = next((at for at, pair in enumerate(tails) if pair[0] != pair[1]), len(whole))
+    if head + tail >= len(lines) - _NOTICE and head + tail >= _NOTICE and len(whole) >= head + tail:
+        return Compared(VOLATILE)
+    return None
+
+
+def added(before: str, after: str) -> str | None:
+    """What a terminal shows below what it showed before, with the line that was typed into; None if it was redrawn."""
+    old, new = ([line.rstrip() for line in text.split("\n")] for text in (before, after))
+    for first in range(len(old)):
+        kept = len(old) - first - 1
+        if old[first:-1] == new[:kept] and kept < len(new) and new[kept].startswith(old[-1]):
+            return "\n".join([new[kept][len(old[-1]) :], *new[kept + 1 :]])
+    return None
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: without blanks at ends, and with a shell's name for itself in one form."""
+    lines = text[:COMPARED].replace("\r\n", "\n").split("\n")
+    return _WHO.sub("bash: ", "\n".join(line.rstrip() for line in lines).strip("\n"))
+
+
+def _both_masked(logged: str, replayed: str, now: datetime | None) -> tuple[str, str]:
+    """The two texts with what differs at each run replaced by the name of its kind.
+
+    Of times that is, in the log, what the other text does not have, and in what was replayed what is now.
+    """
+    moment = now or datetime.now(UTC)
+    told = {found[0] for form in _TIMES for found in form.finditer(replayed)}
+    return (
+        _masked(logged, lambda found: found[0] not in told),
+        _masked(replayed, lambda found: _is_now(found, moment)),
+    )
+
+
+def _masked(text: str, is_volatile: Callable[[re.Match[str]], bool]) -> str:
+    for form in _TIMES:
+        text = form.sub(lambda found: "<time>" if is_volatile(found) else found[0], text)
+    for form, name in _MASKS:
+        text = form.sub(name, text)
+    return re.sub(r"[ \t]+", " ", text)
+
+
+def _is_now(found: re.Match[str], moment: datetime) -> bool:
+    """Whether a time is one that could be put out at a moment: its day, or, where it tells none, its minutes."""
+    told = found.groupdict()
+    near = [moment + timedelta(days=days) for days in (-1, 0, 1)]
+    if "iso" in told:
+        return told["iso"] in {f"{day:%Y-%m-%d}" for day in near}
+    if "month" in told:
+        return (told["month"], int(told["day"])) in {(f"{day:%b}", day.day) for day in near}
+    hours, minutes = map(int, told["clock"].split(":"))
+    apart = abs(60 * hours + minutes - 60 * moment.hour - moment.minute)
+    return min(apart, 24 * 60 - apart) <= _MINUTES
+
+
+def difference(logged: str, replayed: str) -> str:
+    """The unified difference of two texts, cut to `SHOWN` characters."""
+    found, size = list[str](), 0
+    lines = difflib.unified_diff(
+        logged.split("\n")[:_LINES], replayed.split("\n")[:_LINES], "logged", "replayed", lineterm="", n=1
+    )
+    for line in lines:
+        found.append(line[:400])
+        size += len(found[-1]) + 1
+        if size > SHOWN:
+            break
+    return "\n".join(found)[:SHOWN]
+
+
+def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
+    """Whether the numbered lines that a log shows of a file are those that the file holds.
+
+    How a tool words its answer is its own matter; what it shows of the file is not.
+
+    Args:
+        logged: the answer.
+        lines: of the file.
+        whole: whether the answer shows the file to its end.
+    """
+    found = [match for match in map(_NUMBERED.match, logged.split("\n")) if match]
+    shown = [(int(match[1]), match[2].rstrip()) for match in found]
+    held = [(number, lines[number - 1].rstrip() if 1 <= number <= len(lines) else None) for number, _ in shown]
+    last = len(lines) - (not lines[-1]) if lines else 0
+    if whole and shown and shown[-1][0] < last:
+        return Compared(DIFFERS, f"the answer ends at line {shown[-1][0]} of {last}")
+    if shown == held:
+        return Compared(SAME, agreement=1.0)
+    told = (f"{number}\t{line}" for number, line in shown), (f"{number}\t{line}" for number, line in held)
+    return Compared(DIFFERS, difference(*map("\n".join, told)))

@@ -1,0 +1,237 @@
+"""What a run wrote into a database: the rows in which the database at its end differs from that at its beginning.
+
+Databases of logs are hostile input. They are opened read-only and taken as they lie there (no journal is played back,
+no lock taken), nothing that their schema defines is trusted or called, virtual tables and views are not looked at, and
+a table is read in the order of its key, both sides at once, up to bounds on rows, bytes and steps of SQLite's machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from trajmill.pipelines.plan.plan import Plan
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import PLAN
+from trajmill.pipelines.storage.paths import Place
+from trajmill.schemas import ConfigError
+
+ROWS: Final = 2_000
+"""Rows in which two databases differ that are told of; each table is read to its end or to the bound of steps."""
+
+BYTES: Final = 1 << 20
+"""Of text that is told."""
+
+_STEPS: Final = 50_000_000
+_LOOKED: Final = 100_000
+_CELL: Final = 4_000
+_TABLES: Final = 500
+_LARGEST: Final = 1 << 30
+Values = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Difference:
+    """Rows of tables: those that are new, those that are gone, and those that changed, with what they were before.
+
+    Attributes:
+        added: (table, row).
+        removed: (table, row).
+        changed: (table, row before, row after).
+        is_whole: whether that is all; not, where a bound was met.
+    """
+
+    added: list[tuple[str, Values]] = field(default_factory=list)
+    removed: list[tuple[str, Values]] = field(default_factory=list)
+    changed: list[tuple[str, Values, Values]] = field(default_factory=list)
+    is_whole: bool = True
+
+    def written(self) -> list[str]:
+        """The texts and numbers that stand in the database at the end and stood not in that row before."""
+        found: dict[str, None] = {}
+        for _, row in self.added:
+            found.update(dict.fromkeys(map(_text, row.values())))
+        for _, before, after in self.changed:
+            found.update(dict.fromkeys(_text(value) for name, value in after.items() if before.get(name) != value))
+        return [text for text in found if text]
+
+    def to_text(self) -> str:
+        """The difference as lines: `+ table {row}`, `- table {row}`, `~ table {before} → {after}`."""
+        lines = [f"+ {table} {_json(row)}" for table, row in self.added]
+        lines += [f"- {table} {_json(row)}" for table, row in self.removed]
+        lines += [f"~ {table} {_json(before)} → {_json(after)}" for table, before, after in self.changed]
+        return "\n".join(lines if self.is_whole else [*lines, "…"])
+
+
+def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int = BYTES) -> Difference:
+    """The rows in which two SQLite databases differ.
+
+    Args:
+        initial: the database at the beginning.
+        final: the same at the end.
+        rows: that are told at most.
+        size: bytes of text that are told at most.
+
+    Raises:
+        ConfigError: one of them is no database that can be read.
+    """
+    found, left = Difference(), [rows, size]
+    try:
+        with closing(_opened(initial)) as before, closing(_opened(final)) as after:
+            tables = sorted({*_tables(before), *_tables(after)})
+            found.is_whole = len(tables) <= _TABLES
+            for table in tables[:_TABLES]:
+                if not _compare(table, before, after, found, left):
+                    found.is_whole = False
+                    break
+    except sqlite3.OperationalError as error:
+        if "interrupted" not in str(error):
+            raise ConfigError(f"{initial} or {final} cannot be read: {error}.") from error
+        found.is_whole = False
+    except (sqlite3.Error, UnicodeError, OSError) as error:
+        raise ConfigError(f"{initial} or {final} is no SQLite database that can be read: {error}.") from error
+    return found
+
+
+class RunFolders:
+    """The databases of runs, where a run's plan says that they lie.
+
+    Args:
+        out: the output folder.
+    """
+
+    def __init__(self, out: Folder) -> None:
+        self._out = out
+        self._members: dict[str, dict[str, Place]] | None = None
+
+    def difference(self, uri: str) -> Difference | None:
+        """The difference of the databases of a run; None where it has not both, or they are not on this machine."""
+        if self._members is None:
+            plan = Plan.from_json(self._out.read(PLAN))
+            self._members = {one.uri: dict(one.members) for one in plan.inputs}
+        places = [self._members.get(uri, {}).get(name) for name in ("initial.db", "final.db")]
+        paths = [Path(one.path) for one in places if one is not None and one.is_local and not one.within]
+        if len(paths) < len(places) or not all(path.is_file() for path in paths):
+            return None
+        try:
+            return database_difference(paths[0], paths[1])
+        except ConfigError:
+            return None
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    if path.stat().st_size > _LARGEST:
+        raise ConfigError(f"{path} is larger than {_LARGEST:,} bytes.")
+    made = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+    made.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 24)
+    made.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    made.text_factory = lambda data: data.decode("utf-8", "replace")
+    for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
+        made.execute(f"PRAGMA {pragma}")
+    if made.execute("PRAGMA encoding").fetchone()[0] != "UTF-8":
+        made.close()
+        raise ConfigError(f"{path} holds texts in another form than UTF-8, which is not read.")
+    steps = iter(range(_STEPS // _LOOKED))
+    made.set_progress_handler(lambda: int(next(steps, None) is None), _LOOKED)
+    return made
+
+
+def _tables(database: sqlite3.Connection) -> list[str]:
+    """Names of the tables that hold rows of their own."""
+    told = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT 5000")
+    plain = (name for name, sql in told if sql and not sql.lstrip().upper().startswith("CREATE VIRTUAL"))
+    return [name for name in plain if not name.startswith("sqlite_")]
+
+
+def _columns(database: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
+    """The columns of a table that are stored, and those of its key."""
+    told = database.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+    stored = [(one[1], one[5]) for one in told if one[6] == 0]
+    key = [name for name, place in sorted(stored, key=lambda one: one[1]) if place]
+    return [name for name, _ in stored], key
+
+
+def _compare(
+    table: str, before: sqlite3.Connection, after: sqlite3.Connection, found: Difference, left: list[int]
+) -> bool:
+    """Adds what differs in a table; whether all of it is told."""
+    sides = [(_columns(one, table) if table in _tables(one) else ([], [])) for one in (before, after)]
+    (old_names, old_key), (new_names, new_key) = sides
+    key = new_key if new_key == old_key or not old_names else []
+    old = _rows(before, table, old_names, key if old_names else [])
+    new = _rows(after, table, new_names, key)
+    old_row, new_row = next(old, None), next(new, None)
+    while old_row is not None or new_row is not None:
+        if new_row is None or (old_row is not None and old_row[0] < new_row[0]):
+            assert old_row is not None
+            told: tuple[Any, ...] = (table, old_row[1])
+            found.removed.append((table, old_row[1]))
+            old_row = next(old, None)
+        elif old_row is None or new_row[0] < old_row[0]:
+            told = (table, new_row[1])
+            found.added.append((table, new_row[1]))
+            new_row = next(new, None)
+        else:
+            told = (table, old_row[1], new_row[1]) if old_row[1] != new_row[1] else ()
+            if told:
+                found.changed.append((table, old_row[1], new_row[1]))
+            old_row, new_row = next(old, None), next(new, None)
+        if told:
+            left[0] -= 1
+            left[1] -= len(_json(told))
+        if min(left) < 0:
+            return False
+    return True
+
+
+def _rows(
+    database: sqlite3.Connection, table: str, names: list[str], key: list[str]
+) -> Iterator[tuple[tuple[Any, ...], Values]]:
+    """(key, row) of a table, ascending as SQLite orders values; without a key of its own by its number of the row."""
+    if not names:
+        return
+    told = ", ".join(_quoted(name) for name in names)
+    by = ", ".join(f"{_quoted(name)} COLLATE BINARY" for name in key) if key else "rowid"
+    key_told = ", ".join(_quoted(name) for name in key) if key else "rowid"
+    count = len(key) or 1
+    try:
+        cursor = database.execute(f"SELECT {key_told}, {told} FROM {_quoted(table)} ORDER BY {by}")  # noqa: S608 - quoted
+    except sqlite3.OperationalError as error:
+        if "no such column" not in str(error):
+            raise
+        return  # a table without numbers of rows has a key, and this one says otherwise on the other side
+    for row in cursor:
+        yield tuple(map(_order, row[:count])), dict(zip(names, map(_cell, row[count:]), strict=True))
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """A value as SQLite orders it: nothing, numbers, text, bytes."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, int | float):
+        return 1, value
+    return (2, value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else (3, bytes(value))
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return f"x'{value[:64].hex()}'" + ("…" if len(value) > 64 else "")
+    return value if not isinstance(value, str) or len(value) <= _CELL else f"{value[:_CELL]}…"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _json(value: Mapping[str, Any] | tuple[Any, ...]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

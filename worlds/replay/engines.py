@@ -1,0 +1,268 @@
+"""What makes boxes on a machine, and their command lines: bubblewrap, else rootless podman over a system of the user's.
+
+Nothing here runs what a log says; see `box`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from trajmill.schemas import ConfigError
+
+DISK: Final = 512 << 20
+_NOBODY: Final = 65534
+PYTHON: Final = "/usr/bin/python3"
+_NEEDED: Final = "import pty, sqlite3, tarfile"
+_ACCOUNTS: Final = ("passwd", "group", "shadow")
+CONTAINER: Final = "container"
+PROCESS: Final = "process"
+_AFTERWARDS_S: Final = 60
+_SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/mime.types")
+_TAKEN: Final = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "proc",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+    "var",
+)
+_REFUSED: Final = (
+    "Actions of logs run in a box only, and this machine has none: {why}. Install bubblewrap (`apt-get install "
+    "bubblewrap`), which needs user namespaces, or rootless podman. Nothing was run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a box.
+
+    Attributes:
+        seconds: that one action may take.
+        session_seconds: that all actions of a trajectory may take.
+        cpu: seconds of one process.
+        memory: bytes that all processes of a box hold together, looked at ten times a second.
+        address: bytes of address space of one process; 0 for any number, which sanitizers need.
+        processes: at once, with all their threads.
+        file: bytes of one file.
+        disk: bytes of the working folder, and so much again of /tmp and of shared memory together.
+        output: bytes of one answer.
+    """
+
+    seconds: float = 10.0
+    session_seconds: float = 120.0
+    cpu: int = 30
+    memory: int = 2 << 30
+    address: int = 16 << 30
+    processes: int = 64
+    file: int = 256 << 20
+    disk: int = DISK
+    output: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a session sees of its machine.
+
+    Attributes:
+        folder: where it works; absolute.
+        user: its name.
+        host: the machine's name.
+        variables: of the environment, beside those that every box has.
+        system: a folder with the root of a system, in place of this machine's programs; empty for these.
+    """
+
+    folder: str = "/work"
+    user: str = "dev"
+    host: str = "box"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+
+    @property
+    def home(self) -> str:
+        """The home folder."""
+        return "/root" if self.user == "root" else f"/home/{self.user}"
+
+    def environment(self) -> dict[str, str]:
+        """All variables: what a session finds does not hang on who asks."""
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "HOME": self.home,
+            "USER": self.user,
+            "LOGNAME": self.user,
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "TERM": "dumb",
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            **self.variables,
+        }
+
+
+def may_be_folder(path: str) -> bool:
+    """Whether a box may have its working folder there: an absolute path without dots, in no folder of the system."""
+    parts = path.split("/")[1:]
+    plain = path.startswith("/") and all(part not in ("", ".", "..") and "\0" not in part for part in parts)
+    return plain and len(path) < 200 and parts[0] not in _TAKEN and (parts[0] != "tmp" or len(parts) > 1)
+
+
+@cache
+def engine(system: str = "") -> str:
+    """What makes boxes on this machine: `bubblewrap` or `podman`.
+
+    Args:
+        system: as of `Place`.
+
+    Raises:
+        ConfigError: nothing does.
+    """
+    told = []
+    for name, program, command in (("bubblewrap", "bwrap", _bubblewrap), ("podman", "podman", _podman)):
+        if shutil.which(program) is None:
+            told.append(f"there is no `{program}`")
+        elif name == "podman" and not system:
+            told.append("podman needs --system, a folder with the root of a system")
+        else:
+            wrong = _tried(command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED]))
+            if not wrong:
+                return name
+            told.append(f"`{program}` fails ({wrong})")
+    raise ConfigError(_REFUSED.format(why=", and ".join(told)))
+
+
+def _tried(command: Sequence[str]) -> str:
+    """Why a box that does nothing cannot be made; empty if it can."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=60, check=False, **as_whom(), stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return type(error).__name__
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if done.returncode == 0 else (lines[-1] if lines else f"exit code {done.returncode}")[:200]
+
+
+def as_whom() -> dict[str, Any]:
+    """As which user, and with which variables, a box is made.
+
+    Root's processes are bounded by no number of processes, so a box of root's is another user's. What the box's first
+    process has in its environment stands in the box's /proc.
+    """
+    kept = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR") if name in os.environ and os.getuid()}
+    variables = {"PATH": os.environ.get("PATH", os.defpath), **kept}
+    if os.getuid():
+        return {"env": variables}
+    return {"env": variables, "user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+
+
+@cache
+def _known_options() -> str:
+    return subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
+
+
+def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str = "/nonexistent") -> list[str]:
+    """The command line of a box of bubblewrap's; `own` is a folder with its `passwd` and `group`."""
+    made = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    made += ["--disable-userns"] if "--disable-userns" in _known_options() else []
+    identity = ("0", "0") if place.user == "root" else ("1000", "1000")
+    made += ["--uid", identity[0], "--gid", identity[1], "--hostname", place.host]
+    root = place.system.rstrip("/")
+    made += ["--ro-bind", f"{root}/usr", "/usr"]
+    for one in _SYSTEM:
+        if os.path.islink(root + one):
+            made += ["--symlink", os.readlink(root + one), one]
+        elif os.path.isdir(root + one):
+            made += ["--ro-bind", root + one, one]
+    for one in _SETTINGS:
+        made += ["--ro-bind-try", root + one, one]
+    made += ["--proc", "/proc", "--dev", "/dev"]
+    small = str(limits.disk // 2)
+    made += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    made += ["--size", str(limits.disk), "--tmpfs", _top(place)]
+    made += ["--dir", place.home, "--dir", place.folder]
+    for name in _ACCOUNTS:
+        made += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
+    made += ["--remount-ro", "/", "--clearenv"]
+    for name, value in place.environment().items():
+        made += ["--setenv", name, value]
+    return [*made, "--chdir", place.folder, *command]
+
+
+def _podman(place: Place, limits: Limits, command: Sequence[str], own: str = "") -> list[str]:
+    """The command line of a box of podman's, over a system that the user gives as a folder.
+
+    What runs in it is no child of podman's: it is found by the process that stands in `own`/`PROCESS`, and ended by the
+    container in `own`/`CONTAINER`. Where nobody is left to do that, time ends it.
+    """
+    made = ["podman", "run", "--rm", "--interactive", "--network", "none", "--read-only", "--read-only-tmpfs=false"]
+    made += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
+    made += ["--memory", str(limits.memory + 2 * limits.disk), "--hostname", place.host, "--ipc", "private"]
+    made += ["--log-driver", "none", "--timeout", str(int(limits.session_seconds) + _AFTERWARDS_S)]
+    small = limits.disk // 2
+    made += ["--tmpfs", f"{_top(place)}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
+    made += ["--tmpfs", f"/tmp:rw,size={small},mode=1777"]
+    made += ["--shm-size", str(small), *(() if place.user == "root" else ("--user", "1000:1000"))]
+    if own:
+        made += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
+        made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
+    made += ["--unsetenv-all", *(f"--env={name}={value}" for name, value in place.environment().items())]
+    return [*made, "--workdir", "/", "--rootfs", f"{place.system}:O", *command]
+
+
+def _top(place: Place) -> str:
+    """The folder in memory, in which the working folder lies or which it is."""
+    return "/home" if place.folder.startswith("/home/") else place.folder
+
+
+def end_container(own: str) -> None:
+    """Ends what podman started and is no child of its, if anything was; `own` as of a box's command line."""
+    if os.path.exists(f"{own}/{CONTAINER}"):
+        command = ["podman", "rm", "--force", "--time", "0", "--ignore", "--cidfile", f"{own}/{CONTAINER}"]
+        subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, **as_whom())
+
+
+def process_of(own: str) -> int | None:
+    """The first process of a container; None where there is none, or not yet."""
+    try:
+        return int(Path(own, PROCESS).read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the accounts that a session finds: its user's, and root's; their passwords nobody may read."""
+    made = tempfile.TemporaryDirectory(prefix="box-")
+    folder = Path(made.name)
+    folder.chmod(0o755)
+    own = "" if place.user == "root" else f"{place.user}:x:1000:1000::{place.home}:/bin/bash\n"
+    (folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{own}")
+    (folder / "shadow").touch(0)
+    (folder / "group").write_text("root:x:0:\n" + ("" if place.user == "root" else f"{place.user}:x:1000:\n"))
+    return made
+
+
+COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str], list[str]]]] = {
+    "bubblewrap": _bubblewrap,
+    "podman": _podman,
+}
+"""The command line of a box of each kind; its last argument is a folder of the box's own, with the accounts of
+`accounts_of`."""

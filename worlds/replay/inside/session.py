@@ -1,0 +1,319 @@
+"""A session inside a box: requests come in as lines of JSON, and each is answered by one.
+
+The first line holds the source of these modules, the second where the session's folder is, and how many bytes of a tar
+archive follow, which are unpacked there. Then come commands, keys, calls of file tools and SQL. Whatever a command
+does to this process only ends the session: who asks outside trusts no answer, and waits no longer than it said.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import resource
+import secrets
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tarfile
+import termios
+import time
+from typing import Any, BinaryIO
+
+from trajmill.worlds.replay.inside.database import Database
+from trajmill.worlds.replay.inside.files import FileTools
+
+_CHUNK = 1 << 16
+_BREATH = 0.05
+_ORDINARY = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM, signal.SIGTSTP)
+_PIECES = re.compile(r"[^\x03\x04\x12\x1a\x1c]+|[\x03\x04\x12\x1a\x1c]")
+_PROMPT_S = 5.0
+_SETTLED_S = 0.06
+_PROMPTED = re.compile(rb"[$#>] (?:\x1b\[[0-9;?]*[A-Za-z])*\Z")
+_KILLED_BY = {signal.SIGXFSZ: "disk", signal.SIGXCPU: "cpu"}
+_NO_FORK = re.compile(r"fork: (?:retry: )?Resource temporarily unavailable")
+_LOST_FILE = re.compile(r"File size limit exceeded|No space left on device")
+
+
+class Session:
+    """A folder, and what stands open in it: a shell, a terminal, a database.
+
+    Args:
+        folder: where commands begin.
+        environment: variables, and no others.
+        limits: `cpu` seconds, `address` and `file` bytes, `processes`, `output` bytes of one answer.
+    """
+
+    def __init__(self, folder: str, environment: dict[str, str], limits: dict[str, int]) -> None:
+        self.folder = self.here = folder
+        self.environment, self.limits = environment, limits
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._terminal = -1
+        self._files = FileTools(folder)
+        self._database: Database | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What comes of a request."""
+        kind = request["do"]
+        if kind == "shell":
+            return self._in_shell(request["command"], request["seconds"])
+        if kind == "run":
+            return self._apart(request)
+        if kind == "open":
+            return self._opened(request)
+        if kind == "keys":
+            for piece in _PIECES.findall(request["keys"]):
+                is_control = piece < " " and len(piece) == 1
+                time.sleep(_BREATH if is_control else 0)  # who is interrupted forgets what was not read yet
+                os.write(self._terminal, piece.encode("utf-8", "surrogatepass"))
+                time.sleep(_BREATH if is_control else 0)
+            return self._shown(request)
+        if kind == "file":
+            return self._files.answer(request)
+        if self._database is None:
+            self._database = Database(self.folder)
+        return self._database.answer(request["tool"], request["arguments"])
+
+    def _limited(self) -> None:
+        for one in _ORDINARY:  # a shell keeps ignoring what who started us ignores, such as an interrupt
+            signal.signal(one, signal.SIG_DFL)
+        bounds = {
+            resource.RLIMIT_CPU: self.limits["cpu"],
+            resource.RLIMIT_AS: self.limits["address"] or resource.RLIM_INFINITY,
+            resource.RLIMIT_FSIZE: self.limits["file"],
+            resource.RLIMIT_NPROC: self.limits["processes"],
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_NOFILE: 256,
+        }
+        for what, wanted in bounds.items():
+            _, hard = resource.getrlimit(what)
+            known = [one for one in (wanted, hard) if one != resource.RLIM_INFINITY]
+            most = min(known, default=resource.RLIM_INFINITY)
+            resource.setrlimit(what, (most, most))
+
+    def _started(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd=self.here,
+            env=self.environment,
+            start_new_session=True,
+            preexec_fn=self._limited,
+            **streams,
+        )
+
+    def _in_shell(self, command: str, seconds: float) -> dict[str, Any]:
+        """What a command puts out in the one bash that stays open; its exit code."""
+        if self._shell is None or self._shell.poll() is not None:
+            self.here = self.folder
+            self._shell = self._started(
+                ["bash", "--noprofile", "--norc"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        shell, mark = self._shell, secrets.token_hex(16)
+        packed = base64.b64encode(command.encode("utf-8", "surrogatepass")).decode()
+        script = f"eval \"$(printf %s '{packed}' | base64 -d)\" </dev/null\nprintf '\\n%s %d\\n' {mark} $?\n"
+        assert shell.stdin is not None and shell.stdout is not None
+        try:
+            shell.stdin.write(script.encode())
+            shell.stdin.flush()
+        except OSError:
+            return self._ended(shell, b"")
+        ending = re.compile(rb"\n" + mark.encode() + rb" (\d+)\n\Z")
+        data, stopped = self._read([shell.stdout.fileno()], seconds, lambda held: ending.search(held[0][-64:]))
+        found = ending.search(data[0][-64:])
+        if found is not None:
+            shown = data[0][: len(data[0]) - len(found.group(0))]
+            return self._told(shown, int(found.group(1)), "")
+        if stopped:
+            _kill(shell)
+            return self._told(data[0], None, stopped)
+        return self._ended(shell, data[0])
+
+    def _ended(self, shell: subprocess.Popen[bytes], shown: bytes) -> dict[str, Any]:
+        self._shell = None
+        return self._told(shown, shell.wait(), "")
+
+    def _apart(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What a bash of its own puts out; with `keeps_folder` the next one begins where this one ended."""
+        told_read, told_write = os.pipe()
+        command = request["command"]
+        script = 'trap \'pwd >&"$TOLD"; exec {TOLD}>&-\' EXIT\neval "$1"' if request["keeps_folder"] else 'eval "$1"'
+        os.set_inheritable(told_write, True)
+        try:
+            process = subprocess.Popen(
+                ["bash", "--noprofile", "--norc", "-c", f"TOLD={told_write}; {script}", "bash", command],
+                cwd=self.here if request["keeps_folder"] else self.folder,
+                env=self.environment,
+                start_new_session=True,
+                preexec_fn=self._limited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if request["apart"] else subprocess.STDOUT,
+                pass_fds=[told_write],
+            )
+        except OSError as error:
+            os.close(told_read)
+            os.close(told_write)
+            return self._told(b"", None, "start" if error.errno == errno.E2BIG else "processes")
+        os.close(told_write)
+        pipes = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe is not None]
+        data, stopped = self._read(pipes, request["seconds"], lambda _: process.poll() is not None)
+        code = None if stopped else process.wait()
+        _kill(process)
+        if request["keeps_folder"] and not stopped:
+            ready, _, _ = select.select([told_read], [], [], 0)
+            where = os.read(told_read, 1 << 12).decode("utf-8", "replace").strip() if ready else ""
+            self.here = where if where.startswith("/") and os.path.isdir(where) else self.here
+        os.close(told_read)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        both = [one.rstrip(b"\n") for one in data if one.strip(b"\n")] if request["apart"] else data
+        return self._told(b"\n".join(both), code, stopped)
+
+    def _read(self, pipes: list[int], seconds: float, over: Any) -> tuple[list[bytes], str]:
+        """What comes out of each pipe until all are closed or `over` says so, and what stopped it before that."""
+        held = [bytearray() for _ in pipes]
+        open_pipes, until = list(pipes), time.monotonic() + seconds
+        while open_pipes:
+            ready, _, _ = select.select(open_pipes, [], [], _BREATH)
+            for pipe in ready:
+                data = os.read(pipe, _CHUNK)
+                held[pipes.index(pipe)] += data
+                if not data:
+                    open_pipes.remove(pipe)
+            if sum(map(len, held)) > self.limits["output"]:
+                return [bytes(one[: self.limits["output"]]) for one in held], "output"
+            if over(held) and not select.select(open_pipes, [], [], 0)[0]:
+                break
+            if time.monotonic() > until:
+                return [bytes(one) for one in held], "time"
+        return [bytes(one) for one in held], ""
+
+    def _told(self, shown: bytes, code: int | None, stopped: str) -> dict[str, Any]:
+        text = shown.decode("utf-8", "replace")
+        if code is not None and not stopped:
+            number = -code if code < 0 else code - 128
+            stopped = _KILLED_BY.get(number, "") if number > 0 else ""  # type: ignore[call-overload]
+        if not stopped and _NO_FORK.search(text):
+            stopped = "processes"
+        if not stopped and _LOST_FILE.search(text) and self._is_full(text):
+            stopped = "disk"
+        return {"output": text, "code": code if code is None or code >= 0 else 128 - code, "stopped": stopped}
+
+    def _is_full(self, text: str) -> bool:
+        room = os.statvfs(self.folder)
+        return room.f_bavail * room.f_frsize < _CHUNK or "limit exceeded" in text
+
+    def _opened(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A terminal with an interactive bash on it, and what it shows at first."""
+        child, self._terminal = pty.fork()
+        if not child:
+            try:
+                self._limited()
+                os.chdir(self.folder)
+                variables = {**self.environment, "PS1": request["prompt"], "TERM": request["term"]}
+                size = struct.pack("HHHH", request["rows"], request["columns"], 0, 0)
+                fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+                os.execvpe("bash", ["bash", "--noprofile", "--norc", "-i"], variables)
+            finally:
+                os._exit(127)
+        return self._shown(request)
+
+    def _shown(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the terminal puts out until it has been quiet for a while, and shows a prompt if one is waited for."""
+        held, stopped = bytearray(), ""
+        until = time.monotonic() + min(request["seconds"], request.get("most", request["seconds"]))
+        prompt = (
+            time.monotonic() + min(request["seconds"], request.get("most", _PROMPT_S))
+            if request.get("prompted")
+            else 0.0
+        )
+        while True:
+            shown = bool(_PROMPTED.search(held[-80:]))
+            quiet = _SETTLED_S if shown and prompt else request["quiet"]
+            ready, _, _ = select.select([self._terminal], [], [], quiet)
+            try:
+                data = os.read(self._terminal, _CHUNK) if ready else b""
+            except OSError:  # nobody has the terminal open any more
+                break
+            held += data
+            now = time.monotonic()
+            if not data and (shown or now > prompt):
+                break
+            if len(held) > self.limits["output"]:
+                stopped = "output"
+                break
+            if now > until:  # a program that draws again and again, and goes on
+                break
+        return self._told(bytes(held), None, stopped)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process with all of its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    process.wait()
+
+
+def _unpack(folder: str, data: bytes) -> None:
+    """Unpacks files, folders and links; of an archive that is cut, what there is."""
+    folders = []
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extraction_filter = lambda member, _: member  # a base is the user's own, and the folder is in a box
+        for member in archive:
+            if member.isreg() or member.isdir() or member.issym() or member.islnk():
+                member.uid, member.gid = os.getuid(), os.getgid()
+                if member.isdir():
+                    folders.append((os.path.join(folder, member.name), member.mode, member.mtime))
+                    member.mode |= 0o700
+                archive.extract(member, folder, set_attrs=True)
+    for path, mode, moment in reversed(folders):  # in a folder that is closed nothing could be made
+        os.chmod(path, mode)
+        os.utime(path, (moment, moment))
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    os.set_inheritable(answers.fileno(), False)
+    begin = json.loads(requests.readline())
+    _tell(answers, _begun(begin, requests))
+    session = Session(begin["folder"], begin["environment"], begin["limits"])
+    for line in requests:
+        try:
+            found = session.answer(json.loads(line))
+        except Exception as error:
+            found = {"output": "", "code": None, "stopped": f"broken: {type(error).__name__}: {error}"}
+        _tell(answers, found)
+
+
+def _begun(begin: dict[str, Any], requests: BinaryIO) -> dict[str, Any]:
+    data = requests.read(begin["bytes"])
+    try:
+        os.makedirs(begin["folder"], exist_ok=True)
+        with contextlib.suppress(OSError):  # a home that the folder does not lie in is of the system
+            os.makedirs(begin["environment"]["HOME"], exist_ok=True)
+        if data:
+            _unpack(begin["folder"], data)
+    except (OSError, tarfile.TarError) as error:
+        return {"stopped": f"base: {error}"}
+    return {"stopped": ""}
+
+
+def _tell(answers: BinaryIO, value: dict[str, Any]) -> None:
+    answers.write(json.dumps(value).encode() + b"\n")
+    answers.flush()

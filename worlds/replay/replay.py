@@ -1,0 +1,303 @@
+"""Replays of a run: kept trajectories whose actions are run again in boxes, and what came of each transition.
+
+OUT/replays/<domain>/part-….parquet     aligned to the transitions of that name, row by row
+OUT/replays/manifest.json               written last
+
+So in the folder of each generation, beside its transitions, and of one that was judged and is not committed yet.
+What another world of the same folder has answered stays; what is asked again is answered anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from trajmill.pipelines.generations.generations import GENERATIONS, chain
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import RUN, Ownership, identity_of
+from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, write_parquet
+from trajmill.pipelines.storage.units import MANIFEST, finish_stage, finish_unit, read_manifest, written_names
+from trajmill.quality.scrub import scrub_text
+from trajmill.schemas import SCHEMA_VERSION, ConfigError
+from trajmill.schemas.manifest import FileEntry, Manifest
+from trajmill.schemas.replay import NOT_RUN, REPLAY_SCHEMA
+from trajmill.worlds.replay.actions import WORLDS, asked
+from trajmill.worlds.replay.bases import Bases
+from trajmill.worlds.replay.branches import Actions, branch, question_rows
+from trajmill.worlds.replay.databases import RunFolders
+from trajmill.worlds.replay.engines import Limits, engine
+from trajmill.worlds.replay.sessions import Replayed, place_of, replayed
+
+STAGE: Final = "replays"
+DEFAULT_FOLDERS: Final = {"terminal": "/home/dev", "swe": "/testbed", "mcp-sqlite": "/work"}
+_NEW_INDEX: Final = (
+    "git unpack-objects -q < .git/objects/packed && rm .git/objects/packed && git read-tree HEAD && "
+    "git update-index -q --refresh"
+)
+"""A repository comes as its files and the objects of its history; what it knows of its files is made inside."""
+
+DIFFERENCE: Final = 1 << 16
+"""Characters of a difference of databases that are kept."""
+
+VALUES: Final = 2_000
+_NOT_ASKED: Final = ("other_world", "no_base", "not_asked", "not_kept")
+"""Reasons that leave what was answered before: it is no less true for it."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is replayed, and how.
+
+    Attributes:
+        world: one of `WORLDS`.
+        bases: as they were given.
+        limits: of a box.
+        variables: of every session's environment, by name.
+        system: as of `Place`.
+        limit: trajectories at most; None for all.
+        branches: of each trajectory, other actions of its task that are run at one of its steps.
+    """
+
+    world: str
+    bases: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    limit: int | None = None
+    branches: int = 0
+
+
+class Replay:
+    """Runs kept trajectories of an output folder again.
+
+    Args:
+        out: the output folder of a judged run.
+        asking: what is replayed.
+        tell: called with each trajectory's results.
+        branched: called with the rows of each branch.
+    """
+
+    def __init__(
+        self,
+        out: str,
+        asking: Asking,
+        tell: Callable[[Sequence[Replayed]], None] = lambda _: None,
+        branched: Callable[[Sequence[Row]], None] = lambda _: None,
+    ) -> None:
+        if asking.world not in WORLDS:
+            raise ConfigError(f"'{asking.world}' is no world; known are {', '.join(WORLDS)}.")
+        self._out, self._asking, self._tell = Folder.named(out), asking, tell
+        self._branched, self._actions = branched, Actions()
+        self._domain = WORLDS[asking.world]
+        self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
+        self._left = asking.limit if asking.limit is not None else -1
+        self._scrub: Callable[[str, str], str] = lambda text, _: text
+        self._engine, self._runs = "", RunFolders(self._out)
+
+    def run(self) -> dict[str, int]:
+        """Replays, writes what came, and returns how many transitions that is, by domain, status and reason.
+
+        Raises:
+            ConfigError: this machine has no box, or the folder holds no judged run.
+        """
+        self._engine = "" if self._asking.world == "awm" else engine(self._asking.system)
+        if identity_of(self._out) is None:
+            raise ConfigError(f"{self._out.path()} is no output folder of a run.")
+        places = judged_places(self._out)
+        counts = Counter[str]()
+        with self._owned(self._out) as owner:
+            self._learn(places)
+            counts.update(self._stage(owner, self._out))
+            for place in places[1:]:
+                with self._owned(place) as inner:
+                    counts.update(self._stage(inner, place))
+        return dict(sorted(counts.items()))
+
+    @contextmanager
+    def _owned(self, place: Folder) -> Iterator[Ownership]:
+        """A folder with stages, while it is written into."""
+        identity = identity_of(place)
+        assert identity is not None
+        owner = Ownership(place, identity, adding=True, alone=True)
+        owner.check(())
+        with owner.held():
+            owner.keep()
+            yield owner
+
+    def _stage(self, owner: Ownership, place: Folder) -> dict[str, int]:
+        """Replays what lies in a folder, and returns the counts of its manifest."""
+        files = _files(place)
+        labels = [_label(file.name) for file in files]
+        owner.intend({*(f"{STAGE}/{file.name}" for file in files), *written_names(STAGE, labels)})
+        held = place.held(owner.token, replaces=True)
+        (held / STAGE).remove(MANIFEST)
+        self._runs, self._scrub = RunFolders(place), _scrubbing(place)
+        made = [self._unit(held, file) for file in files]
+        digest = hashlib.sha256(json.dumps([[one.name, one.sha256] for unit in made for one in unit.files]).encode())
+        sealed = finish_stage(held / STAGE, "replay", digest.hexdigest(), labels)
+        wanted = {f"{STAGE}/{one.name}" for one in sealed.files} | written_names(STAGE, labels)
+        owner.prune([STAGE, f"_units/{STAGE}"], wanted)
+        return sealed.counts
+
+    def _unit(self, out: Folder, file: FileEntry) -> Manifest:
+        """Replays what a file holds of the world's domain, and writes the replays of the file."""
+        before = _before(out, file)
+        asking = {**asdict(self._asking), "engine": self._engine}
+        told = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
+        digest = hashlib.sha256(told.encode()).hexdigest()
+        found = list[dict[str, Any]]()
+        verdicts = read_table(out / "verdicts", file.name, ["kept", "group"])
+        kept, group = (verdicts[name].to_pylist() for name in ("kept", "group"))
+        domain = file.name.partition("/")[0]
+        for rows in trajectories(out, file.name):
+            first = len(found)
+            rows[0]["group"] = group[first]
+            found += self._told(rows, kept[first], domain, None if before is None else before[first:])
+        table = pa.Table.from_pylist(found, schema=REPLAY_SCHEMA)
+        entry = write_parquet(out / STAGE, file.name, REPLAY_SCHEMA, table.to_batches())
+        counts = Counter(
+            f"{domain}.{one['replayed']}" + (f".{one['reason']}" if one["reason"] else "") for one in found
+        )
+        manifest = Manifest("replay", _label(file.name), digest, SCHEMA_VERSION, (entry,), dict(sorted(counts.items())))
+        return finish_unit(out / STAGE, manifest)
+
+    def _told(self, rows: list[Row], kept: bool, domain: str, before: list[dict[str, Any]] | None) -> list[Row]:
+        """The rows of the replays of a trajectory."""
+        answers = (
+            self._replayed(rows, kept) if domain == self._domain else [Replayed(NOT_RUN, "other_world")] * len(rows)
+        )
+        wrote = self._read(rows, answers) if self._asking.world == "awm" and domain == self._domain else None
+        found = []
+        for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+            if before is not None and answer.reason in _NOT_ASKED:
+                found.append(before[number])
+                continue
+            told: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
+            told["agreement"] = answer.agreement
+            world = self._asking.world if domain == self._domain else None
+            told["written"] = wrote
+            key = {name: row[name] for name in ("row_id", "trajectory_id", "step")}
+            found.append({**key, **told, "world": world, "tool": row["action"]["name"]})
+        return found
+
+    def _replayed(self, rows: list[Row], kept: bool) -> list[Replayed]:
+        if not kept:
+            return [Replayed(NOT_RUN, "not_kept")] * len(rows)
+        questions = [asked(self._asking.world, row) for row in rows]
+        if self._asking.world == "awm":
+            return [Replayed(NOT_RUN, "read" if rows[0]["provenance"]["connector"] == "awm" else "other_world")] * len(
+                rows
+            )
+        if not any(one.request for one in questions):
+            return [Replayed(NOT_RUN, one.reason) for one in questions]
+        if self._left == 0:
+            return [Replayed(NOT_RUN, "not_asked")] * len(rows)
+        base = self._bases.of(rows)
+        if base is None:
+            return [Replayed(NOT_RUN, "no_base")] * len(rows)
+        self._left -= 1
+        place = place_of(rows, DEFAULT_FOLDERS[self._asking.world], self._asking.variables, self._asking.system)
+        begin = _NEW_INDEX if self._asking.world == "swe" else ""
+        scrub = partial(self._scrub_for, rows[0]["trajectory_id"])
+        settings = base, place, self._asking.limits, scrub, begin
+        answers = replayed(rows, questions, *settings)
+        self._tell(answers)
+        for step, other in self._actions.chosen(rows, answers, self._asking.branches):
+            some = question_rows(rows, step, other)
+            found = branch(some, replayed(some, [*questions[:step], other["asked"]], *settings), other)
+            if found is not None:
+                self._branched(found)
+        return answers
+
+    def _learn(self, places: Sequence[Folder]) -> None:
+        """Looks for what else could be done in each task, where branches are wanted."""
+        for out, file in [(one, file) for one in places for file in _files(one)] if self._asking.branches else ():
+            if file.name.partition("/")[0] == self._domain:
+                kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
+                first = 0
+                for rows in trajectories(out, file.name):
+                    if kept[first]:
+                        self._actions.add(rows, [asked(self._asking.world, row) for row in rows])
+                    first += len(rows)
+
+    def _read(self, rows: list[Row], answers: list[Replayed]) -> list[str] | None:
+        """What a run wrote into its database; the difference is told with its last row. None where it is not known."""
+        if answers[0].reason != "read":
+            return None
+        difference = self._runs.difference(rows[0]["provenance"]["uri"])
+        if difference is None:
+            answers[:] = [Replayed(NOT_RUN, "no_databases")] * len(rows)
+            return None
+        told = self._scrub(difference.to_text()[:DIFFERENCE], rows[0]["trajectory_id"])
+        answers[-1] = Replayed(NOT_RUN, "read", told)
+        return [self._scrub(one, rows[0]["trajectory_id"]) for one in difference.written()[:VALUES]]
+
+    def _scrub_for(self, trajectory: str, text: str) -> str:
+        return self._scrub(text, trajectory)
+
+
+def judged_places(out: Folder) -> list[Folder]:
+    """The folders of an output folder that hold verdicts: of the run, of its generations, and of one that was begun.
+
+    Raises:
+        ConfigError: the run is not judged.
+    """
+    committed = [one.folder for one in chain(out) if one.folder]
+    sealed = f"/verdicts/{MANIFEST}"
+    there = [one.removesuffix(sealed) for one in (out / GENERATIONS).names(".json") if one.endswith(sealed)]
+    begun = sorted({f"{GENERATIONS}/{one}" for one in there} - set(committed))
+    if any(read_manifest(out / stage, MANIFEST) is None for stage in ("transitions", "verdicts")):
+        raise ConfigError(f"{out.path()} is not judged: what is replayed is what judging keeps.")
+    return [out, *(out / one for one in (*committed, *begun))]
+
+
+def _files(place: Folder) -> tuple[FileEntry, ...]:
+    sealed = read_manifest(place / "transitions", MANIFEST)
+    return () if sealed is None else sealed.files
+
+
+def _scrubbing(place: Folder) -> Callable[[str, str], str]:
+    """What scrubbing made of texts in the run of a folder, by the id of their trajectory."""
+    recipe = json.loads(place.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
+    kinds = tuple(recipe.get("scrub") or ())
+    return partial(_scrubbed, kinds=kinds) if kinds else lambda text, _: text
+
+
+def _scrubbed(text: str, key: str, kinds: tuple[str, ...]) -> str:
+    return scrub_text(text, key, kinds)
+
+
+def _label(name: str) -> str:
+    return name.removesuffix(".parquet").replace("/", "-")
+
+
+def _before(out: Folder, file: FileEntry) -> list[dict[str, Any]] | None:
+    """What earlier replays say of the rows of a file; None where there are none, or they are of other rows."""
+    if not (out / STAGE).exists(file.name):
+        return None
+    found = [row for batch in read_batches(out / STAGE, file.name) for row in batch.to_pylist()]
+    ids = read_table(out / "transitions", file.name, ["row_id"])["row_id"].to_pylist()
+    return found if [row["row_id"] for row in found] == ids else None
+
+
+def trajectories(out: Folder, name: str) -> Iterator[list[Row]]:
+    """The rows of each trajectory of a file, one trajectory in memory at a time."""
+    held: list[Row] = []
+    for batch in read_transitions(out / "transitions", name):
+        for row in batch.to_pylist():
+            if held and (row["trajectory_id"] != held[0]["trajectory_id"] or row["step"] <= held[-1]["step"]):
+                yield held
+                held = []
+            held.append(row)
+    if held:
+        yield held

@@ -1,0 +1,167 @@
+"""A local git repository, read as hostile input: its files at a commit, with nothing of it run and nothing fetched.
+
+Only plumbing is asked (`rev-parse`, `ls-tree`, `cat-file`), which knows no filters, hooks or submodules; configuration
+of the machine and of the user is off, and no protocol is allowed, so that a partial clone asks nobody for more.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from trajmill.schemas import ConfigError
+
+ENVIRONMENT: Final = {
+    "PATH": os.defpath,
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
+"""Nothing else: a variable such as GIT_DIR would be somebody's repository."""
+
+QUIET: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
+_FILE, _EXECUTABLE, _LINK = "100644", "100755", "120000"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository on this machine.
+
+    Attributes:
+        git: its folder of objects.
+    """
+
+    git: Path
+
+    @classmethod
+    def at(cls, path: str | Path) -> Repository:
+        """The repository whose working folder, or folder of objects, lies at a path.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        for folder in (Path(path) / ".git", Path(path)):
+            if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+                return cls(folder.resolve())
+        raise ConfigError(f"{path} is no git repository: wanted a local folder with one, since nothing is fetched.")
+
+    def commit(self, name: str | None) -> str | None:
+        """The whole id of a commit; that of HEAD without a name; None if the repository does not hold it."""
+        if name is not None and not _COMMIT.fullmatch(name):
+            return None
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name or 'HEAD'}^{{commit}}")
+        return done.decode("ascii", "replace").strip() or None
+
+    def files(self, commit: str, most: int) -> Iterator[tuple[str, str, bytes]]:
+        """(mode, path, content) of the files and links at a commit, by path; what lies outside and submodules not.
+
+        Raises:
+            ConfigError: they hold more than `most` bytes.
+        """
+        listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", commit)
+        entries, held = list[tuple[str, str, str]](), 0
+        for line in filter(None, listed.split(b"\0")):
+            told, _, name = line.partition(b"\t")
+            mode, _, object_id, size = told.decode("ascii", "replace").split()
+            path = name.decode("utf-8", "surrogateescape")
+            if mode not in (_FILE, _EXECUTABLE, _LINK) or not is_within(path):
+                continue
+            held += int(size)
+            if held > most:
+                raise ConfigError(f"{self.git} holds more than {most:,} bytes at {commit[:12]}.")
+            entries.append((mode, path, object_id))
+        contents = self._contents([one for _, _, one in entries])
+        for (mode, path, _), content in zip(entries, contents, strict=True):
+            yield mode, path, content
+
+    def file(self, commit: str, path: str) -> bytes | None:
+        """The content of one file at a commit; None if it is not there."""
+        if not is_within(path):
+            return None
+        found = self._git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, f":(literal){path}")
+        told, _, _ = found.partition(b"\t")
+        words = told.decode("ascii", "replace").split()
+        return next(iter(self._contents([words[2]]))) if len(words) == 3 and words[1] == "blob" else None
+
+    def archive(self, commit: str, most: int, *, history: bool = False) -> IO[bytes]:
+        """A tar archive of the files at a commit; with `history`, of a `.git` too that has no settings."""
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as packed:
+            for mode, path, content in self.files(commit, most):
+                _pack(packed, path, content, mode)
+            if history:
+                for path, content in self._history(commit, most):
+                    _pack(packed, f".git/{path}", content, _FILE)
+        return stream
+
+    def _history(self, commit: str, most: int) -> Iterator[tuple[str, bytes]]:
+        objects = subprocess.run(
+            ["git", *QUIET, f"--git-dir={self.git}", "pack-objects", "--revs", "--stdout", "-q", "--threads=1"],
+            input=commit.encode(),
+            env=ENVIRONMENT,
+            capture_output=True,
+            check=False,
+        ).stdout
+        if len(objects) > most:
+            raise ConfigError(f"The history of {self.git} up to {commit[:12]} holds more than {most:,} bytes.")
+        yield "HEAD", b"ref: refs/heads/main\n"
+        yield "config", b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+        yield "refs/heads/main", f"{commit}\n".encode()
+        yield "objects/packed", objects
+
+    def _contents(self, ids: Sequence[str]) -> Iterator[bytes]:
+        """What objects hold, in their order."""
+        process = subprocess.Popen(
+            ["git", *QUIET, f"--git-dir={self.git}", "cat-file", "--batch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+        )
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for one in ids:
+                process.stdin.write(one.encode() + b"\n")
+                process.stdin.flush()
+                told = process.stdout.readline().split()
+                if len(told) != 3:
+                    raise ConfigError(f"{self.git} lacks the object {one}; nothing is fetched.")
+                yield process.stdout.read(int(told[2]))
+                process.stdout.read(1)
+
+    def _git(self, *words: str) -> bytes:
+        return subprocess.run(
+            ["git", *QUIET, f"--git-dir={self.git}", *words], env=ENVIRONMENT, capture_output=True, check=False
+        ).stdout
+
+
+def is_within(path: str) -> bool:
+    """Whether a path of a tree stays in the folder that it is unpacked in, and out of the repository's own."""
+    parts = path.split("/")
+    return not path.startswith("/") and not any(one in ("", ".", "..") or one.lower() == ".git" for one in parts)
+
+
+def _pack(packed: tarfile.TarFile, path: str, content: bytes, mode: str) -> None:
+    member = tarfile.TarInfo(path)
+    member.mode = 0o755 if mode == _EXECUTABLE else 0o644
+    if mode == _LINK:
+        member.type, member.linkname = tarfile.SYMTYPE, content.decode("utf-8", "surrogateescape")
+        packed.addfile(member)
+    else:
+        member.size = len(content)
+        packed.addfile(member, io.BytesIO(content))

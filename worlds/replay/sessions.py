@@ -1,0 +1,252 @@
+"""A trajectory run again in a box: what each of its actions leads to, and how far that is what the log says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trajmill.connectors.recordings.screen import Screen, checked_size
+from trajmill.schemas.replay import DIFFERS, NOT_RUN, SAME
+from trajmill.worlds.replay.actions import QUIET_S, Asked
+from trajmill.worlds.replay.box import Base, Box, BoxEndedError
+from trajmill.worlds.replay.compare import Compared, added, compared, compared_cut, compared_lines, of_whole
+from trajmill.worlds.replay.engines import Limits, Place, may_be_folder
+
+_SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
+_TERM: Final = re.compile(r"TERM=([\w.+-]+)")
+_PROMPT: Final = re.compile(r"^(?P<user>[a-z_][a-z0-9_-]*)@(?P<host>[A-Za-z0-9-]{1,63}):(?P<folder>[~/][^\s$#]*)[$#]$")
+_SHORT: Final = re.compile(r"^(?P<folder>[~/]\S*) (?P<sign>[$#>])$")
+_LOOKS: Final = 6
+"""How often a screen is looked at that should show something else."""
+
+_NUMBERED: Final = re.compile(r"(?m)^ *\d+(?:\t|→|\|)")
+_FAILED: Final = re.compile(
+    r"(?i)\b(?:no replacement|no such|not found|did not|does not|error:|failed|already exists|invalid)\b"
+)
+_UNORDERED: Final = re.compile(r"\b(?:find|tar|du|rg|zip|unzip|os\.listdir|grep -\w*[rR]\w*|ls -\w*[Uft]\w*)\b")
+"""Commands whose lines stand in the order in which a file system names files."""
+
+_HOME: Final = re.compile(r"^/home/([a-z_][a-z0-9_-]*)(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of one action.
+
+    Attributes:
+        status: one of `schemas.replay.REPLAYED`.
+        reason: why it was not run, or what came was not held against the log.
+        difference: from what the log says.
+        answer: what came; None if nothing did.
+        code: its exit code, where it has one.
+        agreement: as of `Compared`.
+    """
+
+    status: str
+    reason: str | None = None
+    difference: str | None = None
+    answer: str | None = None
+    code: int | None = None
+    agreement: float | None = None
+
+
+def place_of(rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str) -> Place:
+    """What the session of a trajectory sees of its machine, as far as the log tells it."""
+    found = Place(default, variables=variables, system=system)
+    prompt = _first_prompt(rows)
+    told = _PROMPT.match(prompt) or _SHORT.match(prompt)
+    if told is not None:
+        names = told.groupdict()
+        found = replace(found, user=names.get("user") or found.user, host=names.get("host") or found.host)
+        folder = names["folder"].replace("~", found.home, 1)
+        return replace(found, folder=folder) if may_be_folder(folder) else found
+    for row in rows:
+        for path in ((row["next_observation"] or {}).get("uri"), row["environment"]["instance_id"]):
+            if path and may_be_folder(path):
+                home = _HOME.match(path)
+                return replace(found, folder=path, user=home[1] if home else found.user)
+    return found
+
+
+def _first_prompt(rows: Sequence[Mapping[str, Any]]) -> str:
+    shown = rows[0]["observation"] or {}
+    if shown.get("form") != "screen" or not shown.get("content"):
+        return ""
+    return str(shown["content"]).rstrip().rpartition("\n")[2]
+
+
+def prompt_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The value of PS1 by which a bash shows the prompt that the log begins with."""
+    prompt = _first_prompt(rows) or "$"
+    if _PROMPT.match(prompt):
+        return r"\u@\h:\w\$ "
+    if told := _SHORT.match(prompt):
+        return rf"\w {told['sign']} "
+    if re.fullmatch(r"\d\d:\d\d:\d\d \$", prompt):
+        return r"\t \$ "
+    if re.fullmatch(r"\[\d+\] \$", prompt):
+        return r"[$?] \$ "
+    return prompt.replace("\\", "\\\\") + " "
+
+
+def replayed(
+    rows: Sequence[Mapping[str, Any]],
+    questions: Sequence[Asked],
+    base: Base,
+    place: Place,
+    limits: Limits,
+    scrubbed: Callable[[str], str] = lambda text: text,
+    begin: str = "",
+) -> list[Replayed]:
+    """What comes of each action of a trajectory, in one session of one box.
+
+    Args:
+        rows: the trajectory's transitions, in order.
+        questions: what each asks for.
+        base: what the folder holds at first.
+        place: what the session sees.
+        limits: of the box.
+        scrubbed: what scrubbing makes of a text, by which logs were scrubbed too.
+        begin: a command that is run before the first, whose output is nobody's.
+    """
+    try:
+        with Box(base, place, limits) as box:
+            if begin:
+                box.ask({"do": "run", "command": begin, "keeps_folder": False, "apart": False})
+            return list(_Session(box, rows, scrubbed).answers(questions))
+    except BoxEndedError as error:
+        return [Replayed(NOT_RUN, str(error))] * len(rows)
+
+
+def _shows_prompt(row: Mapping[str, Any]) -> bool:
+    """Whether what came of an action ends with a prompt, for which a terminal is waited for."""
+    shown = (row["next_observation"] or {}).get("content") or ""
+    return shown.rstrip().endswith(("$", "#", ">"))
+
+
+def _is_unordered(row: Mapping[str, Any]) -> bool:
+    text = str(row["action"]["arguments"])
+    return bool(_UNORDERED.search(text)) and "sort" not in text
+
+
+class _Session:
+    """One trajectory's way through a box that stands."""
+
+    def __init__(self, box: Box, rows: Sequence[Mapping[str, Any]], scrubbed: Callable[[str], str]) -> None:
+        self._box, self._rows, self._scrubbed = box, rows, scrubbed
+        self._screen: Screen | None = None
+        self._stopped = ""
+        self._lost = False
+        self._before = ""
+
+    def answers(self, questions: Sequence[Asked]) -> list[Replayed]:
+        return [self._answer(row, one) for row, one in zip(self._rows, questions, strict=True)]
+
+    def _answer(self, row: Mapping[str, Any], asked: Asked) -> Replayed:
+        if self._stopped:
+            return Replayed(NOT_RUN, "stopped")
+        if asked.request is None:
+            self._lost = self._lost or asked.may_change
+            return Replayed(NOT_RUN, asked.reason)
+        try:
+            if asked.kind == "screen" and self._screen is None:
+                self._open()
+            reply = self._box.ask({**asked.request, "prompted": _shows_prompt(row)})
+        except BoxEndedError as error:
+            self._stopped = str(error)
+            return Replayed(NOT_RUN, self._stopped)
+        if reply["stopped"]:
+            why = str(reply["stopped"]).partition(":")[0][:32]
+            if why == "time" and asked.request["do"] == "run":  # a shell of its own ends alone
+                self._lost = True
+            else:
+                self._stopped = why
+            return Replayed(NOT_RUN, why)
+        return self._held_against(row, asked, reply)
+
+    def _open(self) -> None:
+        told = self._rows[0]["context"]["initial_state"] or ""
+        size, term = _SIZE.search(told), _TERM.search(told)
+        columns, rows = (checked_size(int(size[1]), int(size[2])) if size else None) or (80, 24)
+        self._screen = Screen(columns, rows)
+        reply = self._box.ask(
+            {
+                "do": "open",
+                "columns": columns,
+                "rows": rows,
+                "prompt": prompt_of(self._rows),
+                "term": term[1] if term else "xterm-256color",
+                "quiet": QUIET_S,
+                "prompted": _shows_prompt({"next_observation": self._rows[0]["observation"]}),
+            }
+        )
+        self._screen.write(str(reply.get("output", "")))
+        self._before = self._scrubbed(self._screen.text())
+
+    def _screen_after(self, row: Mapping[str, Any], output: str) -> str:
+        """The screen after some output; a program that has no prompt may be slow to put out the rest."""
+        assert self._screen is not None
+        self._screen.write(output)
+        logged = (row["next_observation"] or {}).get("content")
+        for _ in range(_LOOKS):
+            text = self._screen.text()
+            if logged is None or _shows_prompt(row) or compared(logged, text).replayed != DIFFERS:
+                break
+            more = self._box.ask({"do": "keys", "keys": "", "quiet": QUIET_S, "most": 4 * QUIET_S})
+            self._screen.write(str(more.get("output", "")))
+        return self._screen.text()
+
+    def _held_against(self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any]) -> Replayed:
+        code = reply.get("code")
+        text = str(reply.get("output", ""))
+        if asked.kind == "screen":
+            try:
+                text = self._screen_after(row, text)
+            except BoxEndedError as error:
+                self._stopped = str(error)
+                return Replayed(NOT_RUN, self._stopped)
+        text, code = self._scrubbed(text), code if isinstance(code, int) and abs(code) < 1 << 16 else None
+        logged = row["next_observation"]
+        if logged is None or logged["content"] is None:
+            return Replayed(NOT_RUN, "no_answer", answer=text, code=code)
+        before, self._before = self._before, text
+        if logged["truncation"] == "none":
+            found = self._compared(row, asked, reply, text, before)
+        else:
+            shown = compared_cut(logged["content"], text) if logged["truncation"] == "harness" else None
+            if shown is None:
+                return Replayed(NOT_RUN, "cut", answer=text, code=code)
+            found = shown
+        if found.replayed == SAME and None not in (code, row["exit_code"]) and code != row["exit_code"]:
+            found = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now")
+        if found.replayed == DIFFERS and self._lost:
+            return Replayed(NOT_RUN, "state_unknown", answer=text, code=code)
+        return Replayed(found.replayed, None, found.difference, text, code, found.agreement)
+
+    def _compared(
+        self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, before: str
+    ) -> Compared:
+        logged, unordered = row["next_observation"]["content"], _is_unordered(row)
+        if asked.kind == "screen":
+            shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
+            part = str(shown[0]), str(shown[1])
+            if None not in shown:
+                return of_whole(compared(*part, unordered=unordered), part, (logged, text))
+        if asked.kind not in ("view", "edit"):
+            return compared(logged, text, unordered=unordered)
+        assert asked.request is not None
+        failed = bool(reply.get("failed"))
+        lines = reply.get("lines")
+        if failed or not isinstance(lines, list):
+            wrong = row["next_observation"]["is_error"] or not _NUMBERED.search(logged)
+            if reply.get("folder"):
+                return compared(logged, text) if wrong else Compared(DIFFERS, "it is a folder")
+            return Compared(SAME, agreement=1.0) if wrong else Compared(DIFFERS, f"the tool fails: {text[:200]}")
+        if row["next_observation"]["is_error"] or (asked.kind == "edit" and _FAILED.search(logged[:120])):
+            return Compared(DIFFERS, "the tool fails in the log, and does not now")
+        if asked.kind == "view" and not _NUMBERED.search(logged):
+            return compared(logged, self._scrubbed("\n".join(map(str, lines))))
+        held = [self._scrubbed(str(line)) for line in lines] if len(lines) < 1 << 14 else [str(one) for one in lines]
+        return compared_lines(logged, held, asked.kind == "view" and bool(asked.request.get("whole")))

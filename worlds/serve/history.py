@@ -1,0 +1,263 @@
+"""The history of a served session: what a world model is sent at each step, as its training samples had it.
+
+Rows are kept as rendering takes them, and rendered by the functions that render samples: the prompt by its template,
+the turns, the caps, and, where a history is longer than a sample, the windows. Only of the turn that is asked for the
+answer is not known, so it counts no tokens there: where its answer alone would have passed the bound, training began
+a new window with it, and a served session begins it with the turn after.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from trajmill.pipelines.mix.sample_tokens import prompt_tokens, turn_tokens
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.capping import MARK, capped
+from trajmill.pipelines.render.costs import COST_COLUMNS, Costing
+from trajmill.pipelines.render.prompts import ASKING, CONTEXT, Prompt, Wording, shaped_prompt
+from trajmill.pipelines.render.turns import COMMANDS, Turn, View, messages, outlined, rendered, turns
+from trajmill.pipelines.render.windows import windows
+from trajmill.quality.control_strings import unescaped
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import TRANSITION_SCHEMA, Action
+from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.worlds.serve.scenarios import Scenario
+
+_ENDING: Final = re.compile(r"(?:\A|\n)\[(?:(timed out)|exit code (-?(?:0|[1-9][0-9]{0,9})))\]\Z")
+_INT32: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How sessions are shown to a model: as samples of a pool are.
+
+    Attributes:
+        mix: the recipe's section.
+        pool: whose samples are followed: `sft`, `rl` or `eval`.
+        tagged: whether the model is asked to write what it predicts between tags; always so in RL and eval, and in SFT
+            where it learnt from samples that were given reasoning.
+        counter: counts tokens under the recipe's tokenizer.
+    """
+
+    mix: Mix
+    pool: Pool
+    tagged: bool
+    counter: TokenCounter
+
+    @property
+    def view(self) -> View:
+        """How turns are shown; texts are capped when they come, by `Manner.seen`, and not again."""
+        return replace(View.of(self.mix), observation_chars=None)
+
+    def seen(self, text: str) -> str:
+        """A text as it is kept: capped as in samples, unless it is that already, as a model says it that learnt so."""
+        most = self.mix.observation_chars
+        return text if most is None or is_capped(text, most) else capped(text, most)
+
+    def said(self, text: str) -> str:
+        """What a model says is observed, as it is kept."""
+        return self.seen(unescaped(text) if View.of(self.mix).escapes else text)
+
+
+def is_capped(text: str, most: int) -> bool:
+    """Whether a text is what `capped` makes of a longer one."""
+    tail, head = most // 2, most - most // 2
+    middle = text[head : len(text) - tail]
+    met = _MARKED.fullmatch(middle)
+    return met is not None and middle == f"\n{MARK.format(int(met[1].replace(',', '')))}\n"
+
+
+_MARKED: Final = re.compile(re.escape(f"\n{MARK}\n").replace(re.escape("{:,}"), "([0-9][0-9,]{0,20})"))
+
+
+class Asked(NamedTuple):
+    """What a model is sent at a step, and the step that the window begins with which it is shown."""
+
+    messages: list[dict[str, str]]
+    begins: int
+
+
+class Move(NamedTuple):
+    """What is known of a step before it is answered.
+
+    Attributes:
+        action: of the agent.
+        together: whether it was done at once with the one before it.
+        state: what the world shows before it, where that is not what the step before it led to.
+        said: what the harness and the user said before it: (role, content).
+        time_limit_s: after which it is killed; None if not told.
+    """
+
+    action: Action
+    together: bool = False
+    state: str | None = None
+    said: tuple[tuple[str, str], ...] = ()
+    time_limit_s: float | None = None
+
+
+class Ended(NamedTuple):
+    """An answer without the line that tells how a command ended, and what that line tells."""
+
+    content: str
+    exit_code: int | None = None
+    timed_out: bool | None = None
+
+
+def ended(domain: str, answer: str) -> Ended:
+    """An answer parted from the line below it, so that `rendering.turns.answer` gives it back."""
+    met = _ENDING.search(answer) if domain in COMMANDS else None
+    if met is None:
+        return Ended(answer)
+    content = answer[: met.start()]
+    if met[1]:
+        return Ended(content, None, True)
+    code = int(met[2])
+    if met[2] == "-0" or not -_INT32 <= code < _INT32 or (met.start() == 0 and answer.startswith("\n")):
+        return Ended(answer)
+    return Ended(content, code, None)
+
+
+class History:
+    """The turns of one session.
+
+    Args:
+        scenario: that it begins with.
+        manner: how it is shown.
+
+    Attributes:
+        rows: the steps that were answered, as rendering takes them.
+        prompt: its system prompt.
+    """
+
+    def __init__(self, scenario: Scenario, manner: Manner) -> None:
+        self.scenario, self._manner = scenario, manner
+        self.rows: list[dict[str, Any]] = []
+        self._context = scenario.whole_context
+        self._first_state = None if scenario.observation is None else manner.seen(scenario.observation)
+        self.prompt: Prompt = self._prompt()
+        self._tokens = self._prompt_tokens()
+        self.characters = len(self.prompt.text) + len(self._first_state or "")
+
+    def _prompt(self) -> Prompt:
+        manner, key = self._manner, self.scenario.key or self.scenario.id
+        wording = Wording.of(manner.mix, manner.pool)
+        made = shaped_prompt(self.scenario.shape, self._context, key, wording, View.of(manner.mix))
+        if not manner.tagged or manner.pool != "sft":
+            return made
+        return made._replace(text=tagged_system(made.text, made.template, wording.folder))
+
+    def _prompt_tokens(self) -> int:
+        manner, view = self._manner, View.of(self._manner.mix)
+        key = self.scenario.key or self.scenario.id
+        drawn = Wording.of(manner.mix, manner.pool).template(self.scenario.domain, key)
+        (costs,) = _costs([{**self._row(Move(Action("", ""))), "context": self._context}], manner)
+        texts = [costs[f"{name}_tokens"] for name in CONTEXT]
+        return prompt_tokens(drawn, self.prompt.shape, texts, manner.pool, view, manner.counter)
+
+    def _row(self, move: Move) -> dict[str, Any]:
+        """The row of a step that is not answered yet."""
+        last = self.rows[-1] if self.rows else None
+        turn = 0 if last is None else last["turn"] + (not move.together)
+        before = last["next_observation"]["content"] if last is not None else self._first_state
+        if last is not None and move.together:
+            before = None if last["observation"] is None else last["observation"]["content"]
+        if move.state is not None:
+            before = self._manner.seen(move.state)
+        told = [{"role": role, "content": content} for role, content in move.said]
+        form = self.scenario.forms[0] if self.scenario.forms else "response"
+        dialect = self.scenario.dialects[0] if self.scenario.dialects else None
+        seen = {"content": None, "origin": "environment", "form": form, "dialect": dialect, "envelope": None}
+        return {
+            "row_id": "",
+            "trajectory_id": self.scenario.id,
+            "ordinal": 0,
+            "segment": 0,
+            "num_segments": 1,
+            "step": len(self.rows),
+            "turn": turn,
+            "domain": self.scenario.domain,
+            "observation": None if before is None else {**seen, "content": before},
+            "action": {name: getattr(move.action, name) for name in ("name", "arguments", "text")},
+            "next_observation": seen,
+            "interleaved": json.dumps(told, ensure_ascii=False) if told else None,
+            "context": dict.fromkeys(CONTEXT),
+            "exit_code": None,
+            "timed_out": None,
+            "time_limit_s": self.scenario.time_limit_s if move.time_limit_s is None else move.time_limit_s,
+            "scrubbed": 0,
+            "use": "target",
+        }
+
+    def asked(self, move: Move) -> Asked | None:
+        """What the model is sent for a step; None if that is longer than its samples were."""
+        row = self._row(move)
+        (costs,) = _costs([row], self._manner)
+        rows: list[Mapping[str, Any]] = [*self.rows, {**row, **costs, "answer_tokens": 0}]
+        found = self._shown(rows)
+        if found is None:
+            return None
+        made = messages(self.prompt.text, found)[:-1]
+        if self._manner.tagged:
+            made[-1]["content"] += ASKING
+        return Asked([{name: one[name] for name in ("role", "content")} for one in made], found[0].step)
+
+    def _shown(self, rows: Sequence[Mapping[str, Any]]) -> list[Turn] | None:
+        """The turns that are shown before a step, and its own; None if that alone is too long."""
+        mix, pool, counter, view = self._manner.mix, self._manner.pool, self._manner.counter, self._manner.view
+        whole, most = outlined(rows, view), mix.window_tokens[pool]
+        sizes = list(map(add, *turn_tokens(whole, counter)))
+        overflow = mix.overflow[pool]
+        if pool in ("rl", "eval"):
+            if most is None or self._tokens + sum(sizes) <= most:
+                return rendered(whole, view)
+            if overflow == "drop":
+                return None
+            overflow = "cut_oldest"
+        last = deque(windows(rows, whole, sizes, self._tokens, most, counter, overflow), 1)
+        if not last or not last[0].fits or last[0].rows[-1]["step"] != rows[-1]["step"]:
+            return None
+        window = last[0]
+        return rendered(whole, view) if window.rows is rows else turns(window.rows, view, window.opening)
+
+    def answered(self, move: Move, answer: str) -> dict[str, Any]:
+        """The row of a step that a model answered, which is of the history from now on.
+
+        Args:
+            move: the step.
+            answer: what the model says is observed, with the line that tells how a command ended.
+        """
+        content, code, late = ended(self.scenario.domain, answer)
+        row = self._row(move)
+        row |= {"exit_code": code, "timed_out": late}
+        row["next_observation"] = {**row["next_observation"], "content": self._manner.said(content)}
+        (costs,) = _costs([row], self._manner)
+        self.rows.append({**row, **costs})
+        self.characters += len(row["action"]["text"]) + len(row["next_observation"]["content"]) + len(move.state or "")
+        return row
+
+
+_COSTED: Final = pa.schema(
+    [
+        pa.field(TRANSITION_SCHEMA.field(name).name, TRANSITION_SCHEMA.field(name).type)
+        for name in (
+            *("row_id", "trajectory_id", "step", "turn", "segment", "num_segments", "domain", "interleaved"),
+            *("exit_code", "time_limit_s", "timed_out", "action", "observation", "next_observation", "context"),
+        )
+    ]
+)
+"""Columns of transitions that costs are measured of."""
+
+
+def _costs(rows: Sequence[Mapping[str, Any]], manner: Manner) -> Iterator[dict[str, Any]]:
+    """What judge measures of rows: `COST_COLUMNS`."""
+    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in _COSTED.names} for row in rows], schema=_COSTED)
+    for costs in Costing(manner.view, manner.counter).add(batch):
+        yield from costs.select(COST_COLUMNS).to_pylist()

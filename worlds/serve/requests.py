@@ -1,0 +1,134 @@
+"""Requests to a served world: what a client may say, as values of ours, and what it is told where it says it wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, call_text, json_text
+from trajmill.worlds.serve.history import Move
+
+_PLAIN: Final = "text"
+"""Name of an action that is said in words of its own."""
+
+_LONGEST_LIMIT: Final = 1e9
+
+
+class ServeError(Exception):
+    """Why a request is not done.
+
+    Args:
+        status: of HTTP.
+        code: a word for programs.
+        detail: a sentence for people.
+        more: what else is told.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.more = status, code, detail, more
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What is answered."""
+        return {"status": self.code, "detail": self.detail, **self.more}
+
+
+def _bad(detail: str) -> ServeError:
+    return ServeError(400, "bad_request", detail)
+
+
+def seed_in(body: Mapping[str, Any], default: int) -> int:
+    """The seed that a request names.
+
+    Raises:
+        ServeError: it is no whole number that 64 bits hold.
+    """
+    seed = body.get("seed")
+    if seed is None:
+        return default
+    if type(seed) is not int or not 0 <= seed < 1 << 63:
+        raise _bad("seed is a whole number from 0")
+    return seed
+
+
+def move_of(body: Mapping[str, Any]) -> Move:
+    """The step that a request asks for.
+
+    Raises:
+        ServeError: it says none.
+    """
+    state, together, limit = body.get("state"), body.get("together", False), body.get("time_limit_s")
+    if not isinstance(state, str | None):
+        raise _bad("state is a text")
+    if not isinstance(together, bool):
+        raise _bad("together is true or false")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
+        raise _bad("time_limit_s is a number")
+    if limit is not None and not (isfinite(limit) and 0 < limit < _LONGEST_LIMIT):
+        raise _bad("time_limit_s is a number of seconds above 0")
+    action = action_of(body.get("action"))
+    return Move(action, together, state, _said(body.get("said")), None if limit is None else float(limit))
+
+
+def _said(given: object) -> tuple[tuple[str, str], ...]:
+    found = []
+    for one in given if isinstance(given, list) else () if given is None else (None,):
+        role, content = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
+        if role not in ("harness", "user") or not isinstance(content, str):
+            raise _bad('said is a list of {"role": "user" or "harness", "content": text}')
+        found.append((role, content))
+    return tuple(found)
+
+
+def action_of(given: object) -> Action:
+    """The action that a request, or an agent, says.
+
+    A call is an object of `name` and `arguments`; an object of `text` says how it is written, and perhaps what call it
+    is; a text is a call or keystrokes if it is JSON of these, else an action in words of its own.
+
+    Raises:
+        ServeError: it is none of these, or empty.
+    """
+    if isinstance(given, str):
+        return _of_text(given)
+    if not isinstance(given, dict):
+        raise _bad("action is a text, or an object of name and arguments, or of text")
+    name, arguments, text = given.get("name"), given.get("arguments"), given.get("text")
+    if not isinstance(text, str | None) or not isinstance(name, str | None) or not isinstance(arguments, dict | None):
+        raise _bad("of an action, name and text are texts, and arguments an object")
+    if text is None and not name:
+        raise _bad("an action needs a name or a text")
+    if text is not None and name is None and arguments is None:
+        return _of_text(text)
+    told = _json(arguments)
+    return Action(name or _PLAIN, call_text(name or "", arguments) if text is None else text, told)
+
+
+def _json(arguments: Mapping[str, Any] | None) -> str | None:
+    return None if arguments is None else json_text(arguments)
+
+
+def _of_text(text: str) -> Action:
+    if not text.strip():
+        raise _bad("the action is empty")
+    try:
+        value = json.loads(text) if text.lstrip()[:1] in "{[" else None
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("name"), str) and value["name"]:
+        arguments = value.get("arguments")
+        if isinstance(arguments, dict | None):
+            return Action(value["name"], text, _json(arguments))
+    if isinstance(value, list) and all(isinstance(one, dict) and "keystrokes" in one for one in value):
+        return Action(_typed(value), text)
+    return Action(_PLAIN, text)
+
+
+def _typed(strokes: Sequence[Mapping[str, Any]]) -> str:
+    """The name of terminal input, as connectors give it: none at all says that the task is complete."""
+    if not strokes:
+        return COMPLETE
+    return KEYSTROKES if any(one["keystrokes"] for one in strokes) else WAIT

@@ -1,0 +1,264 @@
+"""Scenarios: what is known of a world before the first action, by which a served session begins.
+
+A scenario is what the system prompt and the first turn of a trajectory say, without what the trajectory then did. They
+are taken from a finished run, or written by hand: one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from trajmill.pipelines.generations.generations import chain, stages_of
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.mix.drawn_rows import drawn_rows
+from trajmill.pipelines.mix.mixture import read_draws
+from trajmill.pipelines.mix.simulation_instructions import instructed, read_instructions
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES
+from trajmill.pipelines.render.prompts import CONTEXT, Shape, shape_of
+from trajmill.pipelines.render.turns import Rows, View, state_of
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import DOMAINS, ConfigError
+from trajmill.schemas.trajectory import without_surrogates
+
+_LONGEST: Final = 16 << 20
+"""Bytes of a line of scenarios."""
+
+_TEXTS: Final = ("source", "key", "pool", "screen", "task_id", "instruction", "environment_id", "instance_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a session begins with.
+
+    Attributes:
+        id: by which a session asks for it.
+        domain: of the world.
+        key: by which the prompt's template is drawn; the id by default.
+        source: the corpus that it is of; empty if none.
+        pool: of the trajectory that it is taken from; empty if none.
+        context: texts of the system prompt, by `CONTEXT`.
+        forms: of observations that the world shows, as prompts tell them.
+        dialects: likewise.
+        ends: whether answers tell how commands ended.
+        enveloped: whether answers are objects of MCP.
+        screen: its size, as `1080 x 2400`; empty if none is told.
+        observation: what the world shows before the first action; None if that is not known.
+        time_limit_s: after which commands are killed; None if not told.
+        task_id: of what an agent is to do.
+        instruction: what it is to do, which the world is not told.
+        environment_id: of the world.
+        instance_id: likewise.
+    """
+
+    id: str
+    domain: str
+    key: str = ""
+    source: str = ""
+    pool: str = ""
+    context: Mapping[str, str | None] = field(default_factory=dict)
+    forms: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = ()
+    ends: bool = False
+    enveloped: bool = False
+    screen: str = ""
+    observation: str | None = None
+    time_limit_s: float | None = None
+    task_id: str = ""
+    instruction: str = ""
+    environment_id: str = ""
+    instance_id: str = ""
+
+    @classmethod
+    def of(cls, values: object) -> Self:
+        """A scenario that JSON tells.
+
+        Raises:
+            ConfigError: it is none, with what is wrong.
+        """
+        if not isinstance(values, dict):
+            raise ConfigError("A scenario is a JSON object.")
+        known = {one.name for one in fields(cls)}
+        if unknown := sorted(values.keys() - known):
+            raise ConfigError(f"A scenario has no '{unknown[0]}'; there are: {', '.join(sorted(known))}.")
+        told = {name: value for name, value in without_surrogates_in(values).items() if value is not None}
+        if not isinstance(told.get("id"), str) or told.get("domain") not in DOMAINS:
+            raise ConfigError(f"A scenario needs an id, and a domain, one of {', '.join(DOMAINS)}.")
+        context = told.get("context", {})
+        if not isinstance(context, dict) or not context.keys() <= set(CONTEXT):
+            raise ConfigError(f"context of scenario '{told['id']}' may hold: {', '.join(CONTEXT)}.")
+        for name in ("forms", "dialects"):
+            if not isinstance(told.get(name, []), list | tuple):
+                raise ConfigError(f"{name} of scenario '{told['id']}' is a list of words.")
+            told[name] = tuple(told.get(name, ()))
+        _check(told, context)
+        return cls(**told)
+
+    @property
+    def shape(self) -> Shape:
+        """What its prompt says besides the texts of its context."""
+        given = tuple(bool(self.context.get(name)) for name in CONTEXT)
+        told = tuple(sorted(self.forms)), tuple(sorted(self.dialects)), self.ends, self.enveloped, self.screen
+        return Shape(self.domain, *told, given)
+
+    @property
+    def whole_context(self) -> dict[str, str | None]:
+        """The texts of the prompt, None where there is none."""
+        return {name: self.context.get(name) for name in CONTEXT}
+
+    def line(self) -> str:
+        """It as a line of JSON, without what is as by default."""
+        plain = Scenario(self.id, self.domain)
+        values = {name: value for name, value in asdict(self).items() if value != getattr(plain, name)}
+        return json.dumps({"id": self.id, "domain": self.domain, **values}, ensure_ascii=False)
+
+
+def without_surrogates_in(value: Any) -> Any:
+    """A value of JSON, in whose texts no half of a pair stands alone."""
+    if isinstance(value, dict):
+        return {without_surrogates(name): without_surrogates_in(one) for name, one in value.items()}
+    return [without_surrogates_in(one) for one in value] if isinstance(value, list) else without_surrogates(value)
+
+
+def _check(told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    texts = {name: told[name] for name in (*_TEXTS, "observation") if name in told}
+    lists = [one for name in ("forms", "dialects") for one in told[name]]
+    good = all(isinstance(one, str | None) for one in (*texts.values(), *lists, *context.values()))
+    flags = all(isinstance(told.get(name, False), bool) for name in ("ends", "enveloped"))
+    limit = told.get("time_limit_s", 0.0)
+    if not good or not flags or isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise ConfigError(f"Scenario '{told['id']}' holds a value that is of no type that was wanted.")
+
+
+class Scenarios:
+    """Scenarios of a file, of which only the places stand in memory; a file may be as long as it likes.
+
+    Args:
+        path: of JSON lines; None holds none.
+
+    Raises:
+        ConfigError: the file cannot be read, a line is no scenario, or two have one id.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._places: dict[str, int] = {}
+        if path is None:
+            return
+        try:
+            with path.open("rb") as stream:
+                self._index(stream)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+
+    def _index(self, stream: Any) -> None:
+        place = 0
+        while line := stream.readline(_LONGEST + 1):
+            if len(line) > _LONGEST:
+                raise ConfigError(f"{self._path}: the line at byte {place:,} is longer than {_LONGEST:,} bytes.")
+            if line.strip():
+                key = _scenario(line, f"{self._path}, byte {place:,}").id
+                if self._places.setdefault(key, place) != place:
+                    raise ConfigError(f"{self._path} has two scenarios of the id '{key}'.")
+            place += len(line)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def ids(self) -> Iterator[str]:
+        """The ids, in the order of the file."""
+        return iter(self._places)
+
+    def get(self, key: str) -> Scenario | None:
+        """The scenario of that id; None if there is none."""
+        if key not in self._places or self._path is None:
+            return None
+        with self._path.open("rb") as stream:
+            stream.seek(self._places[key])
+            return _scenario(stream.readline(_LONGEST + 1), str(self._path))
+
+
+def _scenario(line: bytes, where: str) -> Scenario:
+    try:
+        return Scenario.of(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: this is no line of JSON.") from error
+
+
+def scenarios_in(out: Folder, mix: Mix, counter: TokenCounter, pools: tuple[str, ...] = ()) -> Iterator[Scenario]:
+    """The scenarios of the trajectories that a finished run drew, in the order of its files.
+
+    Args:
+        out: the run's folder.
+        mix: the recipe's section by which prompts are made.
+        counter: counts tokens under the recipe's tokenizer.
+        pools: whose trajectories are taken; empty takes those of all pools but eval, which is held out.
+
+    Raises:
+        ConfigError: the run is not finished.
+    """
+    wanted = pools or ("cpt", "sft", "rl")
+    instructions = {} if mix.instructions is None else read_instructions(mix.instructions)
+    for stages in [stages_of(out, one) for one in chain(out)] or [out]:
+        manifest = read_manifest(stages / "transitions", MANIFEST)
+        if manifest is None or read_manifest(stages / "draws", MANIFEST) is None:
+            raise ConfigError(f"'{out.url}' holds no finished run; wanted is the output folder of `trajmill run`.")
+        for number, file in enumerate(manifest.files):
+            unit = Unit(number, file.name, file.sha256)
+            for rows, whole in trajectories_of(stages, unit, wanted, envelopes=mix.mcp == "envelope"):
+                shown = rows if whole["pool"] == "eval" else instructed(rows, instructions, counter)
+                yield _of_rows(shown, whole, View.of(mix))
+
+
+def trajectories_of(
+    stages: Folder, unit: Unit, pools: tuple[str, ...], *, envelopes: bool
+) -> Iterator[tuple[Rows, dict[str, Any]]]:
+    """The rows of each drawn trajectory of a unit, or of its first segment, and what the first says of the whole."""
+    verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "use"])
+    costs = read_table(stages / "measures", costs_name(unit.label), ["segment", *COST_COLUMNS, *COST_HASHES])
+    whole = read_table(stages / "transitions", unit.name, ["trajectory_id", "step", "task", "environment"])
+    kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
+    ordinal = (kept & (step == 0)).cumsum() - 1
+    draws = list(read_draws(stages / "draws", unit.label))
+    taken = [one["pool"] in pools and one["copies"] > 0 for one in draws]
+    wanted = kept & (costs["segment"].to_numpy() == 0)
+    wanted[wanted] = [taken[number] for number in ordinal[wanted].tolist()]
+    columns = {name: costs[name] for name in costs.column_names}
+    beside = pa.table({**columns, "use": verdicts["use"], "ordinal": pa.chunked_array([ordinal])})
+    firsts = whole.filter(pa.array(wanted & (step == 0))).select(["task", "environment"]).to_pylist()
+    read = drawn_rows(stages / "transitions", unit.name, beside, wanted, envelopes=envelopes)
+    for rows, told in zip(read, firsts, strict=True):
+        yield rows, {**told, "pool": draws[rows[0]["ordinal"]]["pool"]}
+
+
+def _of_rows(rows: Rows, whole: Mapping[str, Any], view: View) -> Scenario:
+    first = next((row for row in rows if row["use"] != "omit"), rows[0])
+    shape = shape_of(rows, view)
+    task, environment = whole["task"], whole["environment"]
+    own = first["trajectory_id"]
+    return Scenario(
+        own,
+        first["domain"],
+        own + (f"-{first['segment']}" if first["num_segments"] > 1 else ""),
+        first["source"],
+        whole["pool"],
+        {name: first["context"][name] for name in CONTEXT if first["context"][name]},
+        shape.forms,
+        shape.dialects,
+        shape.ends,
+        shape.enveloped,
+        shape.screen,
+        state_of(first, view),
+        first["time_limit_s"],
+        *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
+    )

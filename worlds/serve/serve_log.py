@@ -1,0 +1,150 @@
+"""What served sessions leave: a line a call, and a document a session, which a run reads again as rows of kind `model`.
+
+    LOG/calls.jsonl               one line a request, written when it is answered, those without an observation too
+    LOG/trajectories/<id>.json    one ATIF document a session, written when it ends, which `trajmill run` reads
+
+Nothing of a session's content stands in `calls.jsonl`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trajmill.pipelines.render.atif_documents import atif_document
+from trajmill.schemas import Assembler, Context, Environment, Observation, Origin, Step, Task, Trajectory, json_text
+from trajmill.worlds.serve.history import Move
+from trajmill.worlds.serve.scenarios import Scenario
+from trajmill.worlds.serve.served_model import Call
+
+CALLS: Final = "calls.jsonl"
+TRAJECTORIES: Final = "trajectories"
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
+    """The steps of a session, from the rows of its history and the moves that led to them."""
+    found: list[Step] = []
+    before: Observation | None = None
+    for row, move in zip(rows, moves, strict=True):
+        after = _observation(row["next_observation"])
+        first = row["observation"]
+        same = first is not None and before is not None and first["content"] == before.content
+        state = before if same else None if first is None else _observation(first)
+        calls = [other["step"] for other in rows if other["turn"] == row["turn"]]
+        found.append(
+            Step(
+                move.action,
+                state,
+                after,
+                row["turn"],
+                0,
+                call_index=row["step"] - calls[0],
+                num_calls=len(calls),
+                interleaved=row["interleaved"],
+                exit_code=row["exit_code"],
+                time_limit_s=row["time_limit_s"],
+                timed_out=row["timed_out"],
+            )
+        )
+        before = after
+    return found
+
+
+def _observation(told: Mapping[str, Any]) -> Observation:
+    return Observation(told["content"], form=told["form"], dialect=told["dialect"])
+
+
+def trajectory_of(
+    session: str, scenario: Scenario, rows: Rows, moves: Sequence[Move], world_model: str, sampling: Mapping[str, Any]
+) -> Trajectory:
+    """A session as a trajectory of kind `model`.
+
+    Args:
+        session: its id.
+        scenario: that it began with.
+        rows: of its history, at least one.
+        moves: that led to them.
+        world_model: `name@revision`.
+        sampling: by which all its answers were drawn.
+    """
+    instance = scenario.instance_id or scenario.id  # by which all rollouts of a scenario are of one group
+    made = Environment(scenario.environment_id or None, instance, "model", None, world_model, json_text(sampling))
+    task = Task(scenario.task_id or None, scenario.instruction or None)
+    told = scenario.whole_context
+    context = Context(
+        told["action_space"], told["initial_state"], told["demonstrations"], told["simulation_instruction"]
+    )
+    return Trajectory(session, scenario.domain, steps_of(rows, moves), made, task=task, context=context)
+
+
+class ServeLog:
+    """The folder that sessions are written to.
+
+    Args:
+        folder: of it; made if it is not there. What it holds is added to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._trajectories = folder / TRAJECTORIES
+        self._trajectories.mkdir(parents=True, exist_ok=True)
+        self._calls: IO[str] = (folder / CALLS).open("a", encoding="utf-8", buffering=1)
+
+    def close(self) -> None:
+        """Closes the file of calls."""
+        self._calls.close()
+
+    def has(self, session: str) -> bool:
+        """Whether a session of that id was written."""
+        return (self._trajectories / f"{session}.json").exists()
+
+    def call(self, session: str, step: int, call: Call, outcome: str, world_model: str) -> dict[str, Any]:
+        """Writes the line of a call, and returns it.
+
+        Args:
+            session: that it is of.
+            step: that was asked for.
+            call: and its answer.
+            outcome: `observed`, or why there is no observation.
+            world_model: `name@revision`.
+        """
+        usage = call.reply.usage
+        line = {
+            "session": session,
+            "step": step,
+            "try": call.request.index,
+            "request": call.request.key,
+            "world_model": world_model,
+            "sampling": dict(call.request.sampling),
+            "outcome": outcome,
+            "finish": call.reply.finish,
+            "stated_revision": call.reply.revision,
+            "prompt_tokens": None if usage is None else usage.prompt,
+            "completion_tokens": None if usage is None else usage.completion,
+            "cost": round(call.cost, 9),
+            "known": call.known,
+            "seconds": round(call.seconds, 6),
+        }
+        self._calls.write(json.dumps(line, ensure_ascii=False) + "\n")
+        return line
+
+    def session(self, trajectory: Trajectory, told: Mapping[str, Any]) -> Path:
+        """Writes the document of a session, and returns where.
+
+        Args:
+            trajectory: that it is.
+            told: what else is known of it, such as its calls; readers of trajectories pass it over.
+        """
+        assembler = Assembler()
+        assembler.add(trajectory, Origin("", "served", "served", "1", lambda _: ""), {})
+        made = atif_document(assembler.take().to_pylist())
+        made["trajectory_id"] = trajectory.native_id  # by which readers know it
+        made["extra"] = {**made.get("extra", {}), "served": dict(told)}
+        path = self._trajectories / f"{trajectory.native_id}.json"
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        unfinished.replace(path)
+        return path

@@ -1,0 +1,335 @@
+"""Sessions of a served world: reset, step and close, many at once in one event loop, bounded in number, age and size.
+
+A session's steps are taken one after the other. One that is given again with its number, because its answer was lost on
+the way, is answered as before and not asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trajmill.schemas import COMPLETE, ConfigError, ShardError
+from trajmill.worlds.serve.answers import Fault, Observed, observed
+from trajmill.worlds.serve.history import History, Manner, Move
+from trajmill.worlds.serve.requests import ServeError, move_of, seed_in
+from trajmill.worlds.serve.scenarios import Scenario, Scenarios, without_surrogates_in
+from trajmill.worlds.serve.serve_log import ServeLog, trajectory_of
+from trajmill.worlds.serve.served_model import BudgetError, Call, ServedModel
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_REMEMBERED: Final = 1 << 14
+"""Sessions that are over of which it is still known how they ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What sessions may take.
+
+    Attributes:
+        sessions: open ones.
+        idle_s: seconds without a step after which one is closed.
+        steps: of one.
+        characters: of the texts of one.
+    """
+
+    sessions: int = 1024
+    idle_s: float = 1800.0
+    steps: int = 512
+    characters: int = 32 << 20
+
+
+@dataclass(slots=True)
+class Session:
+    """One served session.
+
+    Attributes:
+        id: its own.
+        scenario: that it began with.
+        history: what the model is sent.
+        seed: of its answers.
+        moves: the steps that were answered.
+        calls: what was asked for it, as the log tells it.
+        touched: when it was asked last, on the clock of the sessions.
+        last: the body and the answer of the last step.
+        lock: held by the step that is taken.
+    """
+
+    id: str
+    scenario: Scenario
+    history: History
+    seed: int
+    touched: float
+    moves: list[Move] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    last: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Sessions:
+    """All sessions of a served world.
+
+    Args:
+        model: that answers.
+        manner: how it is asked.
+        scenarios: that sessions may begin with, besides those that they bring.
+        log: that they are written to.
+        limits: of them.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        model: ServedModel,
+        manner: Manner,
+        scenarios: Scenarios,
+        log: ServeLog,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model, self.manner, self.scenarios, self.log = model, manner, scenarios, log
+        self.limits, self._clock = limits or Limits(), clock
+        self._open: dict[str, Session] = {}
+        self._over: OrderedDict[str, str] = OrderedDict()
+        self.counts = {"begun": 0, "steps": 0}
+
+    async def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Begins a session.
+
+        Args:
+            body: `scenario` (an id, or a scenario itself), and perhaps `seed` and `session`, an id of one's own.
+
+        Raises:
+            ServeError: it cannot be begun.
+        """
+        body = without_surrogates_in(dict(body))
+        self.sweep()
+        scenario = self._scenario(body.get("scenario"))
+        own = body.get("session") or secrets.token_hex(8)
+        if not isinstance(own, str) or not _ID.fullmatch(own):
+            raise ServeError(400, "bad_request", "session is an id of at most 64 letters, digits and _.-")
+        if own in self._open or own in self._over or self.log.has(own):
+            raise ServeError(409, "session_exists", f"There is, or was, a session '{own}'.")
+        if len(self._open) >= self.limits.sessions:
+            raise ServeError(503, "too_many_sessions", f"{len(self._open):,} sessions are open. Close some, or wait.")
+        seed = seed_in(body, self.model.pinned.seed)
+        try:
+            history = History(scenario, self.manner)
+        except ConfigError as error:
+            raise ServeError(400, "bad_scenario", str(error)) from error
+        session = Session(own, scenario, history, seed, self._clock())
+        self._open[own] = session
+        self.counts["begun"] += 1
+        return {"session": own, "observation": scenario.observation or "", "info": self._begun(session)}
+
+    def _begun(self, session: Session) -> dict[str, Any]:
+        scenario = session.scenario
+        return {
+            "scenario": scenario.id,
+            "domain": scenario.domain,
+            "instruction": scenario.instruction,
+            "action_space": scenario.context.get("action_space") or "",
+            "initial_state": scenario.context.get("initial_state") or "",
+            "seed": session.seed,
+            "world_model": self.model.pinned.world_model,
+            "template": session.history.prompt.template,
+        }
+
+    def _scenario(self, named: object) -> Scenario:
+        if isinstance(named, str):
+            found = self.scenarios.get(named)
+            if found is None:
+                raise ServeError(
+                    404, "no_scenario", f"There is no scenario '{named}'; there are {len(self.scenarios):,}."
+                )
+            return found
+        try:
+            return Scenario.of(named)
+        except ConfigError as error:
+            raise ServeError(400, "bad_scenario", str(error)) from error
+
+    async def step(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Takes a step of a session.
+
+        Args:
+            body: `session` and `action`, and perhaps `step` (its number, from 0), `state`, `said`, `together` and
+                `time_limit_s`; see docs/serving.md.
+
+        Raises:
+            ServeError: it cannot be taken. What may be given again later leaves the session as it was.
+        """
+        body = without_surrogates_in(dict(body))
+        session = self._found(body.get("session"))
+        async with session.lock:
+            self._found(session.id)  # which may have ended meanwhile
+            session.touched = self._clock()
+            number, asked = len(session.moves), body.get("step")
+            if session.last is not None and asked == number - 1 and session.last[0] == body:
+                return session.last[1]
+            if asked is not None and asked != number:
+                raise ServeError(409, "wrong_step", f"Step {number} of this session is next, not {asked}.")
+            move = move_of(body)
+            answer = await self._taken(session, move)
+            session.last = body, answer
+            session.touched = self._clock()
+            return answer
+
+    async def _taken(self, session: Session, move: Move) -> dict[str, Any]:
+        limits = self.limits
+        if len(session.moves) >= limits.steps:
+            return self._ended(session, "max_steps")
+        if session.history.characters + len(move.action.text) + len(move.state or "") > limits.characters:
+            return self._ended(session, "too_large")
+        asked = session.history.asked(move)
+        if asked is None:
+            return self._ended(session, "over_window")
+        call, found = await self._asked(session, asked.messages)
+        if isinstance(found, Fault):
+            return self._ended(session, "no_observation", fault=found.value)
+        row = session.history.answered(move, found.text)
+        session.moves.append(move)
+        self.counts["steps"] += 1
+        done = move.action.name == COMPLETE
+        info = {
+            "step": row["step"],
+            "window_begins": asked.begins,
+            "answer": "observed" if found.text else "empty",
+            "exit_code": row["exit_code"],
+            "timed_out": row["timed_out"],
+            "tries": call.request.index + 1,
+        }
+        shown = row["next_observation"]["content"]
+        return {**_answer(session, shown, info, terminated=done), "usage": _used(call)}
+
+    async def _asked(self, session: Session, messages: list[dict[str, str]]) -> tuple[Call, Observed | Fault]:
+        """The call whose answer is used: the first that holds an observation, or the last."""
+        step, world_model = len(session.moves), self.model.pinned.world_model
+        for number in range(self.model.pinned.tries):
+            try:
+                call = await self.model.ask(messages, session.seed, step, number)
+            except BudgetError as error:
+                self._close(session, "budget_spent")
+                raise ServeError(402, "budget_spent", str(error), bound=error.bound) from error
+            except (ShardError, ConfigError) as error:
+                raise ServeError(502, "endpoint_failed", str(error)) from error
+            found = observed(call.reply, tagged=self.manner.tagged)
+            outcome = found.value if isinstance(found, Fault) else "observed"
+            session.calls.append(self.log.call(session.id, step, call, outcome, world_model))
+            self.counts[outcome] = self.counts.get(outcome, 0) + 1
+            if isinstance(found, Observed):
+                break
+        return call, found
+
+    def _ended(self, session: Session, why: str, **more: Any) -> dict[str, Any]:
+        """The answer that ends a session whose step the world could not take."""
+        info = {"step": len(session.moves), "answer": "none", "ended": why, **more}
+        answer = _answer(session, "", info, truncated=True)
+        self._close(session, why)
+        return answer
+
+    async def close(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Ends a session and writes what it was.
+
+        Raises:
+            ServeError: there is no such session.
+        """
+        session = self._found(body.get("session"))
+        async with session.lock:
+            self._close(session, "closed")
+        return {"session": session.id, "steps": len(session.moves), "ended": "closed"}
+
+    def close_all(self) -> None:
+        """Ends all sessions."""
+        for session in list(self._open.values()):
+            self._close(session, "server_ended")
+
+    def sweep(self) -> int:
+        """Ends the sessions that nobody asked for too long, and returns how many are left."""
+        past = self._clock() - self.limits.idle_s
+        for session in [one for one in self._open.values() if one.touched <= past and not one.lock.locked()]:
+            self._close(session, "expired")
+        return len(self._open)
+
+    def _found(self, own: object) -> Session:
+        if not isinstance(own, str):
+            raise ServeError(400, "bad_request", "wanted is the id of a session, which /reset gave, under 'session'")
+        if own not in self._open:
+            if own in self._over:
+                raise ServeError(410, "session_ended", f"Session '{own}' has ended.", ended=self._over[own])
+            raise ServeError(404, "no_session", f"There is no session '{own}'. Begin one by /reset.")
+        return self._open[own]
+
+    def _close(self, session: Session, why: str) -> None:
+        if self._open.pop(session.id, None) is None:
+            return
+        self._over[session.id] = why
+        if len(self._over) > _REMEMBERED:
+            self._over.popitem(last=False)
+        self.counts[f"ended.{why}"] = self.counts.get(f"ended.{why}", 0) + 1
+        if not session.moves:
+            return
+        pinned = self.model.pinned
+        sampling = {**pinned.sampling, "seed": session.seed}
+        rows = session.history.rows
+        made = trajectory_of(session.id, session.scenario, rows, session.moves, pinned.world_model, sampling)
+        told = {
+            "scenario": session.scenario.id,
+            "ended": why,
+            "pool": self.manner.pool,
+            "tagged": self.manner.tagged,
+            "template": session.history.prompt.template,
+            "cost": round(sum(one["cost"] for one in session.calls), 9),
+            "calls": [_untimed(one) for one in session.calls],
+        }
+        self.log.session(made, told)
+
+    def status(self) -> dict[str, Any]:
+        """What is going on, and what was used."""
+        bounds = self.model.bounds
+        return {
+            "status": "budget_spent" if self.model.spent else "serving",
+            "bound": self.model.spent or None,
+            "world_model": self.model.pinned.world_model,
+            "stated_revisions": dict(self.model.revisions),
+            "sessions": self.sweep(),
+            "scenarios": len(self.scenarios),
+            "counts": dict(sorted(self.counts.items())),
+            "used": self.model.usage(),
+            "bounds": {"cost": bounds.cost, "tokens": bounds.tokens, "calls": bounds.calls},
+        }
+
+
+def _untimed(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call as the document of a session tells it: the same for the same answers, however long they took."""
+    return {name: value for name, value in call.items() if name not in ("session", "seconds", "known", "world_model")}
+
+
+def _used(call: Call) -> dict[str, Any]:
+    """What an answer used; not among `info`, which is the same for the same seed and actions."""
+    usage = call.reply.usage
+    return {
+        "known": call.known,
+        "prompt_tokens": None if usage is None else usage.prompt,
+        "completion_tokens": None if usage is None else usage.completion,
+        "cost": round(call.cost, 9),
+    }
+
+
+def _answer(
+    session: Session, shown: str, info: Mapping[str, Any], *, terminated: bool = False, truncated: bool = False
+) -> dict[str, Any]:
+    """What a step gives back, in Gymnasium's terms; a world gives no reward."""
+    return {
+        "session": session.id,
+        "observation": shown,
+        "reward": 0.0,
+        "terminated": terminated,
+        "truncated": truncated,
+        "info": dict(info),
+    }
