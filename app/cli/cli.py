@@ -1,6 +1,6 @@
 """The command line: `trajmill init | run | plan`, and the commands of the modules that are registered here.
 
-How a command ends, and with which exit code, is the matter of `account.endings`.
+How a command ends, and with which exit code, is the matter of `run_record.endings`.
 """
 
 from __future__ import annotations

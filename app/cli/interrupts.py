@@ -1,6 +1,6 @@
 """A command that is asked to end, by SIGINT or SIGTERM: it ends soon, and says so.
 
-How any other error ends a command is the matter of `account.endings`.
+How any other error ends a command is the matter of `run_record.endings`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Worker processes forked from one that has loaded all code.
 
 Beam starts the workers of each pipeline anew, and a run is three pipelines or more: each worker would load Beam, all
-stages and all connectors, which takes two CPU-seconds. So a process of `pipelines.beam_worker` loads them once, and forks
-a worker as often as it is asked to. It starts no thread and opens no connection, so nothing is torn by a fork. What it
-forked ends with it, and it ends with the process that started it.
+stages and all connectors, which takes two CPU-seconds. So a process of `pipelines.beam_worker` loads them once, and
+forks a worker as often as it is asked to. It starts no thread and opens no connection, so nothing is torn by a fork.
+What it forked ends with it, and it ends with the process that started it.
 """
 
 from __future__ import annotations

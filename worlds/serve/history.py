@@ -112,7 +112,7 @@ class Ended(NamedTuple):
 
 
 def ended(domain: str, answer: str) -> Ended:
-    """An answer parted from the line below it, so that `rendering.turns.answer` gives it back."""
+    """An answer parted from the line below it, so that `render.turns.answer` gives it back."""
     met = _ENDING.search(answer) if domain in COMMANDS else None
     if met is None:
         return Ended(answer)
