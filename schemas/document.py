@@ -39,7 +39,7 @@ def schema_markdown() -> str:
         "",
         "```python",
         "import polars",
-        "import schemas",
+        "import trajmill",
         "",
         'verdicts = polars.scan_parquet("out/mine/verdicts/*/*.parquet").drop("trajectory_id", "step")',
         'judged = trajmill.scan_transitions("out/mine").join(verdicts, on="row_id")',

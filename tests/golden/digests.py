@@ -1,12 +1,16 @@
-"""What every connector makes of everything at hand, as digests: to hold before and after a change beside each other.
+"""Digests of what connectors and runs make of everything at hand, to compare before and after a change.
 
     python -m tests.golden.digests write FILE [--mutations 12] [NAME…]
+    python -m tests.golden.digests run FILE [--out OUT]
     python -m tests.golden.digests compare BEFORE AFTER
 
 Read are the fixtures (good and bad), the generated logs of `benchmarks.generate`, the real corpora where they are at
 hand, and mutations of them all: cut, damaged, or with a value of another type. Mutations hang on the log and their
 number alone. A line of FILE is one log as it comes out: transitions, a digest over them, rejects by reason and a digest
 over those. The connector's version is no part of a digest, so that a change shows where transitions do.
+
+`run` runs the recipe `all` over the samples and the real corpora, and writes a line for each column of each stage and
+domain. With `--out` it reads finished runs instead, such as those of older code.
 """
 
 from __future__ import annotations
@@ -22,14 +26,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import pyarrow.parquet as pq
+
 from benchmarks import generate
 from tests.conftest import ROOT, corpora_folder
 from tests.connectors.mutations import SIGNS, STRANGERS, documents, places, replaced, written
 from tests.rows import RECIPE, blob_at, golden_line, recognized
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.connectors.registry import connectors
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.stored_blob import StoredBlob
-from trajmill.schemas import Assembler, Origin, ParseError, Reject
+from trajmill.schemas import DOMAINS, Assembler, Origin, ParseError, Reject
 
 _LARGEST: Final = 400_000
 """Bytes of a log from which it is no longer mutated."""
@@ -159,6 +167,47 @@ def write(out: Path, names: Iterable[str], mutations: int) -> None:
                 file.write(json.dumps(row) + "\n")
 
 
+def write_runs(file: Path, outs: Iterable[Path]) -> None:
+    """Write a line of JSON for each column of transitions, verdicts, rejects and shards of finished runs."""
+    with file.open("w", encoding="utf-8") as lines:
+        for out in outs:
+            tables: dict[str, list[Path]] = {}
+            for stage in ("transitions", "verdicts", "rejects", "shards"):
+                for path in sorted((out / stage).rglob("*.parquet")):
+                    tables.setdefault(f"{out.name}/{path.parent.relative_to(out)}", []).append(path)
+            for name, paths in sorted(tables.items()):
+                for column, rows, digest in _columns(paths):
+                    row = {"log": f"{name}:{column}", "connector": name, "rows": rows, "digest": digest}
+                    lines.write(json.dumps(row) + "\n")
+
+
+def _columns(paths: Iterable[Path]) -> Iterator[tuple[str, int, str]]:
+    """Yield (column, rows, digest of its values in order) over files of one schema."""
+    digests: dict[str, Any] = {}
+    rows = 0
+    for path in paths:
+        table = pq.ParquetFile(path).read()
+        rows += table.num_rows
+        for column in table.column_names:
+            digest = digests.setdefault(column, hashlib.sha256())
+            for value in table[column].to_pylist():
+                if column == "provenance":
+                    value.pop("connector_version")
+                digest.update(repr(value).encode("utf-8", "surrogatepass") + b"\n")
+    for column, digest in sorted(digests.items()):
+        yield column, rows, digest.hexdigest()[:16]
+
+
+def run_all(folder: Path) -> list[Path]:
+    """Run the recipe `all` over the samples and, where they are at hand, the real corpora."""
+    raws = {"samples": [str(ROOT / "samples" / domain) for domain in DOMAINS]}
+    if (corpora := corpora_folder()) is not None:
+        raws["corpora"] = [str(corpora)]
+    for name, raw in raws.items():
+        Run(load_recipe("all"), raw, str(folder / name)).run()
+    return [folder / name for name in raws]
+
+
 def compare(before: Path, after: Path) -> bool:
     """Prints, by connector, the logs that come out otherwise, and says whether there are none."""
     old, new = ({row["log"]: row for row in map(json.loads, path.open(encoding="utf-8"))} for path in (before, after))
@@ -189,12 +238,18 @@ def main() -> None:
     writing.add_argument("out", type=Path)
     writing.add_argument("names", nargs="*", default=sorted(connectors()))
     writing.add_argument("--mutations", type=int, default=12)
+    running = actions.add_parser("run")
+    running.add_argument("file", type=Path)
+    running.add_argument("--out", type=Path, nargs="+")
     comparing = actions.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     chosen = parser.parse_args()
     if chosen.action == "write":
         write(chosen.out, chosen.names, chosen.mutations)
+    elif chosen.action == "run":
+        with TemporaryDirectory() as folder:
+            write_runs(chosen.file, chosen.out or run_all(Path(folder)))
     elif not compare(chosen.before, chosen.after):
         raise SystemExit(1)
 
