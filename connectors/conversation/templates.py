@@ -1,9 +1,9 @@
 """The harness's words around what the agent was shown: headings, the state of its shell, how a command ended.
 
-Templates of SWE-agent (`OBSERVATION:`, the lines before `bash-$`, what it says of a command whose time ran out) and of
-OpenHands (`EXECUTION RESULT of […]:`, the lines in brackets after an output, of which some say that it stopped waiting,
-the count of turns left). Only whole templates at a text's very ends are told; the same words anywhere else are the
-environment's. What a message as a whole means is not judged here.
+Templates of SWE-agent (`OBSERVATION:`, the lines before `bash-$`, what it says of a command whose time ran out, the
+marker that it reads exit codes from) and of OpenHands (`EXECUTION RESULT of […]:`, the lines in brackets after an
+output, of which some say that it stopped waiting, the count of turns left). Only whole templates at a text's very ends
+are told; the same words anywhere else are the environment's. What a message as a whole means is not judged here.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _SILENT: Final = re.compile(
     r"PLEASE REFINE YOUR RUNNING COMMAND SO IT WILL PRODUCE OUTPUT IN THE SPECIFIED TIME FRAME\.)?)\s*\Z"
 )
 _SILENCES: Final = ("EXECUTION TIMED OUT", "SPECIFIED TIME FRAME.")
+_DONE: Final = re.compile(r"///PROCESS-DONE:([0-9]{1,3}):PROCESS-DONE///\s*\Z")
+_DONE_BEGINS: Final = "///PROCESS-DONE:"
+_DONE_ENDS: Final = ":PROCESS-DONE///"
 _COMMAND: Final = "The command '"
 _TOOK: Final = re.compile(r"' was cancelled because it took more than [0-9.]{1,12} seconds\.[^\n]*\s*\Z")
 _CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
@@ -39,7 +42,7 @@ _HEADS: Final = ("OBSERVATION:", "EXECUTION RESULT of [", "[Below is the output 
 _SHELL: Final = "bash-$"
 _REMINDS: Final = "ENVIRONMENT REMINDER: You have "
 _REMINDS_BARE: Final = _REMINDS.rstrip()
-_ENDS: Final = ("]", _SHELL, *_SILENCES)
+_ENDS: Final = ("]", _SHELL, _DONE_ENDS, *_SILENCES)
 
 _TAIL: Final = 8192
 """Characters of an end that a template is looked for in."""
@@ -71,27 +74,30 @@ def undressed(text: str) -> Output:
         end = start + found.start()
     tail.reverse()
     body: str | None = text[begin:end].rstrip("\n") if tail else text[begin:]
-    late = out_of_time(body or "")
-    if late is not None:
-        body, tail = late.text, [*late.notes, *tail]
+    ended = read_ending(body or "") or Output(None)
+    if ended.notes:
+        body, tail = ended.text, [*ended.notes, *tail]
     stopped = next((note for note in tail if _STOPPED.match(note)), None)
     code = next((int(told[1]) for note in reversed(tail) if (told := _CODE.match(note))), None)
     return Output(
         body,
-        code if code is not None and -(2**31) < code < 2**31 and code != -1 else None,
-        late is not None or stopped is not None,
-        late.limit if late is not None else killed_after(stopped),
+        code if code is not None and -(2**31) < code < 2**31 and code != -1 else ended.exit_code,
+        ended.killed or stopped is not None,
+        ended.limit or killed_after(stopped),
         notes=(*heads, *tail),
         folder=next((told[1] for note in tail if (told := _FOLDER.match(note))), None),
     )
 
 
-def out_of_time(text: str) -> Output | None:
-    """What was put out until the time ran out, where SWE-agent says that at the end of the text; None if it does not.
+def read_ending(text: str) -> Output | None:
+    """What a command put out before SWE-agent's words at the end of the text on how it ended; None without such words.
 
     Of a command that it cancelled it shows nothing else, and where it names no silence (before 0.7) nothing either:
-    what the command put out is then not known.
+    what the command put out is then not known. The marker with the exit code is left where no line end precedes it.
     """
+    place = text.rfind(_DONE_BEGINS)
+    if place >= 0 and (done := _DONE.match(text, place)) is not None:
+        return Output(text[:place], int(done[1]), notes=(done[0].rstrip(),))
     place = text.rfind("' was cancelled because it took more than ") if text.startswith(_COMMAND) else -1
     if place >= 0 and _TOOK.match(text, place):
         return Output(None, None, True, killed_after(text[place:]), notes=(text.rstrip(),))

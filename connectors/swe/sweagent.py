@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
-from trajmill.connectors.conversation.templates import may_be_dressed, out_of_time, state_apart, undressed
+from trajmill.connectors.conversation.templates import may_be_dressed, read_ending, state_apart, undressed
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
@@ -74,7 +74,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     companions = re.compile(
@@ -217,14 +217,14 @@ class _Attempt:
                 seen = observed(step.get("observation"), uri=place)
             action = self._action(step, calls.of(step["action"]) if done else None, offset)
             if action is not None:
-                late = out_of_time(seen.content) if done and seen is not None and seen.content else None
-                if late is not None and seen is not None:
-                    seen = replace(seen, content=late.text)
-                    action.ends(late)
+                ended = read_ending(seen.content) if done and seen is not None and seen.content else None
+                if ended is not None and seen is not None:
+                    seen = replace(seen, content=ended.text)
+                took = _seconds(step) if done else None
+                answered(action, seen, offset, seconds=took, member=self._member).ends(ended or Output(None))
                 if done and step["action"]:
                     action.limit = self._limit
-                took = _seconds(step) if done else None
-                course.turn([answered(action, seen, offset, seconds=took, member=self._member)])
+                course.turn([action])
         self._end(course, gave_up)
 
     def _action(self, step: Mapping[str, Any], called: Mapping[str, Any] | None, offset: int) -> Call | None:

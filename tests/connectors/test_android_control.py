@@ -232,7 +232,7 @@ def test_the_connectors_know_their_files_and_no_others() -> None:
 
 @pytest.mark.corpus
 def test_real_lines_have_a_row_for_each_of_their_steps(record_property: Callable[[str, object], None]) -> None:
-    (path,) = real_files("android_control_jsonl", "*.jsonl", 1, record_property)
+    (path,) = real_files("android_control_jsonl", "*.jsonl", record_property)
     trajectories, rejects = read(LINES, MemoryBlob("real", path.read_bytes()))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [len(one.steps) for one in trajectories] == [len(row["steps"]) for row in rows]

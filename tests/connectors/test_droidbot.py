@@ -184,12 +184,12 @@ def runs(*events: tuple[str, dict[str, object], str]) -> list[tuple[str, str | N
     return [(one.native_id, one.environment.id, len(one.steps)) for one in found]
 
 
-def test_a_run_ends_at_a_kill_a_long_gap_and_another_app() -> None:
+def test_a_run_ends_before_a_kill_a_long_gap_and_another_app() -> None:
     tap: dict[str, object] = {"x": 1, "y": 1}
     kill: dict[str, object] = {"event_type": "kill_app", "stop_intent": "am force-stop org.one"}
     assert runs(("080000", tap, "org.one"), ("080005", kill, "org.one"), ("080009", tap, "org.one")) == [
-        ("out/1", "org.one", 2),
-        ("out/2", "org.one", 1),
+        ("out/1", "org.one", 1),
+        ("out/2", "org.one", 2),
     ]
     assert runs(("080000", tap, "org.one"), ("080100", tap, "org.one")) == [("out", "org.one", 2)]
     assert [one[2] for one in runs(("080000", tap, "org.one"), ("080101", tap, "org.one"))] == [1, 1]
@@ -197,6 +197,13 @@ def test_a_run_ends_at_a_kill_a_long_gap_and_another_app() -> None:
         ("out/1", "org.one", 1),
         ("out/2", "org.two", 2),
     ]
+
+
+def test_a_run_that_kills_its_app_while_another_is_open_is_of_the_killed_app() -> None:
+    kill: dict[str, object] = {"event_type": "kill_app", "stop_intent": "am force-stop org.one"}
+    start: dict[str, object] = {"event_type": "intent", "intent": "am start org.one/.Main"}
+    home = "com.android.launcher3"
+    assert runs(("080000", kill, "org.two"), ("080004", start, home)) == [("out", "org.one", 2)]
 
 
 def test_a_run_passes_through_the_home_screen_and_questions_and_an_app_that_is_opened_begins_one() -> None:
@@ -361,7 +368,9 @@ def test_the_format_is_recognized_by_name_and_first_bytes(uri: str, head: bytes,
 
 @pytest.mark.corpus
 def test_a_real_report_has_the_transitions_of_its_events(record_property: Callable[[str, object], None]) -> None:
-    (blob,) = real_folders("droidbot_output", "utg.js", 1, record_property)
+    *more, blob = real_folders("droidbot_output", "utg.js", record_property)
+    read_events = [sum(len(one.steps) for one in read(CONNECTOR, folder)[0]) for folder in more]
+    assert read_events == [100, 65]  # of 100 and 68 files of events, of which three are empty
     (trajectory,) = read(CONNECTOR, blob)[0]
     assert (len(trajectory.steps), trajectory.environment.id) == (35, "com.yelp.android")
     assert sum(step.observation is None for step in trajectory.steps) == 2
@@ -381,5 +390,5 @@ def test_a_real_report_has_the_transitions_of_its_events(record_property: Callab
 def test_a_real_folder_of_states_alone_is_refused_for_want_of_events(
     record_property: Callable[[str, object], None],
 ) -> None:
-    for blob in real_folders("droidbot_output", "device_state_*.json", 8, record_property):
+    for blob in real_folders("droidbot_output", "device_state_*.json", record_property):
         assert outcome(CONNECTOR, blob) == ([], ["no_actions"])

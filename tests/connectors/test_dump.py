@@ -279,7 +279,7 @@ def test_a_class_has_a_short_role(kind: str, role: str) -> None:
 
 @pytest.mark.corpus
 def test_real_dumps_have_the_texts_that_an_xml_library_sees(record_property: Callable[[str, object], None]) -> None:
-    for file in real_files("appagent_task", "*.xml", 19, record_property):
+    for file in real_files("appagent_task", "*.xml", record_property):
         data = file.read_bytes()
         screen = read_dump(data, file.name)
         assert Tree.parse(screen.text).text == screen.text

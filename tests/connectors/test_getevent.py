@@ -164,7 +164,7 @@ def test_logcat_is_known_by_its_lines(line: bytes, is_log: bool) -> None:
 
 @pytest.mark.corpus
 def test_real_logs_hold_the_taps_that_they_show(record_property: Callable[[str, object], None]) -> None:
-    album, yelp = real_files("getevent", "*.txt", 2, record_property)
+    album, yelp = real_files("getevent", "*.txt", record_property)
     assert outcome(GetEvent(), MemoryBlob("x", album.read_bytes())) == ([], ["no_actions"])
     (gesture,) = [one for one in found(yelp.read_bytes().decode()) if isinstance(one, Gesture)]
     assert gesture.fingers == (((0x172, 0x9D4), (0x172, 0x9D5)),)

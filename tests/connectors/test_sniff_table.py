@@ -39,7 +39,7 @@ TABLE: dict[str, set[str | None]] = {
     "playwright_blob": {"playwright_trace"},
     "playwright_trace": {"playwright_trace"},
     "react_hotpotqa_txt": {"react_log"},
-    "rrweb_events": {"rrweb"},
+    "rrweb_events": {"rrweb", None},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
     "selenium_side": {"recorded_script"},
@@ -60,9 +60,9 @@ TABLE: dict[str, set[str | None]] = {
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no
-prediction, an empty file is nothing, and calls of gRPC and of WebSockets are in no exchange that a cassette's reader
-knows. Formats that are not named here are read by nothing yet, or hold no trajectory
-(question seeds, tool logs)."""
+prediction, an empty file is nothing, events within source code are no recording, and calls of gRPC and of WebSockets
+are in no exchange that a cassette's reader knows. Formats that are not named here are read by nothing yet, or hold no
+trajectory (question seeds, tool logs)."""
 
 
 @pytest.mark.corpus

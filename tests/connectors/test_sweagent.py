@@ -175,3 +175,27 @@ def test_a_step_that_holds_query_and_messages_is_read_by_its_query():
 def test_a_log_whose_first_step_begins_with_its_messages_is_recognized():
     document = {"trajectory": [{"messages": [], **step("ls", "a", "/")}], "history": [], "info": {}}
     assert SweAgent().sniff(json.dumps(document).encode(), "run.traj") is not None
+
+
+def test_the_marker_that_a_command_ended_is_no_output_and_tells_the_exit_code():
+    marker = "///PROCESS-DONE:2:PROCESS-DONE///"
+    shell = "(Open file: n/a)\n(Current directory: /)\nbash-$"
+    told = [
+        {"role": "user", "content": "Look.", "agent": "primary"},
+        {"role": "assistant", "content": "```\ncat a\n```", "action": "cat a", "agent": "primary"},
+        {"role": "user", "content": f"one{marker}\n{shell}", "agent": "primary"},
+        {"role": "assistant", "content": "```\nls\n```", "action": "ls", "agent": "primary"},
+    ]
+    followed = read({"trajectory": [step("cat a", f"one{marker}", "/"), step("ls", "a\n", "/")], "history": told[:2]})
+    for made in (*followed, *read({"history": told})):
+        first, second = made.steps
+        assert first.next_observation is not None
+        assert (first.next_observation.content, first.exit_code) == ("one", 2)
+        assert marker in (second.interleaved or "")
+
+
+def test_the_marker_that_a_command_ended_stays_where_output_follows_it():
+    text = "///PROCESS-DONE:0:PROCESS-DONE///\nand more\n"
+    made = read({"trajectory": [step("cat log", text, "/")], "history": []})[0]
+    assert made.steps[0].next_observation is not None
+    assert (made.steps[0].next_observation.content, made.steps[0].exit_code) == (text, None)

@@ -348,5 +348,5 @@ def test_the_format_is_recognized_by_its_first_bytes(uri: str, head: bytes, take
 
 @pytest.mark.corpus
 def test_real_dumps_alone_are_refused_for_want_of_actions(record_property: Callable[[str, object], None]) -> None:
-    files = real_files("appagent_task", "*.xml", 19, record_property)
+    files = real_files("appagent_task", "*.xml", record_property)
     assert all(outcome(CONNECTOR, blob_at(file)) == ([], ["no_actions"]) for file in files)

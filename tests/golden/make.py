@@ -33,12 +33,11 @@ FOLDERS = {
     "claude_code": [
         "terminal/claude_code_jsonl",
         "search/claude_code_jsonl",
-        "mcp/claude_code_session_mcp",
         "terminal/claude_web_export",
     ],
     "codex": ["terminal/codex_rollout_jsonl"],
     "codex_exec": ["terminal/codex_exec_json_stream"],
-    "gemini_cli": ["terminal/gemini_cli_session", "search/gemini_cli_session"],
+    "gemini_cli": ["terminal/gemini_cli_session"],
     "webdancer": ["search/webdancer_chatml_jsonl"],
     "search_r1": ["search/search_r1_text"],
     "react_log": ["search/react_hotpotqa_txt"],
@@ -97,9 +96,8 @@ def write_corpora(root: Path) -> None:
     NAMED.write_text("".join(f"{name}\t{takers[name] or ''}\n" for name in sorted(takers)), "utf-8")
     golden = {}
     for name, folders in FOLDERS.items():
-        present = [folder for folder in folders if (root / folder).is_dir()]
-        named = named_files(*(f"{folder}/" for folder in present))
-        golden[name] = {"folders": present, **summary([root / one for one in named], root)}
+        named = named_files(*(f"{folder}/" for folder in folders))
+        golden[name] = {"folders": folders, **summary([root / one for one in named], root)}
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
 
 

@@ -80,7 +80,7 @@ class DroidBot(Connector):
     """Output folders of DroidBot."""
 
     name: ClassVar[str] = "droidbot"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
     companions = re.compile(
@@ -127,7 +127,7 @@ class DroidBot(Connector):
             except ParseError as error:
                 records.errors.append(error)
                 continue
-            if not runs or runs[-1].ends_before(event.tag, event.app):
+            if not runs or event.kind == "kill_app" or runs[-1].ends_before(event.tag, event.app):
                 runs.append(Run())
             _add(runs[-1], event, following, output)
         for refused in records.errors:
@@ -288,7 +288,8 @@ def _source(blob: Blob, member: str) -> Source | None:
 class _Event:
     """One event: what was done, on which state, and what it said that it led to.
 
-    `place` is the package in which it was made, or which it opened; `app` the same if that is an app.
+    `place` is the package in which it was made, or which it opened; `app` the app that it opened or closed, else the
+    one in which it was made.
     """
 
     record: _Record
@@ -316,15 +317,18 @@ def _event(record: _Record, output: _Output, uri: str) -> _Event:
     tag = text_of(value.get("tag")) or record.tag
     start = output.state(value.get("start_state"), tag, True, view)
     action = _action(event, view, start)
-    opened = json.loads(action.text)["arguments"].get("package") if action.name == act.OPEN_APP else None
-    place = opened or (start.package if start is not None else None)
-    return _Event(record, tag, event["event_type"], action, start, value.get("stop_state"), place, app_of(place))
+    is_named = action.name in (act.OPEN_APP, act.CLOSE_APP)
+    named = json.loads(action.text)["arguments"].get("package") if is_named else None
+    seen = start.package if start is not None else None
+    place = named or seen if action.name == act.OPEN_APP else seen
+    return _Event(
+        record, tag, event["event_type"], action, start, value.get("stop_state"), place, app_of(named or seen)
+    )
 
 
 def _add(run: Run, event: _Event, following: _Record | None, output: _Output) -> None:
     """Adds an event to the run that it is of; `following` is the event after it, None if there is none."""
     run.app, run.tag = run.app or event.app, event.tag
-    run.is_killed = event.kind == "kill_app"
     before, after = output.observation(event.start), _after(event, following, output, run.app)
     run.moves.add(event.action, before, after, event.record.offset, event.record.member)
 

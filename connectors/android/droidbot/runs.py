@@ -1,8 +1,8 @@
-"""Where a run of DroidBot ends: after it killed the app, before a long gap, and before an event in another app.
+"""Ends of the runs of DroidBot: before it kills the app, before a long gap, and before an event in another app.
 
 A folder holds what was written into it, and that may be several runs, of several apps: DroidBot adds to a folder that
-is there. The home screen, the system's own surfaces and its questions for permissions belong to the run that passes
-through them. It does not read files.
+is there, and the first event of a run kills its app, to start it afresh. The home screen, the system's own surfaces and
+its questions for permissions belong to the run that passes through them. It does not read files.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ class Run:
     moves: Moves = field(default_factory=Moves)
     app: str | None = None
     tag: str = ""
-    is_killed: bool = False
 
     def ends_before(self, tag: str, app: str | None) -> bool:
         """Whether an event of that tag in that app is of another run; None: in no app."""
         gap = seconds_between(self.tag, tag)
         is_elsewhere = None not in (app, self.app) and app != self.app
-        return self.is_killed or is_elsewhere or (gap is not None and gap > LONG_GAP)
+        return is_elsewhere or (gap is not None and gap > LONG_GAP)

@@ -313,7 +313,7 @@ def test_documents_of_other_harnesses_are_read_as_the_agents_own_logs_are():
 
 
 @pytest.mark.parametrize(
-    ("name", "killed", "limited"), [("sweagent", 3, 53), ("mini_swe_agent", 2, 349), ("codex", 0, 34)]
+    ("name", "killed", "limited"), [("sweagent", 3, 64), ("mini_swe_agent", 2, 541), ("codex", 0, 88)]
 )
 def test_of_real_logs_the_killed_commands_and_their_limits_are_known(corpus, name, killed, limited):
     steps: list[Step] = []
