@@ -1,7 +1,7 @@
 """`python -m benchmarks.shells FOLDER`: sessions of a scripted agent in real shells, with what goes wrong in such logs.
 
     python -m benchmarks.shells out/shells --tasks 60
-    python -m benchmarks.effect out/shells --out out/effect-of-shells --only logs
+    python -m benchmarks.effect.sweep out/shells --out out/effect-of-shells --only logs
 
 Each task is a folder of its own with modules of Python's library that no other task has, a table and a repository. An
 agent that draws its calls by chance looks at it, one to four times; bash, git and the tools really run, and the logs

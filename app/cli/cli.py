@@ -20,7 +20,6 @@ import typer
 from trajmill.app.cli import (
     cost_command,
     drift_command,
-    effect_command,
     export_commands,
     generation_commands,
     inspection_commands,
@@ -281,7 +280,6 @@ def plan(
 
 inspection_commands.register(app)
 export_commands.register(app)
-effect_command.register(app)
 drift_command.register(app)
 generation_commands.register(app)
 model_commands.register(app)

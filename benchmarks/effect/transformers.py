@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
-from trajmill.pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
+from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
+from benchmarks.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
 from trajmill.pipelines.publish.consumers.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")

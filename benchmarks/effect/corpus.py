@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from trajmill.pipelines.effect.arms import Arm
+from benchmarks.effect.arms import Arm
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import costs_name

@@ -1,18 +1,18 @@
-"""`python -m benchmarks.effect LOGS`: what the built-in recipe is worth on real logs and recorded worlds, by one run.
+"""`python -m benchmarks.effect.sweep LOGS`: the worth of the built-in recipe on real logs and recorded worlds, by one run.
 
-    python -m benchmarks.effect LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
+    python -m benchmarks.effect.sweep LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
 
 Measured are the logs of a folder, and worlds that are recorded for it: shells, services, repositories and sites of our
 own, and the terminal samples, each into a folder of OUT. All are normalized and judged by the recipe `all`, spans
-included, then `trajmill effect` measures; its arm of loss on spans leaves the loss on a fifth of what was copied.
+included, then measured by `benchmarks.effect`; its arm of loss on spans leaves the loss on a fifth of what was copied.
 Transformers are asked about the logs alone. `--only` names what is measured; `--page` writes the tables of all that OUT
-holds into a page (`effect_page`). What this program does not know (`--seeds`, `--folds`, `--tokens`, …) is given on.
+holds into a page (`benchmarks.effect.page`). Other options (`--seeds`, `--folds`, `--tokens`, …) go to
+`benchmarks.effect`.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.effect_page import COSTS, fill, write_costs
+from benchmarks.effect.measurement import spent
+from benchmarks.effect.page import COSTS, fill, write_costs
 
 RECIPE: Final = """extends: all
 name: effect
@@ -50,16 +51,10 @@ def measured(raw: Path, place: Path, out: Path, options: Sequence[str]) -> None:
     """Normalizes, judges and measures what a folder holds."""
     recipe = place / "effect.yaml"
     recipe.write_text(RECIPE)
-    trajmill = [sys.executable, "-m", "trajmill"]
-    run = [*trajmill, "run", str(recipe), "--raw", str(raw), "--out", f"{place}/out"]
+    run = [sys.executable, "-m", "trajmill", "run", str(recipe), "--raw", str(raw), "--out", f"{place}/out"]
     subprocess.run([*run, "--stop-after", "judge", "--quiet"], check=True)
-    subprocess.run([*trajmill, "effect", f"{place}/out", "--out", str(out), *options], check=True)
-
-
-def spent() -> float:
-    """The CPU-seconds of this process and of those that it waited for."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+    measure = [sys.executable, "-m", "benchmarks.effect", f"{place}/out", "--out", str(out)]
+    subprocess.run([*measure, *options], check=True)
 
 
 def main() -> None:

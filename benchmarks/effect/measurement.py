@@ -17,13 +17,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.effect import transformers
-from trajmill.pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
-from trajmill.pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
-from trajmill.pipelines.effect.documents import VOCABULARY, Document, Tokens, trained
-from trajmill.pipelines.effect.ngrams import DISCOUNT, ORDER
-from trajmill.pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
-from trajmill.pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
+from benchmarks.effect import transformers
+from benchmarks.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
+from benchmarks.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
+from benchmarks.effect.documents import VOCABULARY, Document, Tokens, trained
+from benchmarks.effect.ngrams import DISCOUNT, ORDER
+from benchmarks.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
+from benchmarks.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.turns import View
 from trajmill.pipelines.storage.folders import Folder
@@ -225,8 +225,8 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
     }
 
 
-def begin(target: Folder, plan: Mapping[str, Any], written: Sequence[str] = (FOUND, *SHOWN)) -> None:
-    """Writes the plan, before anything is tested; `written` are the files that come beside it.
+def begin(target: Folder, plan: Mapping[str, Any]) -> None:
+    """Write the plan, before anything is tested.
 
     Raises:
         ConfigError: there is another one, or something else that we did not write.
@@ -234,7 +234,7 @@ def begin(target: Folder, plan: Mapping[str, Any], written: Sequence[str] = (FOU
     data = json.dumps(plan, indent=1).encode()
     if target.found(PLAN) not in (None, data):
         raise ConfigError(f"{target.path()} holds another measurement. Choose another --out.")
-    if set(target.names()) - {PLAN, *written}:
+    if set(target.names()) - {PLAN, FOUND, *SHOWN}:
         raise ConfigError(f"{target.path()} holds files of somebody else. Choose another --out.")
     target.write(PLAN, data)
 

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from trajmill.pipelines.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
+from benchmarks.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
 
 VOCABULARY = 12
 

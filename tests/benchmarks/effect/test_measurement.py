@@ -6,9 +6,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from trajmill.app.cli.effect_output import markdown, pictures
-from trajmill.pipelines.effect.effect import FOUND, PLAN, Settings, measured, told
-from trajmill.pipelines.effect.trials import CURATED, LOGGED
+from benchmarks.effect.measurement import FOUND, PLAN, Settings, measured, told
+from benchmarks.effect.output import markdown, pictures
+from benchmarks.effect.trials import CURATED, LOGGED
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError

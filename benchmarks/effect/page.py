@@ -1,4 +1,4 @@
-"""`python -m benchmarks.effect_page OUT PAGE`: writes what `benchmarks.effect` found in OUT into the tables of a page.
+"""`python -m benchmarks.effect.page OUT PAGE`: writes what `benchmarks.effect` found in OUT into the tables of a page.
 
 A table of the page stands between `<!-- table NAME -->` and `<!-- end -->`, and is replaced; the words around are those
 of people. So every figure of a table is one of a run. Pictures are written beside it, into `images/`.
@@ -14,9 +14,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trajmill.app.cli.effect_output import pictures
-from trajmill.pipelines.effect.effect import FOUND, Test
-from trajmill.pipelines.effect.significance import LEVEL, Difference, holm, together
+from benchmarks.effect.measurement import FOUND, Test
+from benchmarks.effect.output import pictures
+from benchmarks.effect.significance import LEVEL, Difference, holm, together
 
 COSTS: Final = "costs.json"
 LOGS: Final = "logs"

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from trajmill.pipelines.effect.arms import EVERYTHING, RAW
-from trajmill.pipelines.effect.documents import CLASSES, MOST_TOKENS, Document
-from trajmill.pipelines.effect.ngrams import Ngrams, Reading, Stream
+from benchmarks.effect.arms import EVERYTHING, RAW
+from benchmarks.effect.documents import CLASSES, MOST_TOKENS, Document
+from benchmarks.effect.ngrams import Ngrams, Reading, Stream
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

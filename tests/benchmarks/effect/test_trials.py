@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from trajmill.pipelines.effect.arms import EVERYTHING, RAW, Arm
-from trajmill.pipelines.effect.documents import CLASSES, Document
-from trajmill.pipelines.effect.effect import WHOLE, compared
-from trajmill.pipelines.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
+from benchmarks.effect.arms import EVERYTHING, RAW, Arm
+from benchmarks.effect.documents import CLASSES, Document
+from benchmarks.effect.measurement import WHOLE, compared
+from benchmarks.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
 
 
 def document(number, length=60):

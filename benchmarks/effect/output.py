@@ -1,4 +1,4 @@
-"""What `trajmill effect` found, for people: a page of tables, and a picture of the differences with their intervals."""
+"""A measured effect for people: a page of tables, and pictures of the differences with their intervals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import jinja2
-from rich.table import Table
 
-from trajmill.app.cli.console import Printer
-from trajmill.pipelines.effect.effect import FEWEST_CHANGED
-from trajmill.pipelines.effect.significance import FEWEST, LEVEL
+from benchmarks.effect.measurement import FEWEST_CHANGED
+from benchmarks.effect.significance import FEWEST, LEVEL
 
 if TYPE_CHECKING:
-    from trajmill.pipelines.effect.effect import Effect, Test
+    from benchmarks.effect.measurement import Effect, Test
 
 FAMILIES: Final[Mapping[str, str]] = {
     "whole": "The whole recipe against none",
@@ -131,32 +129,3 @@ def picture(tests: Sequence[Test]) -> str:
     text = Path(__file__).with_name("templates").joinpath("effect.svg").read_text("utf-8")
     made = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
     return made.render(width=left + wide + 40, height=50 + len(rows) * step, zero=zero, rows=rows, ticks=ticks)
-
-
-def show_effect(effect: Effect, console: Printer) -> None:
-    """A table for each family of tests: by domain and arm the difference on each set, in bits per byte."""
-    if not effect.tests:
-        console.print("Nothing can be compared: no domain has trajectories in every arm.")
-    for learner in dict.fromkeys(one.learner for one in effect.tests):
-        for family, title in FAMILIES.items():
-            for of, said in PARTS.items():
-                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
-                if some:
-                    console.print(_differences(some, f"{title}: {learner}, bits per byte{said}"))
-
-
-def _differences(tests: Sequence[Test], title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("domain", no_wrap=True)
-    table.add_column("arm", overflow="fold")
-    sets = list(dict.fromkeys(one.what for one in tests))
-    for what in sets:
-        table.add_column(what, no_wrap=True)
-    for domain, arm in dict.fromkeys((one.domain, one.arm) for one in tests):
-        told = {one.what: one for one in tests if (one.domain, one.arm) == (domain, arm)}
-        table.add_row(domain, arm, *(_told(told[what]) for what in sets))
-    return table
-
-
-def _told(one: Test) -> str:
-    return one.word if one.apart is None else f"{one.apart.mean:+.4f} {one.word}"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trajmill.pipelines.effect.significance import Difference, alike, difference, holm, together
+from benchmarks.effect.significance import Difference, alike, difference, holm, together
 
 SIZES = np.full((5, 60), 1000.0)
 

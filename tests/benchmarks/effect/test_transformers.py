@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.effect.test_trials import document
-from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW
-from trajmill.pipelines.effect.transformers import SEEDS, trials
-from trajmill.pipelines.effect.trials import LOGGED, Domain
+from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW
+from benchmarks.effect.transformers import SEEDS, trials
+from benchmarks.effect.trials import LOGGED, Domain
+from tests.benchmarks.effect.test_trials import document
 from trajmill.schemas import ConfigError
 
 _STANDS_IN = f"""#!{sys.executable}

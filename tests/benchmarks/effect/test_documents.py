@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from trajmill.pipelines.effect.arms import ALL_TEXT, EVERYTHING, Arm
-from trajmill.pipelines.effect.corpus import Shown
-from trajmill.pipelines.effect.documents import CLASSES, Tokens, trained
-from trajmill.pipelines.effect.effect import changed_in
+from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, Arm
+from benchmarks.effect.corpus import Shown
+from benchmarks.effect.documents import CLASSES, Tokens, trained
+from benchmarks.effect.measurement import changed_in
 from trajmill.pipelines.recipe.recipe import SpanClass
 from trajmill.pipelines.render.turns import MARKER, Turn
 

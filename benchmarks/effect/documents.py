@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.effect.arms import Arm
-from trajmill.pipelines.effect.corpus import CUT, Shown
+from benchmarks.effect.arms import Arm
+from benchmarks.effect.corpus import CUT, Shown
 from trajmill.pipelines.render.loss_spans import CLASSES as SPAN_CLASSES
 from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
 from trajmill.pipelines.render.turns import MARKER, Turn
@@ -73,11 +72,6 @@ def trained(texts: Iterable[str]) -> Tokenizer:
     made.train_from_iterator(texts, trainer)
     made.encode_special_tokens = True  # what a log spells is text
     return made
-
-
-def digest_text(tokenizer: Tokenizer) -> str:
-    """The tokenizer as text, for its digest."""
-    return json.dumps(json.loads(tokenizer.to_str()), sort_keys=True)
 
 
 class Tokens:

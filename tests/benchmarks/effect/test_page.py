@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.effect_page import COSTS, fill, write_costs
-from trajmill.pipelines.effect import effect
-from trajmill.pipelines.effect.significance import Difference
+from benchmarks.effect import measurement
+from benchmarks.effect.page import COSTS, fill, write_costs
+from benchmarks.effect.significance import Difference
 
 PAGE = """Words before.
 
@@ -48,7 +48,7 @@ def found(domain: str, arm: str, family: str, apart: Difference | None) -> dict[
     }
     names = {"domain": domain, "arm": arm, "against": "raw", "family": family, "learner": "n-grams", "of": "answers"}
     sets = [
-        effect.Test(**names, **counts, what=what, parts={}, apart=apart)  # type: ignore[arg-type]
+        measurement.Test(**names, **counts, what=what, parts={}, apart=apart)  # type: ignore[arg-type]
         for what in ("as logged", "as kept")
     ]
     return {"tests": [asdict(one) for one in sets], "unchanged": {}, "tokens": {domain: 1_234}}
@@ -64,7 +64,7 @@ def page(tmp_path: Path) -> Path:
     }
     for name, one in told.items():
         (out / name).mkdir(parents=True)
-        (out / name / effect.FOUND).write_text(json.dumps(one))
+        (out / name / measurement.FOUND).write_text(json.dumps(one))
         write_costs(out / COSTS, name, 2.4, 70.6)
     (tmp_path / "images").mkdir()
     (tmp_path / "page.md").write_text(PAGE)

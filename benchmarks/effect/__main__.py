@@ -1,0 +1,58 @@
+"""`python -m benchmarks.effect OUT --out FOLDER`: measure if what a recipe keeps teaches more than all there is.
+
+OUT is the folder of a judged run, which is only read. Arms are made of its transitions: all of them, without exact
+copies, without near copies, each rule alone, the whole recipe, and other masks of the loss. Each learns equally many
+tokens and is asked for next observations of groups that it never saw. The folder gets the plan, which is written
+before anything is tested, and then the figures, a page and two pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchmarks.effect.measurement import SHOWN, Settings, measured
+from benchmarks.effect.output import markdown, pictures
+from trajmill.pipelines.recipe.later_recipes import recipe_of_record
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.schemas import ConfigError
+
+
+def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    settings = Settings()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", metavar="OUT", help="folder of a judged run")
+    parser.add_argument("--out", required=True, help="folder that is written")
+    parser.add_argument("--seeds", type=int, default=settings.seeds, help="times that everything is drawn anew")
+    parser.add_argument("--folds", type=int, default=settings.folds, help="folds of the groups of a domain")
+    parser.add_argument("--tokens", type=int, default=settings.tokens, help="most tokens an arm learns of a domain")
+    parser.add_argument("--megabytes", type=float, default=settings.megabytes, help="most text read of a domain")
+    parser.add_argument("--workers", type=int, default=settings.workers, help="processes")
+    parser.add_argument(
+        "--transformers", action="store_true", help="ask small transformers too; installs PyTorch for the while"
+    )
+    parser.add_argument("--torch", metavar="PYTHON", default="", help="a Python with PyTorch, in place of that")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Measure one run and write what was found."""
+    given = parse_arguments()
+    recipe = recipe_of_record(Folder.named(given.run).found("run.json") or b"{}", load_recipe("all"))
+    if recipe is None:
+        raise ConfigError(f"{given.run} has no run.json with a recipe that this trajmill reads.")
+    settings = Settings(
+        given.seeds, given.folds, given.tokens, given.megabytes, given.workers, given.transformers, given.torch
+    )
+    effect = measured(recipe, given.run, given.out, settings, lambda line: print(line, file=sys.stderr))
+    page = markdown(effect)
+    for name, text in zip(SHOWN, (page, *pictures(effect.tests)), strict=True):
+        Folder.named(given.out).write(name, text.encode())
+    print(page)
+
+
+if __name__ == "__main__":
+    main()
