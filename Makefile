@@ -8,7 +8,7 @@ RUNNER ?= local
 ENGINES ?= here
 ARGS ?=
 TOKENIZER ?= out/tokenizer/qwen2_5
-CONSUMER ?= all
+CONSUMER ?=
 TABLE ?= docs/consumers.md
 PYTHON ?= python3
 
@@ -134,8 +134,8 @@ out/tokenizer/%: | .venv/developing
 	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.published_tokenizer $@ --template $*
 
 consumers: .venv/developing | $(TOKENIZER) ## try trainers on the shards in OUT (some GB of packages each, removed afterwards); writes docs/consumers.md
-	{ cat tests/golden/consumers.md; PATH="$$PATH:.venv/uv/bin" $(BIN)/trajmill verify $(OUT) \
-		$(addprefix --consumer ,$(CONSUMER)) --tokenizer $(TOKENIZER); } > $(TABLE)
+	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m tests.consumers $(OUT) --tokenizer $(TOKENIZER) --page $(TABLE) \
+		$(if $(CONSUMER),--consumer $(CONSUMER))
 
 croissant: | $(filter .venv/%,$(UV)) ## have MLCommons' library check shards/croissant.json of OUT, and read every row by it (packages of half a GB, removed)
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(UV) venv --quiet --python 3.11 "$$folder/mlc" && \

@@ -18,7 +18,7 @@ from typing import Annotated, Final
 import typer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from trajmill.pipelines.publish.consumers.environment import environment
+from benchmarks.environment import environment
 from trajmill.pipelines.publish.forms.tokenizing import CHARACTERS
 
 PACKAGES: Final = ("dashscope==2.0.2", "trl==1.16.0")

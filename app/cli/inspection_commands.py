@@ -66,38 +66,19 @@ def inspect(
 
 def verify(
     out: Annotated[str, typer.Argument(help="A run's output folder.")],
-    consumer: Annotated[
-        list[str] | None,
-        typer.Option(help="A trainer or reader that is tried on the shards in an environment of its own; or 'all'."),
-    ] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="For consumers: the folder of a tokenizer.")] = None,
-    chat_template: Annotated[
-        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
-    ] = None,
 ) -> None:
     """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
 
     It ends with 5 then.
-
-    With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
-    from trajmill.app.cli.consumer_tables import show_compared, show_tried
     from trajmill.app.cli.tables import show_disjointness, show_rule_sets, show_verification
     from trajmill.pipelines.generations.compatibility import rule_sets
     from trajmill.pipelines.generations.generations import chain
     from trajmill.pipelines.generations.verification import verify as checked
-    from trajmill.pipelines.publish.consumers.consumers import tokenizer_of, tried
     from trajmill.pipelines.publish.disjointness import disjointness
     from trajmill.pipelines.publish.loading import loaded
     from trajmill.pipelines.storage.folders import Folder
 
-    if consumer:
-        opened = tokenizer_of(tokenizer, chat_template)
-        tried_ones = tried(out, consumer, opened)
-        show_tried(out, opened, results())
-        if not show_compared(tried_ones, results()):
-            raise typer.Exit(Code.DAMAGE)
-        return
     whole = loaded(checked(out))
     found = disjointness(out) if whole.is_whole else None
     show_verification(whole, results())

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
 from benchmarks.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
-from trajmill.pipelines.publish.consumers.environment import called, environment
+from benchmarks.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, WITHOUT + "frame")

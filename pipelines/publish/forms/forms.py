@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trajmill.pipelines.publish.forms import axolotl, ids, llamafactory, mds, rl, swift, texts, token_files
+from trajmill.pipelines.publish.forms import ids, llamafactory, mds, rl, swift, texts, token_files
 from trajmill.pipelines.publish.forms.form_folder import FormFolder
 from trajmill.pipelines.publish.forms.job import Job
 from trajmill.pipelines.publish.forms.stored_samples import StoredShards
@@ -35,8 +35,6 @@ class Form:
 
 
 FORMS: Final[Mapping[str, Form]] = {
-    "axolotl": Form(axolotl.write),
-    "datatrove": Form(token_files.datatrove),
     "ids": Form(ids.write, windowed=True),
     "jsonl": Form(texts.jsonl, tokens=False),
     "llamafactory": Form(llamafactory.write, windowed=True, packed=True),

@@ -1,7 +1,6 @@
-"""Forms of `cpt` as files of raw tokens: Megatron's, OLMo-core's and datatrove's, each with its mask.
+"""Forms of `cpt` as files of raw tokens: Megatron's and OLMo-core's, each with its mask.
 
-Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0, datatrove
-0.10.1). Documents are whole, each with the token that ends it; packing is the trainer's.
+Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0). Documents are whole, each with the token that ends it; packing is the trainer's.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ _MAGIC: Final = b"MMIDIDX\x00\x00"
 _CODES: Final = {np.dtype(np.uint8): 1, np.dtype(np.int32): 4, np.dtype(np.uint16): 8}
 _OF_16_BITS: Final = 65_500
 """Vocabularies of so many tokens and more are 32 bits wide, as Megatron's own writer has it."""
-
-_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 _CARD: Final = """\
 # Tokens for Megatron
@@ -82,29 +79,6 @@ def olmo(job: Job) -> None:
     }
     job.write_yaml("dataset.yaml", dataset, "Arguments of OLMo-core's numpy datasets; masks are in the order of paths.")
     mixes.olmo(job, MASK)
-
-
-def datatrove(job: Job) -> None:
-    """`.ds` with where each document ends, its loss mask and its metadata, as DocumentTokenizer writes them."""
-    dtype = np.dtype(np.uint16 if job.tokenizing.size - 1 < 1 << 16 else np.uint32)
-    for file in job.shards.files("cpt"):
-        name = f"cpt/{file.domain}/{file.stem}.ds"
-        lengths = _raw_files(job, file, {name: dtype, f"{name}.loss": np.dtype(np.bool_)})
-        ends = np.cumsum(lengths, dtype=np.uint64) if lengths else np.zeros(0, np.uint64)
-        job.out.write(f"{name}.index", ends.astype("<u8").tobytes(), len(lengths))
-        total = sum(lengths)
-        told = f"{job.tokenizing.digest[:12]}|{dtype.itemsize}\n{total}\n{_human(total)}"
-        job.out.write(f"{name}.metadata", told)
-    folders = {f"cpt/{domain}": weight for domain, weight in job.weights("cpt").items()}
-    job.write_yaml(
-        "nanotron.yaml",
-        {"data": {"dataset": {"dataset_folder": folders, "vocab_size": job.tokenizing.size}}},
-        "For nanotron, started in this folder. Its Nanoset does not read .loss: unmasked there.",
-    )
-
-
-def _human(tokens: int) -> str:
-    return next((f"{tokens / unit:.2f} {name}T" for unit, name in _UNITS if tokens >= unit), f"{tokens} T")
 
 
 def _raw_files(job: Job, file: ShardFile, files: dict[str, np.dtype[np.generic]]) -> list[int]:

@@ -16,16 +16,17 @@ import pytest
 import yaml
 import zstandard
 
+from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.pipelines.publish.forms.conftest import TOKENIZER
-from tests.pipelines.publish.forms.written_shards import MARKER, SCREENS, VOLATILE
-from trajmill.pipelines.publish.forms import axolotl, texts
+from tests.pipelines.publish.forms.written_shards import VOLATILE
+from trajmill.pipelines.publish.forms import texts
 from trajmill.pipelines.publish.forms.form_folder import FormFolder
 from trajmill.pipelines.publish.forms.forms import FORMS, export_form
 from trajmill.pipelines.publish.forms.job import Job
 from trajmill.pipelines.publish.forms.megatron_reader import masked_documents
-from trajmill.pipelines.publish.forms.stored_samples import Message, Span, StoredShards
-from trajmill.pipelines.publish.forms.tokenizing import IGNORED, Tokenizing
+from trajmill.pipelines.publish.forms.stored_samples import StoredShards
+from trajmill.pipelines.publish.forms.tokenizing import IGNORED
 from trajmill.schemas import ConfigError
 
 WINDOW = 600
@@ -137,21 +138,6 @@ def test_olmo_files_are_of_the_smallest_type_with_a_mask_each(run, tmp_path, tok
     assert mixture["requested_tokens"] == len(wanted)
 
 
-def test_datatrove_files_are_those_that_its_own_reader_expects(run, tmp_path, tokenizing):
-    exported(run, tmp_path, "datatrove")
-    wanted = list(meant(run, "cpt", tokenizing).values())
-    found = []
-    for path in sorted(tmp_path.glob("cpt/*/*.ds")):
-        ids, mask = np.fromfile(path, "<u2"), np.fromfile(f"{path}.loss", bool)
-        ends = struct.unpack(f"<{len(wanted) // 2}Q", (path.parent / f"{path.name}.index").read_bytes())
-        for begin, end in zip([0, *ends], ends, strict=False):
-            found.append((ids[begin:end].tolist(), mask[begin:end].tolist()))
-        size, total, _ = (path.parent / f"{path.name}.metadata").read_text().split("\n")
-        assert size.endswith("|2")
-        assert int(total) == len(ids) == len(mask)
-    assert found == wanted
-
-
 def test_mds_shards_hold_ids_and_mask_of_each_document(run, tmp_path, tokenizing):
     exported(run, tmp_path, "mds")
     found: dict[str, object] = {}
@@ -216,60 +202,6 @@ def test_llamafactory_loads_packs_that_hold_every_sample_once(run, tmp_path, tok
     assert len(loaded) < len(found)
 
 
-def axolotl_trains(details, offsets, length):
-    """Which tokens axolotl 0.19 trains, in our words: details become whole tokens, which end where the next begin."""
-    ends = [begin - 1 for begin in offsets[1:]] + [length - 1]
-    trained = [False] * len(offsets)
-    for one in details:
-        first = next((at for at, begin in enumerate(offsets) if begin >= one["begin_offset"]), len(offsets))
-        first -= first > 0 and ends[first - 1] > one["begin_offset"]
-        last = next((at for at in reversed(range(len(ends))) if ends[at] <= one["end_offset"]), -1)
-        last += last < len(ends) - 1 and offsets[last + 1] < one["end_offset"]
-        if first <= last:
-            for at in range(len(offsets)):
-                trained[at] |= offsets[at] >= offsets[first] and ends[at] <= ends[last]
-    return trained
-
-
-@pytest.mark.parametrize("screen", [*SCREENS, "日本\n🙂x🙃", "🙂🙂🙂"])
-@pytest.mark.parametrize("step", [1, 2, 3, 5])
-def test_axolotl_trains_nothing_that_was_not_meant(tokenizing, screen, step):
-    text = re.sub(r"<[^ >]*>", "", MARKER + screen)
-    spans = tuple(Span(at, at + 2) for at in range(0, len(text) - 2, 2 + step))
-    message = Message("assistant", text, spans)
-    told, lost = axolotl.details(tokenizing, message)
-    trained = axolotl_trains(told, tokenizing.starts(text), len(text))
-    inside, _ = tokenizing.plain(text).inside(spans)
-    assert not [at for at, one in enumerate(trained) if one and not inside[at]]
-    assert int(inside.sum()) - sum(trained) <= lost
-    assert not tokenizing.plain("a b c").inside([Span(0, 5)])[1]
-
-
-def test_axolotl_rows_leave_out_control_strings_and_say_how_many(run, tmp_path):
-    made = exported(run, tmp_path, "axolotl")
-    rows = [row for path in tmp_path.glob("sft/*/*.parquet") for row in pq.read_table(path).to_pylist()]
-    assert not [row for row in rows if "</think>" in str(row)]
-    dropped = sum(count for key, count in made.counts.items() if key.startswith("left_out_control_strings"))
-    assert dropped
-    assert dropped + len(rows) == len(stored(run, "sft"))
-    assert {one["training"] for row in rows for one in row["messages"]} == {None}
-    of_users = [one["training_detail"] for row in rows for one in row["messages"] if one["role"] != "assistant"]
-    assert of_users
-    assert not any(of_users)
-
-
-def test_axolotl_counts_in_the_text_that_the_template_shows(tmp_path, tokenizing):
-    assert axolotl.trimmed_sides(tokenizing) == (False, False)
-    template = tmp_path / "trims.jinja"
-    template.write_text(
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}", "utf-8"
-    )
-    trims = Tokenizing(TOKENIZER, str(template))
-    assert axolotl.trimmed_sides(trims) == (True, True)
-    shown = axolotl.trimmed(Message("assistant", "  ab \n", (Span(0, 3), Span(4, 6))), (True, True))
-    assert shown == Message("assistant", "ab", (Span(0, 1),))
-
-
 def test_rows_for_swift_are_a_saved_dataset_of_ids_that_its_template_hands_on(run, tmp_path, tokenizing):
     import datasets
 
@@ -291,12 +223,11 @@ def test_rows_for_swift_are_a_saved_dataset_of_ids_that_its_template_hands_on(ru
 
 
 def test_what_axolotl_is_told_names_the_files_of_conversations(run, tmp_path):
-    for name in ("ids", "axolotl"):
-        exported(run, tmp_path / name, name)
-        (told,) = yaml.safe_load((tmp_path / name / "axolotl.yaml").read_text())["datasets"]
-        assert (told["path"], told["ds_type"]) == (".", "parquet")
-        assert all(one.startswith("sft/") for one in told["data_files"])
-        assert all((tmp_path / name / one).is_file() for one in told["data_files"])
+    exported(run, tmp_path, "ids")
+    (told,) = yaml.safe_load((tmp_path / "axolotl.yaml").read_text())["datasets"]
+    assert (told["path"], told["ds_type"]) == (".", "parquet")
+    assert all(name.startswith("sft/") for name in told["data_files"])
+    assert all((tmp_path / name).is_file() for name in told["data_files"])
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMS) - {"rl", "sft_last"}))
@@ -304,9 +235,9 @@ def test_every_sample_of_the_shards_is_in_a_form_or_counted_as_left_out(run, tmp
     more = {"window": 60} if FORMS[name].windowed else {}
     counts = exported(run, tmp_path, name, **more).counts
     told = {key: count for key, count in counts.items() if key.startswith(("samples.", "left_out_"))}
-    pools = {"ids": ("sft", "cpt"), **dict.fromkeys(("axolotl", "llamafactory", "swift", "trainers"), ("sft",))}
+    pools = {"ids": ("sft", "cpt"), **dict.fromkeys(("llamafactory", "swift", "trainers"), ("sft",))}
     assert sum(told.values()) == sum(len(stored(run, pool)) for pool in pools.get(name, ("cpt",)))
-    assert any(key.startswith("left_out_") for key in told) == (name in {"axolotl", "ids", "llamafactory", "swift"})
+    assert any(key.startswith("left_out_") for key in told) == (name in {"ids", "llamafactory", "swift"})
 
 
 def test_single_targets_are_capped_by_trajectory_and_those_wholly_meant_go_first(run, tmp_path):
@@ -342,6 +273,12 @@ def test_the_command_exports_and_tells_what_it_wrote(run, tmp_path):
     done = subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True)
     assert re.search(r"web: .*samples 24", done.stdout)
     assert re.search(r"tokenizer: [0-9a-f]{12}", done.stdout)
+
+
+def test_the_command_says_what_an_export_leaves_out(run, tmp_path):
+    words = ("--to", "ids", "--tokenizer", TOKENIZER, "--window", "60")
+    assert "left out: over window" in ran("export", str(run), *words, "--out", str(tmp_path / "a"))[1]
+    assert "left out: none" in ran("export", str(run), "--to", "jsonl", "--out", str(tmp_path / "b"))[1]
 
 
 def test_a_missing_package_is_named(run, tmp_path, monkeypatch):

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from benchmarks.environment import called
 from tests.conftest import ROOT
+from tests.consumers import consumers
+from tests.consumers.__main__ import main
+from tests.consumers.consumers import CONSUMERS, Consumer, Outcome, tried
+from tests.consumers.meaning import Compared, Meaning, trimmed, trimmed_sides
+from tests.consumers.rewards import Rewarded
+from tests.consumers.tables import is_as_meant, tables
 from tests.pipelines.publish.forms.test_forms import stored
 from tests.pipelines.publish.forms.written_shards import written
-from trajmill.app.cli.cli import app
-from trajmill.pipelines.publish.consumers import consumers
-from trajmill.pipelines.publish.consumers.consumers import CONSUMERS, Consumer, Outcome, tokenizer_of, tried
-from trajmill.pipelines.publish.consumers.environment import called
-from trajmill.pipelines.publish.consumers.meaning import Compared, Meaning
-from trajmill.pipelines.publish.consumers.rewards import Rewarded
 from trajmill.pipelines.publish.forms.forms import FORMS, export_form
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
@@ -143,7 +143,7 @@ def test_a_consumer_has_a_form_pins_and_a_script(name):
     assert any("==" in package for package in (*consumer.packages, *consumer.loose))
     source = (SCRIPTS / consumers.script_of(name)).read_text("utf-8")
     compile(source, name, "exec")
-    assert re.search(r"^(from|import) (pipelines|schemas)\b", source, re.MULTILINE) is None
+    assert re.search(r"^(from|import) trajmill\b", source, re.MULTILINE) is None
 
 
 @pytest.mark.parametrize("name", ["datasets", "datatrove"])
@@ -158,20 +158,16 @@ def test_consumers_that_are_here_train_what_was_meant(run, here, name):
         assert (one.not_meant, one.not_trained, one.others) == (0, 0, 0)
 
 
-def test_a_consumer_that_fails_is_told_and_the_command_ends_so(run, monkeypatch):
+def test_a_page_says_why_a_consumer_failed_and_the_command_ends_so(run, tmp_path, monkeypatch):
     def none(*_):
         raise ConfigError("uv pip failed:\nno such version")
 
     monkeypatch.setattr(consumers, "environment", none)
-    done = CliRunner().invoke(app, ["verify", str(run), "--consumer", "datasets", "--tokenizer", TOKENIZER])
-    assert done.exit_code == 5
-
-
-def test_unknown_consumers_are_refused_before_anything_is_made(run, tokenizing):
-    with pytest.raises(ConfigError, match="'nobody'"):
-        tried(str(run), ["nobody"], tokenizing)
-    with pytest.raises(ConfigError, match="--tokenizer"):
-        tokenizer_of(None)
+    page = tmp_path / "page.md"
+    words = [str(run), "--tokenizer", TOKENIZER, "--consumer", "datasets", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", ["consumers", *words])
+    assert main() == 1
+    assert "datasets: uv pip failed: no such version" in page.read_text("utf-8")
 
 
 def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of(run, tokenizing, monkeypatch):
@@ -195,22 +191,42 @@ def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of
     assert found["trl-last"] == {"web": Compared(samples=1)}
 
 
-def test_tables_are_those_of_training_then_of_rewards_then_of_failures(capsys):
-    from trajmill.app.cli.console import results
-    from trajmill.app.cli.consumer_tables import show_compared
-
+def test_tables_are_those_of_training_then_of_rewards_then_of_failures():
     good = {"web": Compared(samples=1, trained=2)}
-    found: list[tuple[str, Outcome]] = [("trl", good), ("trl-grpo", {"web": Rewarded(1, 1, 1, 1, 1)}), ("verl", good)]
-    assert show_compared(found, results())
-    assert not show_compared([("trl", {"web": Compared(left_out=3)})], results())
-    assert not show_compared([("trl", {"web": Compared(samples=1, not_meant=1)})], results())
-    assert show_compared([("trl-last", {"web": Compared(samples=1, not_meant=1)})], results())
-    assert not show_compared([("trl", ConfigError("no such version"))], results())
-    told = capsys.readouterr().out
-    heads = [told.index("| not meant |"), told.index("| verl | web |"), told.index("| truth earns 1 |")]
-    assert heads == sorted(heads)
-    assert "trl: no such version" in told
-    assert "trl==1.16.0" in told
+    rewarded = {"web": Rewarded(1, 1, 1, 1, 1)}
+    failed = ConfigError("no such version")
+    page = tables([("trl", good), ("trl-last", failed), ("trl-grpo", rewarded), ("verl", good)])
+    places = [
+        page.index(text) for text in ("| not meant |", "| verl | web |", "| truth earns 1 |", "trl-last: no such")
+    ]
+    assert places == sorted(places)
+    assert "trl==1.16.0" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "is_good"),
+    [
+        ("trl", {"web": Compared(samples=1, trained=2)}, True),
+        ("trl", {"web": Compared(left_out=3)}, False),
+        ("trl", {"web": Compared(samples=1, not_meant=1)}, False),
+        ("trl-last", {"web": Compared(samples=1, not_meant=1)}, True),
+        ("trl", {}, False),
+        ("trl", ConfigError("no such version"), False),
+    ],
+)
+def test_a_consumer_is_as_meant_if_it_reads_our_samples_and_trains_nothing_else(name, outcome: Outcome, is_good):
+    assert is_as_meant(name, outcome) == is_good
+
+
+def test_texts_are_trimmed_where_the_template_trims_them(tmp_path, tokenizing):
+    assert trimmed_sides(tokenizing) == (False, False)
+    template = tmp_path / "trims.jinja"
+    template.write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}", "utf-8"
+    )
+    assert trimmed_sides(Tokenizing(TOKENIZER, str(template))) == (True, True)
+    shown = trimmed(Message("assistant", "  ab \n", (Span(0, 3), Span(4, 6))), (True, True))
+    assert shown == Message("assistant", "ab", (Span(0, 1),))
 
 
 def test_of_forms_that_know_no_spans_whole_answers_are_meant(run, tokenizing):
@@ -242,12 +258,3 @@ def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_
         "web": (1, 1, 0),
     }
     assert consumers._compared(meaning, rows[:1])["terminal"].left_out == 1
-
-
-def test_what_an_export_leaves_out_is_printed(run, tmp_path):
-    told = CliRunner().invoke(
-        app, ["export", str(run), "--to", "axolotl", "--tokenizer", TOKENIZER, "--out", str(tmp_path / "a")]
-    )
-    assert "left out: control strings" in told.output
-    told = CliRunner().invoke(app, ["export", str(run), "--to", "jsonl", "--out", str(tmp_path / "b")])
-    assert "left out: none" in told.output

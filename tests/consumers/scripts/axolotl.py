@@ -1,4 +1,4 @@
-"""Prepares a training set as axolotl does with the arguments that lie beside it: of token ids, or of messages."""
+"""Prepare a training set as axolotl does, of token ids, with the arguments that lie beside it."""
 
 import json
 import os

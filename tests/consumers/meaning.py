@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.publish.forms.axolotl import trimmed, trimmed_sides
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end, joined_spans
 from trajmill.schemas import ConfigError
@@ -196,3 +195,22 @@ def _composed(text: str, bears: Mask) -> tuple[bytes, Mask]:
             masks.append(np.full(len(data), bears[begin:at].all()))
             begin = at
     return b"".join(shown), np.concatenate(masks)
+
+
+def trimmed_sides(tokenizing: Tokenizing) -> tuple[bool, bool]:
+    """Tell if the chat template takes whitespace off (the beginning, the end) of an answer."""
+    before, after, middle = "\n \n", "\n \n", "@@trajmill@@"
+    asked, answered = {"role": "user", "content": "?"}, {"role": "assistant", "content": before + middle + after}
+    head, _, tail = tokenizing.shown([asked, answered, asked]).partition(middle)
+    bare, _, rest = tokenizing.shown([asked, {**answered, "content": middle}, asked]).partition(middle)
+    return head != bare + before, tail != after + rest
+
+
+def trimmed(message: Message, sides: tuple[bool, bool]) -> Message:
+    """Trim the content of a message on those sides, and its spans with it."""
+    text = message.content
+    begin = len(text) - len(text.lstrip()) if sides[0] else 0
+    end = len(text.rstrip()) if sides[1] else len(text)
+    end = max(begin, end)
+    spans = [Span(max(one.begin, begin) - begin, min(one.end, end) - begin, one.label) for one in message.spans]
+    return Message(message.role, text[begin:end], tuple(one for one in spans if one.end > one.begin))

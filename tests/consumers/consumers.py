@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from trajmill.pipelines.publish.consumers.environment import called, environment
-from trajmill.pipelines.publish.consumers.meaning import Compared, Meaning
-from trajmill.pipelines.publish.consumers.rewards import Rewarded, rewarded
+from benchmarks.environment import called, environment
+from tests.consumers.meaning import Compared, Meaning
+from tests.consumers.rewards import Rewarded, rewarded
 from trajmill.pipelines.publish.forms.forms import FORMS, export_form
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Message, Span, StoredShards
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
@@ -73,7 +73,6 @@ _DATATROVE: Final = ("datatrove[processing,io]==0.10.1", "tokenizers==0.23.3", "
 _MEGATRON: Final = (_TORCH, "megatron-core==0.16.1", "numpy", "pybind11", "setuptools")
 _SWIFT: Final = (_TORCH, "ms-swift==4.6.0", "torchvision")
 _FACTORY: Final = (_TORCH, "llamafactory==0.9.5")
-_AXOLOTL: Final = (_TORCH, "axolotl==0.19.0")
 
 CONSUMERS: Final[Mapping[str, Consumer]] = {
     "datasets": Consumer("ids", "sft", ("datasets==5.2.0",)),
@@ -92,8 +91,7 @@ CONSUMERS: Final[Mapping[str, Consumer]] = {
     "llamafactory-whole": Consumer("trainers", "sft", _FACTORY, whole="all"),
     "ms-swift": Consumer("swift", "sft", _SWIFT),
     "ms-swift-whole": Consumer("trainers", "sft", _SWIFT, whole="targets"),
-    "axolotl": Consumer("ids", "sft", _AXOLOTL),
-    "axolotl-detail": Consumer("axolotl", "sft", _AXOLOTL, script="axolotl"),
+    "axolotl": Consumer("ids", "sft", (_TORCH, "axolotl==0.19.0")),
 }
 
 
@@ -146,37 +144,14 @@ def _compared(meaning: Meaning, rows: Iterable[Mapping[str, Any]]) -> dict[str, 
     return dict(sorted(found.items()))
 
 
-def tokenizer_of(path: str | None, chat_template: str | None = None) -> Tokenizing:
-    """The tokenizer of a folder, with its chat template or that of a file.
-
-    Raises:
-        ConfigError: none is given, or it cannot be used.
-    """
-    if path is None:
-        raise ConfigError("--consumer needs --tokenizer: the folder of the tokenizer that is handed to it.")
-    return Tokenizing(path, chat_template)
-
-
 def tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
-    """(consumer, what it trains of each domain, or why it reads nothing) of each, one after the other.
+    """Try consumers one after the other: yields (name, what it trains of each domain, or why it reads nothing).
 
     Args:
         path: the run's folder.
-        names: of `CONSUMERS`, or `all`.
+        names: of `CONSUMERS`.
         tokenizing: the tokenizer that they are given.
-
-    Raises:
-        ConfigError: there is no such consumer, or there are no shards.
     """
-    wanted = list(CONSUMERS) if "all" in names else list(names)
-    unknown = [name for name in wanted if name not in CONSUMERS]
-    if unknown:
-        raise ConfigError(f"There is no consumer '{unknown[0]}'; there are: {', '.join(CONSUMERS)}, all.")
-    StoredShards(path)
-    return _tried(path, wanted, tokenizing)
-
-
-def _tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
     for (packages, loose), group in groupby(names, lambda name: (CONSUMERS[name].packages, CONSUMERS[name].loose)):
         wanted = list(group)
         try:

@@ -1,4 +1,4 @@
-"""An environment of pinned packages, made for one consumer and removed after it."""
+"""An environment of pinned packages, made for one measurement and removed after it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def environment(packages: Sequence[str], loose: Sequence[str] = ()) -> Iterator[
     """
     uv = shutil.which("uv") or str(Path(sys.prefix) / "uv" / "bin" / "uv")
     if not Path(uv).exists():
-        raise ConfigError("Environments of consumers are made with `uv`, which is not there: pip install uv.")
-    with tempfile.TemporaryDirectory(prefix="trajmill-consumer-") as folder:
+        raise ConfigError("Environments of pinned packages are made with `uv`, which is not there: pip install uv.")
+    with tempfile.TemporaryDirectory(prefix="trajmill-environment-") as folder:
         python = f"{folder}/bin/python"
         called([uv, "venv", "--quiet", "--clear", "--python", PYTHON, folder])
         if packages:
@@ -47,7 +47,7 @@ def called(command: Sequence[str], **more: str) -> None:
     Raises:
         ConfigError: it fails; with its last lines.
     """
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=more or None)  # noqa: S603 - words of ours
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=more or None)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-_TOLD_LINES:]
         raise ConfigError(f"{Path(command[0]).name} {command[1]} failed:\n" + "\n".join(said))
