@@ -2,7 +2,7 @@
 
 A run is made of the samples. Its trajectories are served by `trajmill serve` before an endpoint that answers only the
 messages of training samples, byte for byte, and clients live through all of them at once. What the sessions left is
-read again by a run, and what it would all cost is told for example prices. No network, no model.
+read again by a run. No network, no model.
 """
 
 from __future__ import annotations
@@ -104,8 +104,6 @@ def main() -> None:
             Run(load_recipe("all"), [str(log / "trajectories")], str(again)).run()
             kinds = scan_transitions(again).collect()["environment"].struct.field("kind").value_counts()
             print(f"  read again by a run: {dict(kinds.iter_rows())}")
-        prices = str(ROOT / "docs" / "prices.yaml")
-        subprocess.run([sys.executable, "-m", "trajmill", "cost", str(out), "--prices", prices], check=True)
     sys.exit(0 if good else 1)
 
 

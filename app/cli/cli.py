@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from trajmill.app.cli import (
-    cost_command,
     drift_command,
     export_commands,
     generation_commands,
@@ -289,7 +288,6 @@ patches_command.register(app)
 template_commands.register(app)
 view_command.register(app)
 serve_command.register(app)
-cost_command.register(app)
 report_command.register(app)
 
 

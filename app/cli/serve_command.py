@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trajmill.app.cli.console import notices, results
-from trajmill.app.cli.model_commands import sampling_of
+from trajmill.app.cli.model_commands import prices_of, sampling_of
 from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
     from trajmill.pipelines.recipe.recipe import Recipe
-    from trajmill.synthesis.spending import Prices
     from trajmill.worlds.serve.scenarios import Scenarios
     from trajmill.worlds.serve.sessions import Sessions
 
@@ -56,8 +55,7 @@ def serve(
     body: Annotated[str, typer.Option(help="Further values of requests, as a JSON object.")] = "{}",
     seed: Annotated[int, typer.Option(min=0, help="Of sessions that name none.")] = 0,
     tries: Annotated[int, typer.Option(min=1, help="Answers that are asked for until one is an observation.")] = 2,
-    price: Annotated[str | None, typer.Option(metavar="IN,OUT", help="What a million tokens cost.")] = None,
-    prices: Annotated[str | None, typer.Option(help="A price table, YAML or JSON, in the place of --price.")] = None,
+    price: Annotated[str, typer.Option(metavar="IN,OUT", help="What a million tokens cost.")] = "0,0",
     max_cost: Annotated[float | None, typer.Option(min=0.0, help="Stop before more is spent.")] = None,
     max_total_tokens: Annotated[int | None, typer.Option(min=1, help="Stop before more tokens are used.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Stop before more requests are sent.")] = None,
@@ -92,7 +90,7 @@ def serve(
     pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
     token = _token(host, token_variable)
     place = Path(log)
-    address = Address(endpoint, os.environ.get(key_variable) or "none", _prices(price, prices, model), timeout, retries)
+    address = Address(endpoint, os.environ.get(key_variable) or "none", prices_of(price), timeout, retries)
     replies = Replies(Folder(cache or str(place / ".replies")))
     begun = begun_with(scenarios, take, followed, place)
     bounds = Bounds(max_cost, max_total_tokens, max_calls)
@@ -115,20 +113,6 @@ def _token(host: str, variable: str) -> str:
     if host not in LOOPBACK and not token:
         raise ConfigError(f"{host} is more than this machine: put a token into {variable}, which clients then bear.")
     return token
-
-
-def _prices(price: str | None, table: str | None, model: str) -> Prices:
-    from trajmill.app.cli.model_commands import prices_of
-    from trajmill.worlds.serve.price_table import read_price_table
-
-    if price is not None and table is not None:
-        raise ConfigError("--price and --prices say the same: give one of them.")
-    if table is None:
-        return prices_of(price or "0,0")
-    found = read_price_table(table).model(model)
-    if found is None:
-        raise ConfigError(f"{table} has no price of '{model}', and no default.")
-    return found.prices
 
 
 def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Scenarios:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.effect.sweep LOGS`: the worth of the built-in recipe on real logs and recorded worlds, by one run.
+"""`python -m benchmarks.effect.sweep LOGS`: the worth of the built-in recipe on real logs and recorded worlds.
 
     python -m benchmarks.effect.sweep LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
 

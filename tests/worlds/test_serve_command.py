@@ -59,7 +59,6 @@ def test_slips_of_the_pen_are_told_before_anything_is_served(tmp_path):
     log = ("--log", str(tmp_path / "log"))
     assert "pins no world model" in told_of("--model", "lwm", *log)
     assert "is more than this machine" in told_of("--model", "a@b", *log, "--host", "0.0.0.0")
-    assert "say the same" in told_of("--model", "a@b", *log, "--price", "1,2", "--prices", "x.yaml")
     assert "needs what tokens cost" in told_of("--model", "a@b", *log, "--max-cost", "1")
     assert "both say what sessions begin with" in told_of("--model", "a@b", *log, "--scenarios", "x", "--from", "y")
     assert "holds no finished run" in told_of("--model", "a@b", *log, "--from", str(tmp_path))

@@ -49,8 +49,8 @@ class WorldTaskset(vf.Taskset[WorldTask, WorldConfig]):
         for scenario in world.scenarios():
             begun = world.reset({"scenario": scenario})
             world.close({"session": begun["session"]})
-            (first,) = opening(begun["observation"], begun["info"])
-            yield WorldTask(WorldData(id=scenario, prompt=first["content"], scenario=scenario), self.config.task)
+            prompt = opening(begun["observation"], begun["info"])
+            yield WorldTask(WorldData(id=scenario, prompt=prompt, scenario=scenario), self.config.task)
 
 
 class WorldEnvConfig(vf.EnvConfig):
@@ -70,12 +70,12 @@ class WorldEnv(vf.Env[WorldEnvConfig]):
         """
         told = self.taskset.config
         rollout = Rollout(world_at(told.url, told.token_variable))
-        await rollout.begin(task.data.scenario, seed=told.seed)
+        await rollout.begin(task.data.scenario, told.seed)
         try:
             async with agents.player.interaction(task) as interaction:
                 said = await interaction.turn()
                 while not said.terminated:
-                    shown = await rollout.answered([{"role": "assistant", "content": said.last_reply}])
+                    shown = await rollout.answered(said.last_reply)
                     if shown.done:
                         break
                     said = await interaction.turn(shown.text)

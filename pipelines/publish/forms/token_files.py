@@ -1,6 +1,7 @@
 """Forms of `cpt` as files of raw tokens: Megatron's and OLMo-core's, each with its mask.
 
-Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0). Documents are whole, each with the token that ends it; packing is the trainer's.
+Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0). Documents are whole,
+each with the token that ends it; packing is the trainer's.
 """
 
 from __future__ import annotations
