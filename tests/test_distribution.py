@@ -19,7 +19,6 @@ import pytest
 from tests.app.cli.test_console import SEVERAL
 from tests.conftest import ROOT
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.program import program_digest
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 
@@ -180,20 +179,3 @@ def test_two_workers_that_find_the_installed_packages_give_the_bytes_of_one_proc
     assert two.keys() == one.keys()
     for stage, least in {"transitions": 4, "passages": 3, "blobs": 3, "shards": 5}.items():
         assert sum(name.startswith(f"{stage}/") for name in one) > least, stage
-
-
-@pytest.mark.slow
-def test_what_is_installed_can_be_put_into_an_image_and_is_the_same_program(installed, wheel, tmp_path):
-    words = ("template", "build", "made", "--image", "example/trajmill:1", "--launcher", "example/launcher:1")
-    call(installed, *words, cwd=tmp_path)
-    context = tmp_path / "made" / "context"
-    assert (context / "requirements.txt").read_bytes() == (ROOT / "requirements" / "dataflow.txt").read_bytes()
-    (again,) = context.glob("*.whl")
-    with zipfile.ZipFile(again) as one, zipfile.ZipFile(wheel) as other:
-        assert set(one.namelist()) == set(other.namelist())
-        assert {name: one.read(name) for name in one.namelist() if not name.endswith("/RECORD")} == {
-            name: other.read(name) for name in other.namelist() if not name.endswith("/RECORD")
-        }
-    ask = "from trajmill.pipelines.execution.program import program_digest; print(program_digest())"
-    python = installed.with_name("python")
-    assert call(python, "-c", ask, cwd=tmp_path).strip() == program_digest()

@@ -36,8 +36,6 @@ REASONS = {
     r"\S+: trajmill (report|compare)": "tests of the report run them",
     r"\S+: trajmill (reason|instruct)": "need a model; tests/test_docs.py runs them against a server of its own",
     r"\S+: trajmill serve": "serves until it is ended, and needs a model; its tests have one of their own",
-    r"\S+: trajmill template": "needs Google's cloud; make dataflow does what can be done without",
-    r"\S+: trajmill verify .*--consumer": "installs gigabytes of trainers: make consumers",
     r"\S+: trajmill run \S+ --raw hf://": "needs the Hub; tests read a server that answers as it does",
     r"\S+: trajmill run \S+ --raw downloads/": "reads what the reader has fetched",
     r"\S+: trajmill run world-model --raw YOUR_LOGS": "reads the reader's logs; the samples are run below",

@@ -29,7 +29,6 @@ from trajmill.app.cli import (
     serve_command,
 )
 from trajmill.app.cli.console import guard, notices, results
-from trajmill.app.cli.flex_templates import commands as template_commands
 from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
 from trajmill.app.cli.inspection_commands import tell_withdrawn
 from trajmill.app.cli.interrupts import interruptible, leave
@@ -285,7 +284,6 @@ model_commands.register(app)
 pushing.register(app)
 replay_command.register(app)
 patches_command.register(app)
-template_commands.register(app)
 view_command.register(app)
 serve_command.register(app)
 report_command.register(app)
@@ -336,7 +334,7 @@ def _end(error: Exception) -> NoReturn:
 def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
     named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
-    if not named or not whole.registered_groups:  # a single command alone would take its name for an argument
+    if not named:
         return whole
     narrowed = copy(whole)
     narrowed.registered_commands = named

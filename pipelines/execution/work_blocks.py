@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from trajmill.pipelines.execution.dataflow.jobs import JobLeftError
 from trajmill.pipelines.storage.folders import Folder, unfinished_name
 from trajmill.schemas import ShardError
 
@@ -61,13 +60,9 @@ def _block(folder: Folder, name: str, sha256: str) -> list[bytes]:
 
 @contextmanager
 def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
-    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them.
-
-    So does one whose job is left to itself, since that has yet to take them.
-    """
+    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them."""
     places: list[Kept] = []
     names: list[str] = []
-    is_left = False
     try:
         for block in _blocks(work):
             data = pickle.dumps(block)
@@ -76,11 +71,8 @@ def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
             sha256 = hashlib.sha256(data).hexdigest()
             places += [Kept(names[-1], sha256, index) for index in range(len(block))]
         yield places
-    except JobLeftError:
-        is_left = True
-        raise
     finally:
-        for name in () if is_left else names:
+        for name in names:
             folder.remove(name)
 
 

@@ -212,38 +212,6 @@ def summed_wholes(unit: UnitTokens, pool: Pool, mix: Mix, counter: TokenCounter)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StepTokens:
-    """The turns of a unit as they would be asked for one by one, each after those before it.
-
-    Attributes:
-        rows: the place of each turn in the unit.
-        trajectory: the number of each turn's trajectory, or of its segment.
-        prompts: tokens of the system prompt of each turn's trajectory.
-        users: of each turn's user text.
-        answers: of each turn's assistant text.
-    """
-
-    rows: Counts
-    trajectory: Counts
-    prompts: Counts
-    users: Counts
-    answers: Counts
-
-
-def step_tokens(
-    costs: pa.Table, use: npt.NDArray[Any], domain: str, pool: Pool, mix: Mix, counter: TokenCounter
-) -> StepTokens:
-    """The tokens of each turn that a unit shows; arguments as of `rendered_tokens`."""
-    if not costs.num_rows:
-        none = np.zeros(0, np.int64)
-        return StepTokens(none, none, none, none, none)
-    unit = UnitTokens(costs, use, domain, counter)
-    rows = np.flatnonzero(unit.visible)
-    of = np.searchsorted(unit.begins, rows, "right") - 1
-    return StepTokens(rows, of, unit.prompts(pool, mix)[of], unit.users[rows], unit.answers[rows])
-
-
 class UnitTokens:
     """The rows of a unit, or of some of its trajectories: what samples show of them, and its tokens.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -114,26 +113,12 @@ def _by_name(base: Any, own: Any) -> Any:
     return own
 
 
-def _changed(values: dict[str, Any], changes: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """The values with others in the places that the keys lead to."""
-    for keys, value in changes.items():
-        *outer, last = keys
-        if not outer:
-            values = values | {last: value}
-            continue
-        inner = values.get(outer[0])
-        changed = _changed(inner if isinstance(inner, dict) else {}, {keys[1:]: value})
-        values = values | {outer[0]: changed}
-    return values
-
-
-def parse_recipe(text: str, name: str, changes: Mapping[tuple[str, ...], Any] | None = None) -> Recipe:
+def parse_recipe(text: str, name: str) -> Recipe:
     """The recipe that YAML text holds.
 
     Args:
         text: the YAML.
         name: what the text is called in errors.
-        changes: keys that lead to a value → the one that stands there instead.
 
     Raises:
         ConfigError: it is not YAML, it extends a recipe that there is not, or any value is not valid; all faults are
@@ -146,7 +131,7 @@ def parse_recipe(text: str, name: str, changes: Mapping[tuple[str, ...], Any] | 
     if not isinstance(values, dict):
         raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
     try:
-        return Recipe.model_validate(_changed(_extended(values, name), changes or {}))
+        return Recipe.model_validate(_extended(values, name))
     except ValidationError as error:
         faults = "; ".join(_message(fault) for fault in error.errors())
         raise ConfigError(f"{name} is no valid recipe: {faults}") from error
@@ -194,12 +179,11 @@ def recipe_in(record: bytes, name: str) -> Recipe:
     return parse_recipe(_recorded(text, name) or text, name)
 
 
-def load_recipe(config: str, changes: Mapping[tuple[str, ...], Any] | None = None) -> Recipe:
+def load_recipe(config: str) -> Recipe:
     """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
 
     Args:
         config: the path or name.
-        changes: as of `parse_recipe`.
 
     Raises:
         ConfigError: there is neither, or it is not valid.
@@ -212,10 +196,10 @@ def load_recipe(config: str, changes: Mapping[tuple[str, ...], Any] | None = Non
             raise ConfigError(f"The recipe {config} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise ConfigError(f"{config} is no recipe: it is no text in UTF-8.") from error
-        return parse_recipe(_recorded(text, config) or text, config, changes)
+        return parse_recipe(_recorded(text, config) or text, config)
     known = builtin_recipes()
     if config in known:
-        return parse_recipe(known[config], f"built-in recipe '{config}'", changes)
+        return parse_recipe(known[config], f"built-in recipe '{config}'")
     nearest = get_close_matches(path.stem, known, 1)
     message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
     raise ConfigError(message, nearest[0] if nearest else None)

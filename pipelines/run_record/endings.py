@@ -64,13 +64,10 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
         return Ending(Code(128 + error.number), line)
     if isinstance(error, ConfigError):  # before the imports too: a slip of the pen should be told at once
         return Ending(Code.USAGE, str(error))
-    from trajmill.pipelines.execution.dataflow.jobs import JobLeftError
     from trajmill.pipelines.normalize.connector_errors import is_noted, of_store
     from trajmill.pipelines.run_record.reject_bounds import TooManyRejectsError
     from trajmill.pipelines.storage.paths import missing_package
 
-    if isinstance(error, JobLeftError):
-        return Ending(Code.DONE, "A job is under way; what follows it is not begun.")
     if isinstance(error, TooManyRejectsError):
         return Ending(Code.REJECTS, str(error))
     missing = missing_package(error)

@@ -67,9 +67,9 @@ class Meter:
     def __init__(self) -> None:
         self._taken = 0.0
 
-    def reset(self, taken: float = 0.0) -> None:
-        """Begins anew, with the seconds that jobs of other processes have taken."""
-        self._taken = taken
+    def reset(self) -> None:
+        """Begin anew."""
+        self._taken = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -36,7 +36,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "project": "--project=ID",
     "region": "--region=us-central1",
     "temp_location": "--temp_location=gs://bucket/tmp",
-    "sdk_container_image": "--sdk_container_image=IMAGE (as trajmill template build makes it)",
+    "sdk_container_image": "--sdk_container_image=IMAGE (as deploy/dataflow/launch.sh makes it)",
 }
 _SHAPES: Final = {
     "project": re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,61}[a-z0-9]"),
@@ -66,11 +66,6 @@ def require_installed() -> None:
     """
     if not is_installed():
         raise ConfigError("Dataflow needs some packages more: pip install 'trajmill[dataflow]', or make dataflow.")
-
-
-def is_image(name: str) -> bool:
-    """Whether a name is one of an image, with a tag or a digest."""
-    return _SHAPES["sdk_container_image"].fullmatch(name) is not None
 
 
 def cores_of(machine: str) -> int:

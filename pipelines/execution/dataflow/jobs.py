@@ -1,10 +1,9 @@
-"""Dataflow's jobs: submitted, waited for or left to themselves, and told what they may take."""
+"""Dataflow's jobs: submitted, waited for, and told what they may take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from secrets import token_hex
 from typing import Any, Final
 
@@ -13,17 +12,10 @@ from trajmill.pipelines.execution.dataflow.job_options import limit_to, time_lim
 from trajmill.pipelines.storage.paths import filesystem_of, url_of
 from trajmill.schemas import ConfigError, ShardError
 
-FILES: Final = "/template/files"
+FILES: Final = "/opt/trajmill/files"
 """The folder of the image for what recipes name and workers read: models, templates."""
 
 METER: Final = Meter()
-
-leaving: ContextVar[Callable[[Any], None] | None] = ContextVar("leaving", default=None)
-"""Where a process only submits: is called with the options of a job before it is submitted, such as to label it."""
-
-
-class JobLeftError(Exception):
-    """Ends a run in a process that only submits: its job is under way, and what follows is another process' work."""
 
 
 def require_reachable(options: Any, places: Sequence[str]) -> None:
@@ -43,7 +35,7 @@ def require_reachable(options: Any, places: Sequence[str]) -> None:
     if here:
         raise ConfigError(
             f"Workers of Dataflow do not see {here[0]}: raw logs and --out are URLs there, such as gs://bucket/out. "
-            f"Models and templates that a recipe names may lie in the image, below {FILES}."
+            f"Models and templates that a recipe names lie below {FILES}, here and in the image."
         )
     temporary = options.view_as(GoogleCloudOptions).temp_location
     bucket = temporary.removeprefix("gs://").partition("/")[0]
@@ -63,19 +55,13 @@ def finished(pipeline: Any, work: str) -> None:
         work: what it does, for its name.
 
     Raises:
-        JobLeftError: this process only submits.
         RuntimeError: the job failed or was cancelled, with what is known of it.
         ShardError: the time of all jobs is used up, or the service does not tell of the job any more.
     """
-    label, limit = leaving.get(), time_limit(pipeline.options)
+    limit = time_limit(pipeline.options)
     if limit is not None:
         limit_to(pipeline.options, METER.left(limit))
-    if label is not None:
-        label(pipeline.options)
     _name(pipeline.options, work)
-    if label is not None:
-        pipeline.run()
-        raise JobLeftError
     with METER.running():
         result = pipeline.run()
         try:

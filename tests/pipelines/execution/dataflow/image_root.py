@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from tests.conftest import ROOT
 from trajmill.pipelines.execution.server_process import cache_folder, call
 
 _SHOWN = ("/usr", "/dev", "/proc", "/sys", "/etc/ssl")
@@ -29,10 +30,9 @@ _OF_PACKAGES = ("PIP_", "SSL_", "REQUESTS_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PR
 
 @dataclass
 class Instruction:
-    """A line of a Dockerfile: its word, the flags after it, and the rest as it stands."""
+    """A line of a Dockerfile: its word, and the rest as it stands."""
 
     word: str
-    flags: dict[str, str]
     rest: str
 
 
@@ -43,23 +43,42 @@ def read_dockerfile(text: str) -> list[Instruction]:
     found = []
     for line in filter(str.strip, whole.splitlines()):
         word, _, rest = line.strip().partition(" ")
-        flags = {}
-        while given := re.match(r"--([a-z]+)=(\S+)\s+", rest):
-            flags[given[1]], rest = given[2], rest[given.end() :]
-        found.append(Instruction(word, flags, rest.strip()))
+        found.append(Instruction(word, rest.strip()))
     return found
+
+
+def launched(folder: Path, words: Sequence[str]) -> list[str]:
+    """Run the launcher script with programs in place of docker and trajmill.
+
+    Returns:
+        The commands that it called; the context of the image lies in `folder/context` then.
+    """
+    programs = folder / "programs"
+    programs.mkdir()
+    noted = f'echo "$(basename "$0") $*" >> {shlex.quote(str(folder / "calls"))}\n'
+    kept = f'[ "$1" != build ] || cp -R "${{@: -1}}" {shlex.quote(str(folder / "context"))}\n'
+    for name, does in (("docker", noted + kept), ("trajmill", noted)):
+        (programs / name).write_text(f"#!/bin/bash\n{does}")
+        (programs / name).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TRAJMILL_DATAFLOW_IMAGE": "registry.example/trajmill:1",
+    }
+    subprocess.run([ROOT / "deploy" / "dataflow" / "launch.sh", *words], env=environment, check=True)
+    return re.sub(r"/\S*/tmp\.\w+|/tmp/tmp\.\w+", "CONTEXT", (folder / "calls").read_text("utf-8")).splitlines()
 
 
 @dataclass
 class ImageRoot:
-    """What the last stage of a Dockerfile made, as far as it goes without images.
+    """The root folder that the steps of a Dockerfile make, as far as it goes without images.
 
     Attributes:
         root: the folder that is `/` for its steps.
         variables: of its environment.
         folder: where steps run.
         entry: what it starts with.
-        bases: names of the images that it is made from.
+        base: name of the image that it is made from.
         shared: folders of this machine that it sees at the same place.
     """
 
@@ -68,26 +87,19 @@ class ImageRoot:
     variables: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
     entry: list[str] = field(default_factory=list)
-    bases: list[str] = field(default_factory=list)
+    base: str = ""
 
-    def make(self, context: Path, arguments: Mapping[str, str]) -> None:
+    def make(self, context: Path) -> None:
         """Does the steps of the context's Dockerfile."""
         self._prepare()
-        known = dict(arguments)
-        stages: dict[str, str] = {}
+        known: dict[str, str] = {}
         for one in read_dockerfile((context / "Dockerfile").read_text("utf-8")):
             rest = re.sub(r"\$\{(\w+)\}", lambda name: {**known, **self.variables}[name[1]], one.rest)
             if one.word == "ARG":
                 name, _, value = rest.partition("=")
-                known.setdefault(name, value)
-                assert known[name], f"{name} was not told"
+                known[name] = value
             elif one.word == "FROM":
-                base, _, name = rest.partition(" AS ")
-                self.bases.append(base)
-                stages[name] = base
-            elif one.word == "COPY" and "from" in one.flags:
-                self._place(rest.split()[1]).parent.mkdir(parents=True, exist_ok=True)
-                self._place(rest.split()[1]).write_text(f"of {stages[one.flags['from']]}")
+                self.base = rest
             elif one.word == "COPY":
                 self._copy(context, *rest.split())
             elif one.word == "RUN":

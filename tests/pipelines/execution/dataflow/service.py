@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -64,12 +65,14 @@ class Service:
 
     Attributes:
         works: whether a job's work is done when it is submitted.
+        work: does that.
         state: that jobs end in; an exception comes to who waits for one that does not end.
         buckets: that there are.
         cancelled: ids of jobs.
     """
 
     works: bool = True
+    work: Callable[[Submitted], None] = Submitted.work
     state: str | type[BaseException] = "JOB_STATE_DONE"
     buckets: tuple[str, ...] = ("some-bucket",)
     jobs: list[Submitted] = field(default_factory=list)
@@ -84,7 +87,7 @@ class Service:
         (graph,) = (data for name, data in staged.items() if name.endswith("/pipeline.pb"))
         self.jobs.append(Submitted(json.loads(job.json()), staged, beam_runner_api_pb2.Pipeline.FromString(graph)))
         if self.works:
-            self.jobs[-1].work()
+            self.work(self.jobs[-1])
         return SimpleNamespace(id=f"job-{len(self.jobs)}", current_state=2)  # it runs
 
     def poll(self, _: Any, result: Any, __: Any) -> None:

@@ -1,31 +1,35 @@
-"""The image's steps, as they stand in its Dockerfile, and what they make at work: `make dataflow`.
+"""The image's steps, as they stand in its Dockerfile, and its workers at work: `make dataflow`.
 
-Launchers run what a machine runs that launches a template, with Beam's own client, which stages to a local server as
-Cloud Storage has it. What they hand in is worked through by Prism, and its workers are what the image starts with.
+Beam's local runner works through the jobs of a run, and its workers are what the image starts with. All of them read and
+write a local server as Cloud Storage has it.
 """
 
-import json
 import os
 import re
 import shlex
 import shutil
 import socket
-import subprocess
 
 import fsspec
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
 from tests.conftest import ROOT
-from tests.pipelines.execution.dataflow.image_root import ImageRoot
-from trajmill.app.cli.flex_templates.building import build
-from trajmill.app.cli.flex_templates.launching import NEXT, NOTHING
+from tests.pipelines.execution.dataflow.conftest import service_in_place
+from tests.pipelines.execution.dataflow.image_root import ImageRoot, launched
+from tests.pipelines.execution.dataflow.service import FLAGS, Submitted
+from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
 from trajmill.pipelines.execution.engines import running
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
 from trajmill.schemas.manifest import PROGRAM_VERSION
 
-IMAGE, LAUNCHER = "registry.example/trajmill:1", "registry.example/launcher:1"
+IMAGE = "registry.example/trajmill:1"
 ASKED = os.environ.get("TRAJMILL_IMAGE", "")
 LACKING = [one for one in ("go", "unshare", "chroot") if shutil.which(one) is None] + ["root"] * (os.geteuid() != 0)
 
@@ -43,11 +47,11 @@ def shared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def image(shared, tmp_path_factory):
-    """What the Dockerfile makes of the context that `trajmill template build` writes."""
-    folder, made = tmp_path_factory.mktemp("templates"), tmp_path_factory.mktemp("image")
-    build(str(folder), IMAGE, LAUNCHER)
+    """The root that the Dockerfile makes of the context of the launcher script."""
+    folder, made = tmp_path_factory.mktemp("launched"), tmp_path_factory.mktemp("image")
+    launched(folder, ["terminal"])
     root = ImageRoot(made, (shared,))
-    root.make(folder / "context", {"LAUNCHER": LAUNCHER})
+    root.make(folder / "context")
     yield root
     shutil.rmtree(made)
 
@@ -74,65 +78,45 @@ def store():
     server.stop()
 
 
-def started_by(image, shared, variables) -> str:
-    """A command that engines start workers with: the image's own."""
+@pytest.fixture(scope="module")
+def pool(image, shared, store):
+    """The address of a server that starts workers as the image does."""
     worker = shared / "worker"
-    words = shlex.join(image.command(image.entry, variables))
-    # Prism quotes the first word once too often
-    worker.write_text(f'#!/bin/sh\nname=$(printf %s "$1" | tr -d "\'"); shift\nexec {words} "$name" "$@"\n')
+    worker.write_text(f'#!/bin/sh\nexec {shlex.join(image.command(image.entry, store))} "$@"\n')
     worker.chmod(0o755)
-    return str(worker)
+    address, server = BeamFnExternalWorkerPoolServicer.start(use_process=True, container_executable=str(worker))
+    yield address
+    server.stop(None)
 
 
-def work_through(graph: bytes, worker: str, endpoint: str) -> None:
-    """Has Prism do what was staged, by workers that are processes of a command."""
-    pipeline = beam_runner_api_pb2.Pipeline.FromString(graph)
-    for environment in pipeline.components.environments.values():
+def work_through(job: Submitted, pool: str) -> None:
+    """Do what a job says, by workers of the image."""
+    graph = beam_runner_api_pb2.Pipeline.FromString(job.graph.SerializeToString())
+    for environment in graph.components.environments.values():
         assert beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image == IMAGE
-        environment.urn = "beam:env:process:v1"
-        environment.payload = beam_runner_api_pb2.ProcessPayload(command=worker).SerializeToString()
-    options = PipelineOptions(["--runner=PortableRunner", endpoint])
-    PortableRunner().run_portable_pipeline(pipeline, options).wait_until_finish()
+        endpoint = endpoints_pb2.ApiServiceDescriptor(url=pool)
+        environment.urn = common_urns.environments.EXTERNAL.urn
+        environment.payload = beam_runner_api_pb2.ExternalPayload(endpoint=endpoint).SerializeToString()
+    options = PipelineOptions(["--runner=FnApiRunner"])
+    FnApiRunner().run_via_runner_api(graph, options).wait_until_finish()
 
 
-def test_launchers_and_workers_of_the_image_give_the_bytes_of_a_local_run(image, shared, store, raw, made):
-    assert image.bases == [LAUNCHER, "apache/beam_python3.11_sdk:2.77.0"]
+def test_workers_of_the_image_give_the_bytes_of_a_local_run(image, pool, raw, made, monkeypatch):
+    assert image.base == "apache/beam_python3.11_sdk:2.77.0"
     files = fsspec.filesystem("gs", token="anon")
     files.mkdir("some-bucket")
     for path in raw.iterdir():
         files.pipe_file(f"some-bucket/raw/{path.name}", path.read_bytes())
-    worker = started_by(image, shared, store)
-    stage, stages = "normalize", []
-    with running("prism") as flags:
-        (endpoint,) = (one for one in flags if one.startswith("--job_endpoint"))
-        while stage != NOTHING:
-            stages.append(stage)
-            image.run(["python", image.variables["FLEX_TEMPLATE_PYTHON_PY_FILE"], *words_of(stage)], store)
-            files.invalidate_cache()
-            job = json.loads(files.cat_file(f"some-bucket/launches/{stage}"))
-            place = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
-            work_through(files.cat_file(place), worker, endpoint)
-            stage = job["labels"][NEXT]
-    assert stages == ["normalize", "judge", "mix", "finish"]
+    service = service_in_place(monkeypatch)
+    service.work = lambda job: work_through(job, pool)
+    with running("dataflow", 2, FLAGS, Ceiling(hours=2)) as mine:
+        execution = Execution(workers=2, beam=(*mine, *FLAGS))
+        Run(load_recipe("terminal"), ["gs://some-bucket/raw"], "gs://some-bucket/out", execution).run()
+    assert len(service.jobs) == 3
     expected = {str(one.relative_to(made)): one.read_bytes() for one in (made / "shards").rglob("*") if one.is_file()}
     files.invalidate_cache()
     names = files.find("some-bucket/out/shards")
     assert {name.removeprefix("some-bucket/out/"): files.cat_file(name) for name in names} == expected
-
-
-def words_of(stage: str) -> list[str]:
-    """What a launcher is given: the template's parameters, and the service's words."""
-    parameters = ["--config=terminal", "--raw=gs://some-bucket/raw", "--out=gs://some-bucket/out", "--max_hours=2"]
-    service = ["--runner=DataflowRunner", "--project=some-project", "--region=europe-west4", f"--job_name=one-{stage}"]
-    places = ["--temp_location=gs://some-bucket/tmp", f"--template_location=gs://some-bucket/launches/{stage}"]
-    return [f"--stage={stage}", *parameters, *service, *places, f"--sdk_container_image={IMAGE}", "--no_auth"]
-
-
-def test_a_launcher_of_the_image_refuses_what_is_missing_in_one_line(image):
-    words = ["python", image.variables["FLEX_TEMPLATE_PYTHON_PY_FILE"], "--stage=judge", "--config=terminal"]
-    done = subprocess.run(image.command(words), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "trajmill: What the template needs is missing: --raw, --out.\n"
 
 
 def released(lines) -> set[tuple[str, str]]:

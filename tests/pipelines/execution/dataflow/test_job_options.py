@@ -1,7 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 
+from tests.app.cli.test_cli import ran
 from tests.pipelines.execution.dataflow.service import FLAGS
-from trajmill.pipelines.execution.dataflow import job_options
+from trajmill.pipelines.execution.dataflow import cost_ceiling, job_options
 from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling, Meter
 from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT, cores_of, job_flags, options_of, time_limit
 from trajmill.pipelines.execution.execution import Execution
@@ -129,15 +132,38 @@ def test_no_limit_and_more_than_the_limit_are_refused(ceiling, told):
         ceiling.seconds(machines=3)
 
 
-def test_later_jobs_have_what_earlier_ones_left():
+def test_later_jobs_have_what_earlier_ones_left(monkeypatch):
+    clock = iter((0.0, 3000.0, 5000.0, 9000.0))
+    monkeypatch.setattr(cost_ceiling, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     meter = Meter()
-    meter.reset(3000)
-    assert meter.left(7200) in (4199, 4200)
-    meter.reset(7000)
+    with meter.running():
+        pass
+    assert meter.left(7200) == 4200
+    with meter.running():
+        pass
     with pytest.raises(ShardError, match=r"time limit of 2\.0 hours"):
         meter.left(7200)
+    meter.reset()
+    assert meter.left(7200) == 7200
 
 
 def test_the_least_of_several_limits_holds():
     flags = (*job_flags(FLAGS, 1, HOURS, {}), *FLAGS, f"--dataflow_service_options={TIME_LIMIT}=99999")
     assert time_limit(Execution(beam=flags).options()) == 7200
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--max-cost", "1"), "not for local"),
+        (("--runner", "dataflow"), "--region"),
+        (("--runner", "DataflowRunner", *FLAGS), "--max-hours"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_one_line_and_nothing_is_written(words, told, tmp_path, monkeypatch):
+    monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
+    code, _, complained = ran("run", "terminal", "--raw", "gs://b/raw", "--out", str(tmp_path / "out"), *words)
+    assert code == 1
+    assert told in complained
+    assert complained.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from tests.conftest import ROOT
 from tests.pipelines.execution.dataflow.service import FLAGS
-from trajmill.app.cli.flex_templates.launching import NEXT, NOTHING, launch
 from trajmill.pipelines.execution.dataflow import job_options
 from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
 from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT
@@ -21,7 +20,6 @@ from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError, ShardError
 
 PART = 20_000
-PART_SIZE = "--part_size=20kB"
 HOURS = Ceiling(hours=2)
 
 
@@ -38,11 +36,6 @@ def run(bucket, flags=FLAGS, recipe=None, out="out", ceiling=HOURS):
     with running("dataflow", 8, flags, ceiling) as mine:
         execution = Execution(workers=8, beam=(*mine, *flags), part_bytes=PART)
         return Run(recipe or load_recipe("terminal"), [f"{bucket}/raw"], f"{bucket}/{out}", execution).run()
-
-
-def words_of(stage, bucket, *more):
-    words = [f"--stage={stage}", "--config=terminal", f"--raw={bucket}/raw", f"--out={bucket}/out"]
-    return [*words, "--max_hours=2", "--workers=8", PART_SIZE, *FLAGS, *more]
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +131,9 @@ def test_a_run_that_may_cost_too_much_is_refused_before_anything_is_written(buck
     assert not fsspec.filesystem("memory").find("/bucket/out")
 
 
-def test_a_run_ends_where_its_time_is_used_up_and_what_is_done_is_kept(bucket, service):
+def test_a_run_ends_where_its_time_is_used_up_and_what_is_done_is_kept(bucket, service, monkeypatch):
     with running("dataflow", 8, FLAGS, HOURS) as mine:
-        METER.reset(6900)
+        monkeypatch.setattr(METER, "_taken", 6900.0)
         with pytest.raises(ShardError, match="time limit"):
             Run(load_recipe("terminal"), [f"{bucket}/raw"], f"{bucket}/out", Execution(beam=(*mine, *FLAGS))).run()
     assert not service.jobs
@@ -171,101 +164,15 @@ def test_a_job_that_nobody_tells_of_any_more_is_cancelled(bucket, service):
     assert service.cancelled == ["job-1"]
 
 
-def test_launchers_one_after_the_other_give_the_local_bytes(bucket, service, made):
-    stages, stage = [], "normalize"
-    while stage != NOTHING:
-        stages.append(stage)
-        done = launch(words_of(stage, bucket))
-        assert service.jobs[-1].job["labels"] == {NEXT: done.next}
-        stage = done.next
-    assert stages == ["normalize", "judge", "mix", "finish"]
-    assert shards(f"{bucket}/out") == of_local_run(made)
-    assert service.jobs[-1].pool["numWorkers"] == 1
-
-
-def test_a_launcher_submits_what_is_open_whatever_template_it_is_of(bucket, service):
-    service.works = False
-    assert launch(words_of("mix", bucket)).next == "judge"
-    assert launch(words_of("mix", bucket)).next == "judge"
-    service.works = True
-    assert launch(words_of("judge", bucket)).next == "judge"
-    assert launch(words_of("normalize", bucket)).submitted is False
-
-
-def test_a_job_that_is_left_finds_its_work_until_the_next_launcher_comes(bucket, service):
-    service.works = False
-    launch(words_of("normalize", bucket))
-    memory = fsspec.filesystem("memory")
-    assert sum(".unfinished-" in name for name in memory.find("/bucket/out")) == 1
-    service.jobs[-1].work()
-    launch(words_of("judge", bucket))
-    assert sum(".unfinished-" in name for name in memory.find("/bucket/out")) == 1
-
-
-def test_a_late_job_of_an_earlier_launcher_writes_nothing(bucket, service):
-    service.works = False
-    launch(words_of("normalize", bucket))
-    launch(words_of("normalize", bucket))
-    with pytest.raises(Exception, match="does not see the output folder"):
-        service.jobs[0].work()
-
-
-def test_parameters_change_the_recipe_and_the_spent_hours_the_limit(bucket, service):
-    fsspec.filesystem("memory").pipe_file("/bucket/mine.yaml", b"{extends: terminal, name: mine, source: here}")
-    service.works = False
-    words = [*words_of("normalize", bucket), f"--config={bucket}/mine.yaml", "--name=other", "--spent_hours=1.5"]
-    launch([*words, "--normalize__scrub", "[]", "--mix__seed=7", "--normalize__scrub_salt=ship-in-a-bottle-42"])
-    (limit,) = service.jobs[0].job["environment"]["serviceOptions"]
-    assert int(limit.removeprefix(f"{TIME_LIMIT}=")) <= 1800
-    record = fsspec.filesystem("memory").cat_file("/bucket/out/run.json")
-    assert b'"name": "other"' in record
-    assert b'"seed": 7' in record
-    assert b'"scrub": []' in record
-    assert b"ship-in-a-bottle" not in record
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--stage=plan"], "no stage 'plan'"),
-        (["--config=no-such"], "no-such"),
-        (["--workers=0"], "--workers"),
-        (["--mix__seed=much"], "mix.seed"),
-        (["--mix__stages={"], "not YAML"),
-        (["--raw=[1]"], "--raw"),
-        (["--max_hours=0.01"], "minutes"),
-        (["--mix__no_such=1"], "mix__no_such"),
-        (["--limit"], "no value"),
-        (["--max_hour=3"], "max_hours"),
-    ],
-)
-def test_a_launcher_refuses_what_is_wrong_before_anything_is_written(bucket, service, words, told):
-    with pytest.raises(ConfigError, match=told):
-        launch([*words_of("normalize", bucket), *words])
-    assert not service.jobs
-    assert not fsspec.filesystem("memory").find("/bucket/out")
-
-
-def test_a_launcher_leaves_out_what_the_service_adds_and_nobody_knows(bucket, service):
-    service.works = False
-    done = launch([*words_of("normalize", bucket), "--of_the_service=1", '--labels={"a": "b"}'])
-    assert done.ignored == ("--of_the_service=1",)
-    assert service.jobs[0].job["labels"] == {"a": "b", NEXT: "judge"}
-
-
-def test_passages_take_two_jobs_more_of_which_each_is_a_launchers(bucket, service):
+def test_a_run_with_passages_is_five_jobs(bucket, service):
     row = '{"text": "A long tale of number %d, told in words that no other one has: %d."}\n'
     tales = "".join(row % (number, number**7) for number in range(9))
     fsspec.filesystem("memory").pipe_file("/bucket/tales/one.jsonl", tales.encode())
     told = "[{name: tales, kind: text, licence: MIT, path: 'memory://bucket/tales/one.jsonl'}]"
     drawn = "{cpt: {components: {trajectories: {}, tales: {kind: text}}}}"
-    stages: list[tuple[str, str]] = []
-    stage = "mix"
-    while stage != NOTHING:
-        done = launch([*words_of(stage, bucket), f"--mix__passages={told}", f"--mix__stages={drawn}"])
-        stages, stage = [*stages, (done.stage, done.next)], done.next
-    between = [("judge", "mix")] * 3
-    assert stages == [("normalize", "judge"), *between, ("mix", "finish"), ("mix", NOTHING)]
+    text = f"{{extends: terminal, name: n, source: s, mix: {{passages: {told}, stages: {drawn}}}}}"
+    run(bucket, recipe=parse_recipe(text, "recipe"))
+    assert len(service.jobs) == 5
     assert any("/cpt/" in name for name in shards(f"{bucket}/out"))
 
 
