@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.conftest import ROOT
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.logged_world import FromLogs, Logged, logged
+from tests.worlds.serve.logged_world import FromLogs, Logged, logged
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

@@ -26,8 +26,8 @@ from tests.pipelines.publish.hub.pushing import reached
 from tests.quality.contract import keeps_the_contract
 from tests.rows import parsed
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.boxes import lacking
 from tests.worlds.recording import repository
+from tests.worlds.replay.boxes import lacking
 from trajmill.app.cli.cli import app
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.pipelines.recipe.recipe_file import parse_recipe

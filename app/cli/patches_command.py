@@ -38,7 +38,7 @@ def patches(
     Nothing of a patch or repository is run. What is written is for `trajmill run`.
     """
     from trajmill.pipelines.storage.folders import Folder
-    from trajmill.worlds.replay.patches import apply_all, handed_in, known, records
+    from trajmill.worlds.patches.patches import apply_all, handed_in, known, records
 
     bases = dict(one.split("=", 1) for one in base if "=" in one)
     if len(bases) < len(base):

@@ -1,1 +1,1 @@
-"""Actions of logs run again: boxes, sessions in them, comparison, databases, patches."""
+"""Actions of logs run again: boxes, sessions in them, comparison, databases."""

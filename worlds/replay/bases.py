@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajmill.schemas import ConfigError
+from trajmill.worlds.patches.repository import Repository
 from trajmill.worlds.replay.box import Base
-from trajmill.worlds.replay.repository import Repository
 
 _AT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")
 _NAMED: Final = re.compile(r"(?P<name>[^=]*)=(?P<path>.+)", re.DOTALL)

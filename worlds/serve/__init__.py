@@ -1,1 +1,1 @@
-"""A world model served as an environment: the application, its sessions, its log, its clients and what it costs."""
+"""A world model served as an environment: the application, its sessions, its log and its clients."""

@@ -1,7 +1,7 @@
 """The image's steps, as they stand in its Dockerfile, and its workers at work: `make dataflow`.
 
-Beam's local runner works through the jobs of a run, and its workers are what the image starts with. All of them read and
-write a local server as Cloud Storage has it.
+Beam's local runner works through the jobs of a run, and its workers are what the image starts with. All of them read
+and write a local server as Cloud Storage has it.
 """
 
 import os

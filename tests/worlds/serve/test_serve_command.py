@@ -9,7 +9,7 @@ import sys
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.conftest import TERMINAL, recipe
+from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.app.cli.serve_command import begun_with
 from trajmill.pipelines.render.turns import MARKER
 from trajmill.worlds.serve.gymnasium_env import WorldEnv

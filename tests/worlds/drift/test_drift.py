@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import planted_world
 from tests.app.cli.test_cli import ran
-from tests.worlds import planted
+from tests.worlds.drift import planted
 from trajmill.pipelines.append import Append
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.run import Run

@@ -17,8 +17,8 @@ from trajmill.app.cli.cli import app
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
-from trajmill.worlds.replay.patches import applied, difference
-from trajmill.worlds.replay.repository import Repository
+from trajmill.worlds.patches.patches import applied, difference
+from trajmill.worlds.patches.repository import Repository
 
 LIGHT = "state = 'off'\n\n\ndef shown():\n    return state\n"
 FILES = {"lamp/light.py": LIGHT, "README.md": "# lamp\n", ".gitattributes": "*.py filter=evil diff=evil\n"}

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.logged_world import logged
+from tests.worlds.serve.logged_world import logged
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.render.turns import MARKER

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.boxes import PROGRAMS, made_by
+from tests.worlds.replay.boxes import PROGRAMS, made_by
 from trajmill.schemas import ConfigError
 from trajmill.worlds.replay import box as boxes
 from trajmill.worlds.replay import engines

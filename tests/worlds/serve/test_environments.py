@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.worlds.conftest import TERMINAL
+from tests.worlds.serve.conftest import TERMINAL
 from trajmill.schemas import ConfigError
 from trajmill.worlds.serve.gymnasium_env import WorldEnv
 from trajmill.worlds.serve.requests import ServeError

@@ -27,7 +27,7 @@ from trajmill.connectors.swe.instance import checkout, repository
 from trajmill.connectors.swe.issue import issue_in, touched
 from trajmill.pipelines.render.atif_documents import OWN, UNKNOWN, VERSION
 from trajmill.schemas import ConfigError
-from trajmill.worlds.replay.repository import ENVIRONMENT, QUIET, Repository, is_within
+from trajmill.worlds.patches.repository import ENVIRONMENT, QUIET, Repository, is_within
 
 _LARGEST: Final = 1 << 20
 """Bytes of a patch, and of a file that it touches."""

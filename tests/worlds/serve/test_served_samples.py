@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.conftest import recipe
-from tests.worlds.logged_world import FromLogs, logged, rows_of, steps_of, whole
+from tests.worlds.serve.conftest import recipe
+from tests.worlds.serve.logged_world import FromLogs, logged, rows_of, steps_of, whole
 from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.render.prompts import ASKING
 from trajmill.pipelines.render.turns import View, answer

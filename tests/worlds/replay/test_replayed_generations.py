@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.boxes import needs_box
 from tests.worlds.recording import document
-from tests.worlds.test_replay import tables
+from tests.worlds.replay.boxes import needs_box
+from tests.worlds.replay.test_replay import tables
 from trajmill.pipelines.append import Append
 from trajmill.pipelines.forgetting.forgetting import Forgetting
 from trajmill.pipelines.forgetting.selection import Selection

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from tests.synthesis.chat_server import chat_server, completion
-from tests.worlds.conftest import TERMINAL, recipe
+from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.pipelines.render.prompts import CLOSING, OPENING
 from trajmill.pipelines.render.turns import MARKER
 from trajmill.schemas import ConfigError

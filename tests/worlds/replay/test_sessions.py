@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from tests.worlds.boxes import needs_box
 from tests.worlds.recording import document, in_bash
+from tests.worlds.replay.boxes import needs_box
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

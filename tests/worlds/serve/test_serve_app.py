@@ -3,7 +3,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from tests.worlds.conftest import TERMINAL
+from tests.worlds.serve.conftest import TERMINAL
 from trajmill.worlds.serve.serve_app import served
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from tests.worlds.conftest import TERMINAL
+from tests.worlds.serve.conftest import TERMINAL
 from trajmill.worlds.serve.requests import ServeError
 from trajmill.worlds.serve.serve_client import LocalWorld
 from trajmill.worlds.serve.served_model import Bounds

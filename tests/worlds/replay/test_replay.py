@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.worlds.boxes import needs_box
 from tests.worlds.recording import SHELL, document, in_bash, of_database, repository
+from tests.worlds.replay.boxes import needs_box
 from trajmill.pipelines.forgetting.forgetting import Forgetting
 from trajmill.pipelines.forgetting.selection import Selection
 from trajmill.pipelines.generations.verification import verify

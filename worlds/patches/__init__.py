@@ -1,0 +1,1 @@
+"""Patches applied to local repositories, and the transitions that follow from them."""
