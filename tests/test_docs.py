@@ -101,12 +101,7 @@ def is_module(parts):
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_that_is_named_is_one_with_its_options(page):
     known: dict[str, set[str]] = {
-        name: {
-            option
-            for inner in (command, *getattr(command, "commands", {}).values())
-            for one in inner.params
-            for option in (*one.opts, *one.secondary_opts)
-        }
+        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
         for name, command in commands().items()
     }
     text = page.read_text("utf-8")
@@ -138,7 +133,6 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     dreamt = planted_world.session(1, 0) | {"extra": {"trajmill": {"environment": told}}}
     (tmp_path / "dreamt.json").write_text(json.dumps(dreamt))
     assert ran("run", "terminal", "--raw", "dreamt.json", "--out", "out/simulated", "--stop-after", "normalize")[0] == 0
-    shutil.copy(ROOT / "docs" / "prices.yaml", tmp_path)
     (tmp_path / "licensed.yaml").write_text("name: a\nsource: b\ncard: {licences: [unknown]}\n")
     commit = repository(tmp_path / "lamp", {"light.py": "state = 'off'\n"})
     patch = "--- a/light.py\n+++ b/light.py\n@@ -1 +1 @@\n-state = 'off'\n+state = 'on'\n"

@@ -136,6 +136,9 @@ def test_options_of_programs_are_named_in_them():
         if found := re.match(r"python -m ([\w.]+)", one.line):
             held = find_spec(found[1])
             assert held is not None, one
+            if held.submodule_search_locations is not None:  # a package is run by its `__main__`
+                held = find_spec(f"{found[1]}.__main__")
+                assert held is not None, one
             source = Path(str(held.origin)).read_text("utf-8")
             for option in re.findall(r"--[\w-]+", one.line):
                 assert option in source, one
