@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Final
@@ -19,12 +19,7 @@ from trajmill.schemas.scan import transition_files
 
 Row = Mapping[str, Any]
 
-FORMATS: Final[Mapping[str, Callable[[Sequence[Row]], dict[str, Any]]]] = {"atif": atif_document}
-"""Name → the document of a trajectory's rows."""
-
-TABLES: Final[Mapping[str, Callable[[Iterable[list[Row]], Folder], int]]] = {"agent_sft": write_agent_rows}
-"""Name → what writes all trajectories, with their verdicts, into a folder and returns how many it wrote."""
-
+FORMATS: Final = ("atif", "agent_sft")
 _VERDICT: Final = ("kept", "group")
 
 
@@ -70,26 +65,25 @@ def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
 
 
 def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
-    """Writes every trajectory stored at a path below `out`; returns how many.
+    """Write every trajectory stored at a path below `out` and return how many.
 
-    `FORMATS` are written as `<trajectory id>/trajectory.json`, `TABLES` as files of all. A trajectory that stands twice
-    is written once. `also` are names of forms that are written elsewhere, to be told of.
+    `atif` is written as `<trajectory id>/trajectory.json`, `agent_sft` as one table with what it refuses beside it. A
+    trajectory that stands twice is written once. `also` are names of forms that are written elsewhere, to be told of.
 
     Raises:
         ConfigError: the format is not known, there are no transitions, or the folder holds files.
     """
-    if Folder(out).names():
-        raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
-    if form in TABLES:
-        return TABLES[form](stored_trajectories(path, judged=True), Folder(out))
     if form not in FORMATS:
-        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *TABLES, *also])}.")
+        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *also])}.")
     folder, done = Folder(out), set[str]()
+    if folder.names():
+        raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
+    if form == "agent_sft":
+        return write_agent_rows(stored_trajectories(path, judged=True), folder)
     for rows in stored_trajectories(path):
         key = rows[0]["trajectory_id"]
         if key not in done:
             done.add(key)
-            folder.write(
-                f"{key}/trajectory.json", orjson.dumps(FORMATS[form](rows), option=orjson.OPT_INDENT_2) + b"\n"
-            )
+            document = orjson.dumps(atif_document(rows), option=orjson.OPT_INDENT_2)
+            folder.write(f"{key}/trajectory.json", document + b"\n")
     return len(done)
