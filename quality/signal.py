@@ -131,8 +131,6 @@ class Signal(ABC):
     """What the number is of: one of `SCOPES`."""
     measures: ClassVar[str]
     """What the number says, for a person: its row in `docs/signals.md`."""
-    of_corpus: ClassVar[bool] = False
-    """Whether only the whole corpus tells it, which judging then does; see `quality.signals.noise_ceiling`."""
     files: tuple[str, ...] = ()
     """Paths of what it read besides the batch, such as a model."""
 

@@ -56,10 +56,6 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
             f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
             f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
-    for domain, ceilings in summary.ceilings.items():
-        of, errors = ceilings["rows"], ceilings["errors"]
-        rows = [f"{count:,} {source}{_error(source, errors)}" for source, count in of.items() if count]
-        console.print(f"noise ceilings, {domain}: {', '.join(rows)}", soft_wrap=True)
     for warning in summary.warnings:
         console.print(warning, style="yellow", soft_wrap=True)
     for change in summary.changed:
@@ -71,16 +67,6 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
         console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
         console.print(f"next: {command}", soft_wrap=True)
-
-
-def _error(source: str, errors: Mapping[str, Any]) -> str:
-    """How far estimates from one source are off, in brackets; nothing of what was measured."""
-    if source in ("measured", "replayed"):
-        return ""
-    off = errors.get(source)
-    if off is None and source == "extrapolated":
-        off = errors.get("other_domains")
-    return " (error not measurable)" if off is None else f" (error {off:.3f})"
 
 
 def _matrix(summary: Summary, recipe: Recipe) -> Table:
