@@ -39,7 +39,7 @@ from trajmill.schemas.verdict import KEY_FIELDS
 
 LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of what is told; raised with every change of it, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
