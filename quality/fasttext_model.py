@@ -1,7 +1,6 @@
 """fastText models: read from a file that the recipe names, and asked for probabilities of labels.
 
-Training is `pipelines.judge.classifier_training`'s. One model comes with trajmill, of languages
-(`quality/models/NOTICE.md`); none is fetched.
+One model comes with trajmill, of languages (`quality/models/NOTICE.md`); none is fetched.
 """
 
 from __future__ import annotations

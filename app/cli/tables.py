@@ -278,23 +278,6 @@ def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer)
     console.print(table)
 
 
-def show_classifier(report: Mapping[str, Any], console: Printer) -> None:
-    """What a classifier is worth on the rows held out, by threshold."""
-    for what in ("trained_on", "held_out"):
-        console.print(f"{what.replace('_', ' ')}: " + ", ".join(f"{name} {n:,}" for name, n in report[what].items()))
-    metrics = report["metrics"]
-    console.print(
-        f"area below the ROC curve {metrics['roc_auc']:.3f}, average precision {metrics['average_precision']:.3f} "
-        f"(by chance {metrics['share_good']:.3f})"
-    )
-    names = ("threshold", "precision", "recall", "f1", "kept", "true_good", "false_good", "false_bad", "true_bad")
-    heads = ("from", "precision", "recall", "F1", "kept", "good kept", "bad kept", "good lost", "bad lost")
-    table = Table(*heads, title="keeping scores from … on, held out", title_justify="left")
-    for row in metrics["thresholds"]:
-        table.add_row(*(str(row[name]) for name in names))
-    console.print(table)
-
-
 def show_found(found: Found, console: Printer, lines: int) -> None:
     """Counts, then one trajectory step by step, or one sample, with at most `lines` lines of each text."""
     console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))

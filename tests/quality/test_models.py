@@ -7,10 +7,9 @@ from pathlib import Path
 import fasttext
 import pytest
 
+from benchmarks.train_classifier import train
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
-from trajmill.pipelines.judge.classifier_training import Training, trained
-from trajmill.pipelines.judge.training_rows import TrainingRow
 from trajmill.quality.fasttext_model import Model
 from trajmill.quality.prose import prose, runs
 from trajmill.quality.registry import configured
@@ -27,13 +26,10 @@ GERMAN = "es gibt drei Dateien in diesem Ordner und der Test des Moduls ist best
 @pytest.fixture(scope="module")
 def languages(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model of two languages, which here are called good and bad."""
-    rows = [
-        TrainingRow(" ".join(text.split()[at:]), text is ENGLISH, str(at))
-        for at in range(10)
-        for text in (ENGLISH, GERMAN)
-    ]
+    labels = {"good": ENGLISH, "bad": GERMAN}
+    lines = [f"__label__{label} {' '.join(text.split()[at:])}" for at in range(10) for label, text in labels.items()]
     path = str(tmp_path_factory.mktemp("model") / "lid.bin")
-    trained(rows, Training(min_count=1, epochs=40), path)
+    train(lines, path, epochs=40)
     return path
 
 
