@@ -18,7 +18,6 @@ from trajmill.pipelines.storage.parquet import read_batches, read_holding, write
 from trajmill.quality.sets import holds
 from trajmill.schemas.manifest import FileEntry
 
-RANGES: Final = 4096
 RANGE_ROWS: Final = 1 << 16
 """Rows of a row group below which it takes the next range too."""
 

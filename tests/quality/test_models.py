@@ -11,7 +11,7 @@ from benchmarks.train_classifier import train
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
 from trajmill.quality.fasttext_model import Model
-from trajmill.quality.prose import prose, runs
+from trajmill.quality.prose import joined_prose, prose_lines, runs
 from trajmill.quality.registry import configured
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.language import READ, readable
@@ -121,16 +121,12 @@ def test_the_model_reads_lines_from_one_end_of_the_prose_to_the_other():
     assert len(readable("x" * 3000)) == READ
 
 
-def test_the_likeliest_label_is_told_with_its_probability(languages: str):
-    label, share = Model(languages).likeliest(GERMAN)
-    assert (label, share > 0.9) == ("bad", True)
-
-
 def test_a_run_counts_once_and_prose_ends_at_its_bound():
     line = "this is shown on every single screen"
     view = measured(trajectory(line, line, f"{line}\nand here is something that is new"))
-    assert prose(view, 1000) == [f"{line}\nand here is something that is new"]
-    assert prose(view, 10) == [line[:10]]
+    (lines,) = prose_lines(view, 1000)
+    assert joined_prose([lines, [line]], 1000) == f"{line}\nand here is something that is new"
+    assert [joined_prose([lines], 10) for lines in prose_lines(view, 10)] == [line[:10]]
 
 
 def test_words_are_told_apart_by_signs_and_numbers_are_alike():
