@@ -76,7 +76,6 @@ NUMBERS: Final = frozenset(
         "turn_tokens",
         "history_predictability",
         "step_predictability",
-        "noise_ceiling",
     }
 )
 """Signals without a rule here: what they measure is looked at, or decides within another signal."""

@@ -40,15 +40,13 @@ UNITS: Final = "units.json"
 UNIT_BYTES: Final = 250_000_000
 """Text of a unit."""
 
-APART: Final = ("predictability", "noise_ceiling")
-"""Signals whose names hold one of these are left out, as they are in the figure that speed is held to."""
+APART: Final = "predictability"
+"""Signals whose names hold this are left out, as they are in the figure that speed is held to."""
 
 
 def recipe() -> Recipe:
     """The recipe: rules on all signals, of which few drop something, and all that judging can do besides."""
-    rules: dict[str, Any] = {
-        name: {"signal": name, "min": -1.0} for name in signals() if not any(one in name for one in APART)
-    }
+    rules: dict[str, Any] = {name: {"signal": name, "min": -1.0} for name in signals() if APART not in name}
     rules["turns"] = {"signal": "turns", "min": 2}
     rules["turn_mask"] = {"signal": "turn_mask", "min": 1, "use": "context"}
     rules["error_observation"] = {"signal": "error_observation", "max": 0, "cap": 0.3}

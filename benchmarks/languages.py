@@ -13,15 +13,17 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import fasttext
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.signals import normalized, size_of
 from trajmill.quality.fasttext_model import Model
-from trajmill.quality.prose import prose
+from trajmill.quality.prose import joined_prose, prose_lines
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.language import CHARACTERS, MODEL, readable
 from trajmill.quality.tokens import TokenCounter
@@ -68,10 +70,21 @@ def batch_of(texts: Sequence[str]) -> Any:
     return assembler.take()
 
 
+def prose(batch: Any) -> list[str]:
+    """The prose of each trajectory, as the signal reads it."""
+    lines = prose_lines(Measured.of(batch, TokenCounter()), CHARACTERS)
+    return [joined_prose([some], CHARACTERS) for some in lines]
+
+
 def told(model: Model, text: str) -> tuple[str, float]:
     """The language that the model thinks likeliest, and its probability."""
-    label, share = model.likeliest(readable(text))
-    return label, share
+    labels, shares = _loaded(model.path).predict([readable(text).replace("\n", " ")], k=1)
+    return labels[0][0].removeprefix("__label__"), min(float(shares[0][0]), 1.0)
+
+
+@cache
+def _loaded(path: str) -> Any:
+    return fasttext.load_model(path)
 
 
 def made_tables(model: Model, console: Console) -> None:
@@ -83,7 +96,7 @@ def made_tables(model: Model, console: Console) -> None:
     missed: dict[str, list[str]] = {}
     for language, sentences in known.items():
         cases = list(shapes(sentences))
-        found = prose(Measured.of(batch_of([text for _, text in cases]), TokenCounter()), CHARACTERS)
+        found = prose(batch_of([text for _, text in cases]))
         shares = model.probabilities([readable(text) for text in found], [language])
         wrong = model.probabilities([readable(text) for text in found], ["en"])
         for (shape, _), text, share, other in zip(cases, found, shares.tolist(), wrong.tolist(), strict=True):
@@ -102,7 +115,7 @@ def made_tables(model: Model, console: Console) -> None:
         taken = ", ".join(f"{what} {number}" for what, number in Counter(missed.get(shape, [])).most_common(4))
         table.add_row(shape, str(of), f"{counts[True] / of:.1%}", *map(str, cells), str(others), taken)
     console.print(table)
-    found = prose(Measured.of(batch_of(list(BARE.values())), TokenCounter()), CHARACTERS)
+    found = prose(batch_of(list(BARE.values())))
     said = [f"{name}: {'no prose' if not text else told(model, text)}" for name, text in zip(BARE, found, strict=True)]
     console.print("texts without a sentence: " + ", ".join(said))
 
@@ -112,14 +125,13 @@ def raw_table(model: Model, raw: str, console: Console) -> None:
     table = Table("domain", "trajectories", "without prose", "languages", "en below 0.65", "en below 0.3", "MB/CPU-s")
     for domain, batches in normalized([raw]).items():
         begin = time.process_time()
-        texts = [readable(text) for batch in batches for text in prose(Measured.of(batch, TokenCounter()), CHARACTERS)]
-        found = [model.likeliest(text) if text else ("", 1.0) for text in texts]
+        found = [told(model, text) if text else ("", 1.0) for batch in batches for text in prose(batch)]
         spent = time.process_time() - begin
         counts = Counter(label for label, _ in found if label)
         low = [sum(label == "en" and share < bound for label, share in found) for bound in (0.65, 0.3)]
         rate = f"{size_of(batches) / spent:.1f}"
         names = ", ".join(f"{name} {number}" for name, number in counts.most_common())
-        table.add_row(domain, str(len(found)), str(sum(not text for text in texts)), names, *map(str, low), rate)
+        table.add_row(domain, str(len(found)), str(sum(not label for label, _ in found)), names, *map(str, low), rate)
     console.print(table)
 
 

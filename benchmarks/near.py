@@ -26,7 +26,7 @@ from trajmill.quality.near import (
     Bands,
     background_steps,
     candidates,
-    dropped,
+    decisive,
     members,
     rollouts,
     second_looks,
@@ -106,7 +106,7 @@ def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[
     found = candidates(members(sketches, np.arange(count), background, bands, who))
     alike = _alike(sketches, background, found)
     alike = np.concatenate([alike, _alike(sketches, background, second_looks(alike))])
-    gone = set(np.searchsorted(sketches.starts, dropped(alike)["row"]).tolist())
+    gone = set(np.searchsorted(sketches.starts, alike["row"][decisive(alike, np.arange(len(alike)))]).tolist())
     searching = time.process_time() - begin
     own = [set(sketches.own(np.array([number]), background)[1].tolist()) for number in range(count)]
     shares = [
@@ -164,7 +164,10 @@ def main() -> None:
         )
     console = Console(width=120)
     console.print(table)
-    curve = ", ".join(f"{similarity:.1f}: {bands.probability(similarity):.3f}" for similarity in np.arange(0.1, 1, 0.1))
+    curve = ", ".join(
+        f"{similarity:.1f}: {1 - (1 - similarity**bands.rows) ** bands.bands:.3f}"
+        for similarity in np.arange(0.1, 1, 0.1)
+    )
     console.print(f"probability of meeting in one of {bands.bands} bands of {bands.rows}, by similarity: {curve}")
 
 

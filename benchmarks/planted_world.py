@@ -1,8 +1,8 @@
-"""A planted world: tasks of a shell, each done several times, whose every answer is known beforehand.
+"""A planted world: tasks of a shell and of tools, each done several times, whose every answer is known beforehand.
 
     python -m benchmarks.planted_world DIR     # logs in ATIF that a run reads
 
-Files are written and read again, a sum is worked out, a file is missing, a tool tells what only this world knows, and
+Files are written and read again, sums are worked out, a file is missing, a tool tells what only this world knows, and
 the last command tells what no two rollouts agree on.
 """
 
@@ -18,25 +18,28 @@ ROLLOUTS: Final = 3
 
 
 def session(task: int, rollout: int, rounds: int = 5) -> dict[str, Any]:
-    """A rollout of a task as a document of ATIF: six commands a round, and `uptime`."""
-    told: list[tuple[str, str]] = []
+    """A rollout of a task as a document of ATIF: six calls a round, and `uptime`."""
+    told: list[tuple[str, dict[str, str], str]] = []
     for number in range(rounds):
         name, line = f"notes{number}.txt", f"entry {task * 31 + number} of shelf {task + 100}"
+        missing = f"cat missing{number}.txt"
+        inode = f"the inode of {name} on shelf {task + 100} is number {task * 7 + number}\n"
         told += [
-            (f"echo '{line}' > {name}", ""),
-            (f"cat {name}", f"{line}\n"),
-            (f"cat missing{number}.txt", f"cat: missing{number}.txt: No such file or directory\n"),
-            (f"expr {task} + {number + 12}", f"{task + number + 12}\n"),
-            (f"grep -c shelf {name}", "1\n"),
-            (f"stat-inode --of {name}", f"the inode of {name} on shelf {task + 100} is number {task * 7 + number}\n"),
+            ("write_file", {"path": name, "content": line}, ""),
+            ("read_file", {"path": name}, f"{line}\n"),
+            ("bash", {"command": missing}, f"cat: missing{number}.txt: No such file or directory\n"),
+            ("calculate", {"expression": f"{task} + {number + 12}"}, f"{task + number + 12}\n"),
+            ("calculate", {"expression": f"{task} * {number + 2}"}, f"{task * (number + 2)}\n"),
+            ("bash", {"command": f"stat-inode --of {name}"}, inode),
         ]
     seconds = 10_000 + 977 * task + 131 * rollout
-    told.append(("uptime", f"up since {seconds} seconds, process {seconds * 3 % 32768} of this machine\n"))
+    uptime = f"up since {seconds} seconds, process {seconds * 3 % 32768} of this machine\n"
+    told.append(("bash", {"command": "uptime"}, uptime))
     steps: list[dict[str, Any]] = [
         {"step_id": 1, "source": "user", "message": f"Keep the shelf {task + 100} in order."}
     ]
-    for number, (command, answer) in enumerate(told, 2):
-        call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {"command": command}}
+    for number, (tool, arguments, answer) in enumerate(told, 2):
+        call = {"tool_call_id": f"c{number}", "function_name": tool, "arguments": arguments}
         observation = {"results": [{"source_call_id": f"c{number}", "content": answer}]}
         step = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call], "observation": observation}
         steps.append(step)

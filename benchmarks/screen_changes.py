@@ -10,15 +10,18 @@ those of the compact tree; each log counts with all its transitions that show on
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import Final
 
 from benchmarks.parsers import held, real_logs
 from trajmill.connectors.registry import connector
-from trajmill.connectors.screens.numbers import without_numbers
 from trajmill.connectors.screens.tree import DIALECT
 from trajmill.schemas import ParseError, Step, Trajectory
+
+_NUMBERED: Final = re.compile(r"(?m)^( *)#[0-9]+ ")
 
 
 @dataclass(slots=True)
@@ -40,7 +43,7 @@ class Changes:
         self.equal += before == after
         self.lines += after.count("\n") + 1
         self.changed += changed(before, after)
-        self.renewed += changed(without_numbers(before), without_numbers(after))
+        self.renewed += changed(_NUMBERED.sub(r"\1", before), _NUMBERED.sub(r"\1", after))
 
 
 def changed(before: str, after: str) -> int:

@@ -17,8 +17,6 @@ from typing import Any, Final
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import Step, run_over
-from trajmill.pipelines.judge.ceiling_columns import CEILINGS_NAME as CEILINGS
-from trajmill.pipelines.judge.ceilings import told_by_domain
 from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
@@ -79,11 +77,9 @@ from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Own
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.pipelines.storage.scratch import clear_scratch
 from trajmill.pipelines.storage.units import (
-    MANIFEST,
     done_units,
     finish_stage,
     finish_unit,
-    read_manifest,
     stage_names,
     unit_manifests,
     units_folder,
@@ -143,7 +139,6 @@ class Run:
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
         self._proven: Manifest | None = None
-        self._heard: Manifest | None = None
         self._work = work = self.out.held(self._owner.token)
         self._rejects = work / "rejects"
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
@@ -242,8 +237,7 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        ceilings = told_by_domain(judged.counts, self.measures) if self.recipe.judge.of_corpus() else {}
-        summary = self._reached(replace(summary, replicates=self._replicates(), ceilings=ceilings))
+        summary = self._reached(replace(summary, replicates=self._replicates()))
         if last == "judge":
             return summary
         mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
@@ -360,13 +354,12 @@ class Run:
     def _judge(self, units: Sequence[Unit], earlier: Earlier | None) -> Manifest:
         rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
-        replays = self._heard = read_manifest(self._work / REPLAYS, MANIFEST) if self.recipe.judge.of_corpus() else None
-        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier, replays)
+        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier)
         labels = [unit.label for unit in units]
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        more = partitions, spill, earlier, self._likeness, None if replays is None else self._work / REPLAYS
+        more = partitions, spill, earlier, self._likeness
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
         beside = [
@@ -405,10 +398,7 @@ class Run:
             f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
         }
         names |= {f"rejects/judge/{label}.parquet" for label in labels}
-        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {
-            f"measures/{REPLICATES}",
-            f"measures/{CEILINGS}",
-        }
+        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {f"measures/{REPLICATES}"}
         for stage in ("verdicts", *beside):
             names |= written_names(stage, labels)
         self._owner.intend(names | written_names("measures", measured))
@@ -499,9 +489,8 @@ class Run:
         return mixture
 
     def _lineage(self) -> dict[str, Any]:
-        """The replays by which turns of RL were chosen, or rows were judged."""
-        told = self._proven or self._heard
-        return {} if told is None else {"replays": told.digest}
+        """Name the replays by which turns of RL were chosen."""
+        return {} if self._proven is None else {"replays": self._proven.digest}
 
     def _finish_shards(
         self,
@@ -518,8 +507,6 @@ class Run:
         self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
         licences = licences_of([self._work], self.shards, files, samples_in(counts))
         told, is_whole, values = mixture.told(), self._before is None, self.recipe.mix.values
-        if self._so_far is not None and self._so_far.ceilings:
-            told["noise_ceilings"] = self._so_far.ceilings
         what = self.recipe, self.shards, tuple(files), counts, flow, digest, kept, told, licences
         write_card(Dataset(*what, whole=is_whole))
         more = {

@@ -33,14 +33,8 @@ GLM, Command R and gpt-oss, and of their predecessors. `<s>` and `</s>` are left
 ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
 """What escaping changes, in the syntax of RE2: the strings, and what is written as they are when escaped."""
 
-_HELD: Final = re.compile(PATTERN)
 _OPENING: Final = re.compile(rf"<(?= *+(?:{_ANGLE}))|\[(?= *+(?:{_SQUARE}))")
 _ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")
-
-
-def holds_control_string(text: str) -> bool:
-    """Whether a text holds one of the strings, as it is."""
-    return _HELD.search(text) is not None
 
 
 def escaped(text: str) -> str:

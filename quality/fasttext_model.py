@@ -1,7 +1,6 @@
 """fastText models: read from a file that the recipe names, and asked for probabilities of labels.
 
-Training is `pipelines.judge.classifier_training`'s. One model comes with trajmill, of languages
-(`quality/models/NOTICE.md`); none is fetched.
+One model comes with trajmill, of languages (`quality/models/NOTICE.md`); none is fetched.
 """
 
 from __future__ import annotations
@@ -71,11 +70,6 @@ class Model:
                 message = f"'{self.path}' has no label '{label}'; it has: {some}."
                 raise ConfigError(message, nearest[0] if nearest else None)
         return wanted
-
-    def likeliest(self, text: str) -> tuple[str, float]:
-        """The label that the text most likely has, and its probability, 0 to 1; a line feed counts as a blank."""
-        told, shares = self._loaded().predict([text.replace("\n", " ")], k=1)
-        return str(told[0][0]).removeprefix(_PREFIX), min(float(shares[0][0]), 1.0)
 
     def probabilities(self, texts: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.float64]:
         """The probability, 0 to 1, that each text has one of the labels; a line feed in a text counts as a blank."""

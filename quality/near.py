@@ -63,10 +63,6 @@ class Bands:
     rows: int = 6
     few: int = FEW
 
-    def probability(self, similarity: float) -> float:
-        """That of meeting, for a similarity from 0 to 1."""
-        return float(1 - (1 - similarity**self.rows) ** self.bands)
-
 
 def rollouts(task: Numbers, content: Numbers) -> npt.NDArray[np.int64]:
     """How many different rollouts the task of each has; equal ones count once.
@@ -249,7 +245,7 @@ def second_looks(pairs: npt.NDArray[np.void], chosen: Offsets | None = None) -> 
     copies is the best, the original goes and the other copy would stay.
 
     Args:
-        pairs: as for `dropped`.
+        pairs: of dtype `PAIR`, all of the corpus.
         chosen: as for `decisive`.
 
     Returns:
@@ -275,26 +271,16 @@ def _keys(pairs: npt.NDArray[np.void], side: str, chosen: Offsets | slice = slic
     return (pairs[side + "unit"][chosen].astype(np.uint64) << np.uint64(32)) | pairs[side + "row"][chosen]
 
 
-def dropped(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Of similar pairs those by which a trajectory goes: each that goes once, with the best kept one it is like.
-
-    From the best to the worst, one goes if a kept one is like it; so every one that goes has a kept neighbour, and the
-    result does not hang on the order of the pairs.
-
-    Args:
-        pairs: of dtype `PAIR`, all of the corpus; only those alike enough.
-    """
-    return pairs[decisive(pairs, np.arange(len(pairs)))]
-
-
 def decisive(pairs: npt.NDArray[np.void], chosen: Offsets) -> Offsets:
-    """The numbers of the pairs that `dropped` gives, where only the chosen ones are alike enough.
+    """Numbers of the pairs by which a trajectory goes: each that goes once, with the best kept one it is like.
 
-    All pairs of a corpus come together in one place, so none is copied.
+    From the best to the worst, one goes if a kept one is like it; so every one that goes has a kept neighbor, and the
+    result does not depend on the order of the pairs. All pairs of a corpus come together in one place, so none is
+    copied.
 
     Args:
         pairs: of dtype `PAIR`, all of the corpus.
-        chosen: numbers of pairs.
+        chosen: numbers of those that are alike enough.
     """
     if not len(chosen):
         return chosen

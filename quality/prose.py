@@ -94,8 +94,3 @@ def prose_lines(measured: Measured, most: int) -> list[list[str]]:
 def joined_prose(stretches: Iterable[Iterable[str]], most: int) -> str:
     """The prose of a trajectory, a run a line, up to `most` characters, from `prose_lines` of each of its stretches."""
     return "\n".join(dict.fromkeys(chain.from_iterable(stretches)))[:most]
-
-
-def prose(measured: Measured, most: int) -> list[str]:
-    """The prose of each trajectory, a run a line, in its order, of up to about `most` characters; a run counts once."""
-    return [joined_prose([lines], most) for lines in prose_lines(measured, most)]

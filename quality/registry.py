@@ -32,7 +32,6 @@ from trajmill.quality.signals.length import Length
 from trajmill.quality.signals.length_ratio import LengthRatio
 from trajmill.quality.signals.loop import Loop
 from trajmill.quality.signals.no_op import NoOp
-from trajmill.quality.signals.noise_ceiling import NoiseCeiling
 from trajmill.quality.signals.novelty import Novelty
 from trajmill.quality.signals.opaque_content import OpaqueContent
 from trajmill.quality.signals.overlap import Overlap
@@ -81,7 +80,6 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     ReasoningLeak,
     HistoryPredictability,
     StepPredictability,
-    NoiseCeiling,
     Classifier,
     TrajectoryClassifier,
     Language,

@@ -24,7 +24,6 @@ Numbers: TypeAlias = npt.NDArray[np.float32]
 Found = TypeVar("Found")
 Rowwise = TypeVar("Rowwise", bound=np.generic)
 
-SCOPES: Final = ("trajectory", "transition")
 
 _ITSELF: Final = object()
 """What stands for the measured batch among what was found on it: a reference to itself would keep all its texts until
@@ -128,11 +127,9 @@ class Signal(ABC):
     name: ClassVar[str]
     """snake_case; the verdict column is `signal.<name>`."""
     scope: ClassVar[str]
-    """What the number is of: one of `SCOPES`."""
+    """What the number is of: `trajectory` or `transition`."""
     measures: ClassVar[str]
     """What the number says, for a person: its row in `docs/signals.md`."""
-    of_corpus: ClassVar[bool] = False
-    """Whether only the whole corpus tells it, which judging then does; see `quality.signals.noise_ceiling`."""
     files: tuple[str, ...] = ()
     """Paths of what it read besides the batch, such as a model."""
 

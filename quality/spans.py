@@ -39,7 +39,7 @@ from trajmill.schemas.verdict import KEY_FIELDS
 
 LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of what is told; raised with every change of it, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
@@ -197,8 +197,6 @@ class Labelling:
         self._seen: set[int] = set()
         self._pairs: set[int] = set()
         self._deriving = Deriving()
-        self.told = pa.array([], SPANS_SCHEMA.field("spans").type)
-        """The spans of the last batch, a list a row."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The spans of `batch`, of `encoded_schema()`; it follows those before."""
@@ -248,9 +246,7 @@ class Labelling:
                 spans.append(lines)
             self._seen |= after.known(row)
             self._pairs.update(after.pairs(row))
-        told = spans_batch(batch, spans)
-        self.told = told["spans"]
-        yield told
+        yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing: no span waits for what comes after."""

@@ -39,7 +39,6 @@ REASONS = {
     r"\S+: trajmill run \S+ --raw hf://": "needs the Hub; tests read a server that answers as it does",
     r"\S+: trajmill run \S+ --raw downloads/": "reads what the reader has fetched",
     r"\S+: trajmill run world-model --raw YOUR_LOGS": "reads the reader's logs; the samples are run below",
-    r"\S+: trajmill train-classifier out/terminal": "needs logs that tell outcomes; README's is run",
     r"\S+: trajmill (forget|inspect) \S+ --trajectory": "names an id that the reader has",
     r"\S+: seq .*trajmill run": "needs GNU parallel; tests of parts by hand run the shares",
     r"\S+: (.*=\S+ )?make (shards|engines).*": "trajmill run with the paths of a domain; engines have make engines",

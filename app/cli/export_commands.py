@@ -1,9 +1,8 @@
-"""The commands that write something for other tools: `trajmill train-classifier | schema | export`."""
+"""The commands that write something for other tools: `trajmill schema | export`."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,48 +14,8 @@ from trajmill.schemas import ConfigError
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (train_classifier, schema, export):
+    for command in (schema, export):
         app.command()(command)
-
-
-class Labels(StrEnum):
-    """Where a classifier's labels come from."""
-
-    COLUMN = "column"
-    OUTCOME = "outcome"
-    VERDICT = "verdict"
-
-
-def train_classifier(
-    sources: Annotated[
-        list[str],
-        typer.Argument(help="Tables with labels (JSONL, JSON, Parquet, Arrow); for weak labels, runs' folders."),
-    ],
-    out: Annotated[str, typer.Option(help="The model that is written; its metrics go beside it, as OUT.json.")],
-    labels: Annotated[
-        Labels, typer.Option(help="A column of the tables, or weak labels of a run: its outcomes or its verdicts.")
-    ] = Labels.COLUMN,
-    label: Annotated[str, typer.Option(help="The column of the label.")] = "label",
-    good: Annotated[
-        list[str] | None,
-        typer.Option(help="A label that means good; may be given again. By default good, true, yes, 1."),
-    ] = None,
-    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the groups to measure on.")] = 0.2,
-    rows: Annotated[int, typer.Option(min=2, help="Use at most so many rows.")] = 200_000,
-    epochs: Annotated[int, typer.Option(min=1, help="How often the rows are read.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Of every choice.")] = 0,
-) -> None:
-    """Train a fastText classifier of good and bad transitions, for the signal `classifier`."""
-    from trajmill.app.cli.tables import show_classifier
-    from trajmill.pipelines.judge.classifier_training import Training
-    from trajmill.pipelines.judge.classifier_training import train_classifier as train
-    from trajmill.pipelines.judge.training_rows import GOOD, Source
-
-    meaning = frozenset(one.lower() for one in good) if good else GOOD
-    training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
-    report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
-    show_classifier(report, results())
-    results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
 
 def schema(

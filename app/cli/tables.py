@@ -56,10 +56,6 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
             f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
             f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
-    for domain, ceilings in summary.ceilings.items():
-        of, errors = ceilings["rows"], ceilings["errors"]
-        rows = [f"{count:,} {source}{_error(source, errors)}" for source, count in of.items() if count]
-        console.print(f"noise ceilings, {domain}: {', '.join(rows)}", soft_wrap=True)
     for warning in summary.warnings:
         console.print(warning, style="yellow", soft_wrap=True)
     for change in summary.changed:
@@ -71,16 +67,6 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
         console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
         console.print(f"next: {command}", soft_wrap=True)
-
-
-def _error(source: str, errors: Mapping[str, Any]) -> str:
-    """How far estimates from one source are off, in brackets; nothing of what was measured."""
-    if source in ("measured", "replayed"):
-        return ""
-    off = errors.get(source)
-    if off is None and source == "extrapolated":
-        off = errors.get("other_domains")
-    return " (error not measurable)" if off is None else f" (error {off:.3f})"
 
 
 def _matrix(summary: Summary, recipe: Recipe) -> Table:
@@ -289,23 +275,6 @@ def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer)
             if one.kinds:
                 numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
                 table.add_row(domain, kind, *numbers)
-    console.print(table)
-
-
-def show_classifier(report: Mapping[str, Any], console: Printer) -> None:
-    """What a classifier is worth on the rows held out, by threshold."""
-    for what in ("trained_on", "held_out"):
-        console.print(f"{what.replace('_', ' ')}: " + ", ".join(f"{name} {n:,}" for name, n in report[what].items()))
-    metrics = report["metrics"]
-    console.print(
-        f"area below the ROC curve {metrics['roc_auc']:.3f}, average precision {metrics['average_precision']:.3f} "
-        f"(by chance {metrics['share_good']:.3f})"
-    )
-    names = ("threshold", "precision", "recall", "f1", "kept", "true_good", "false_good", "false_bad", "true_bad")
-    heads = ("from", "precision", "recall", "F1", "kept", "good kept", "bad kept", "good lost", "bad lost")
-    table = Table(*heads, title="keeping scores from … on, held out", title_justify="left")
-    for row in metrics["thresholds"]:
-        table.add_row(*(str(row[name]) for name in names))
     console.print(table)
 
 

@@ -12,9 +12,6 @@ from trajmill.app.pages.run_files import Judged
 from trajmill.schemas import scan_transitions
 from trajmill.schemas.verdict import KEY_FIELDS
 
-OUTLINE: Final = ("step", "turn", "action", "text", "exit_code", "is_error", "use", "reason")
-"""What the outline tells of each step; `action` and `text` are the action's name and the beginning of its text."""
-
 _TEXT_CHARACTERS: Final = 240
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
@@ -23,7 +20,10 @@ class Rows(Protocol):
     """Where the rows of trajectories are read: of a run's folder (`RunRows`), or of a raw log."""
 
     def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """The values of `OUTLINE` of some rows, in their order; `use` and `reason` are None where nothing was decided.
+        """Read `step`, `turn`, `action`, `text`, `exit_code`, `is_error`, `use` and `reason` of some rows, in order.
+
+        `action` and `text` are the action's name and the beginning of its text; `use` and `reason` are None where
+        nothing was decided.
 
         Args:
             file: number of the file, as the index has it.

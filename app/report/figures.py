@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 
 from trajmill.app.pages.why import COPIED, KEEPER, rules_of
 from trajmill.app.report.sources import Sources, UnitFiles
-from trajmill.pipelines.judge.ceilings import told_by_domain
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.run_record.conservation import Line
-from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 LENGTHS: Final[Mapping[str, str]] = {
@@ -116,7 +114,6 @@ class Figures:
         classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
         copies: clusters of copies.
         ceilings: domain → what replicates agree on.
-        estimated: domain → where the ceilings of rows are from, and errors, where the recipe asks for that column.
         diversity: as the manifest of shards has it.
         mixture: likewise.
         seen: units that were looked at, and all of them.
@@ -138,7 +135,6 @@ class Figures:
     classes: Mapping[str, Mapping[str, int]]
     copies: Copies
     ceilings: Mapping[str, Mapping[str, float]]
-    estimated: Mapping[str, Mapping[str, Any]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
     seen: tuple[int, int]
@@ -173,7 +169,6 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
         classes=_classes(sources),
         copies=_copies(rejects),
         ceilings=_ceilings(sources),
-        estimated=_estimated(sources),
         diversity=shards.diversity if shards else {},
         mixture=shards.mixture if shards else {},
         seen=(len(sources.units), len(sources.all_units)),
@@ -356,14 +351,4 @@ def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
             continue
         if told:
             return dict(sorted(told.items()))
-    return {}
-
-
-def _estimated(sources: Sources) -> dict[str, dict[str, Any]]:
-    """Of the last generation whose recipe asks for the column."""
-    for lead in reversed(sources.leads):
-        sealed = read_manifest(sources.folder / f"{lead}verdicts", MANIFEST)
-        found = {} if sealed is None else told_by_domain(sealed.counts, sources.folder / f"{lead}measures")
-        if found:
-            return found
     return {}

@@ -7,7 +7,7 @@ import socket
 import threading
 import webbrowser
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from trajmill.app.cli.console import notices, results
 from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
-
-NAME: Final = "view"
-"""Of the command."""
 
 
 def register(app: typer.Typer) -> None:

@@ -62,7 +62,8 @@ def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
         "measure": judge.measured(),
         "benchmarks": (),
         "max_share": {},
-        **({} if judge.of_corpus() else {"replicates": None, "spans": False}),  # by these ceilings are told
+        "replicates": None,
+        "spans": False,
         "mask_duplicate_transitions": False,
     }
     masked = {"rules": {**judge.rules, "turn_mask": RuleValues(signal="turn_mask", min=1, use="context")}}

@@ -65,18 +65,6 @@ Key: TypeAlias = tuple[str, str, str]
 Told = TypeVar("Told")
 
 
-_NUMBERED: Final = re.compile(r"(?m)^( *)#[0-9]+ ")
-
-
-def without_numbers(text: str) -> str:
-    """A screen's text without the numbers of its elements: equal for equal screens, whatever was shown before them.
-
-    >>> without_numbers('#4 window\\n  #9 button "Buy"')
-    'window\\n  button "Buy"'
-    """
-    return _NUMBERED.sub(r"\1", text)
-
-
 @lru_cache(maxsize=1 << 16)
 def _told(row: str) -> tuple[int, Key, str]:
     """(blanks before it, key, box) of a line without its number."""

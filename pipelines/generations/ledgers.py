@@ -18,7 +18,6 @@ from trajmill.pipelines.storage.parquet import read_batches, read_holding, write
 from trajmill.quality.sets import holds
 from trajmill.schemas.manifest import FileEntry
 
-RANGES: Final = 4096
 RANGE_ROWS: Final = 1 << 16
 """Rows of a row group below which it takes the next range too."""
 
@@ -53,9 +52,6 @@ PASSAGES: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<u8")])
 """A kept passage of another corpus, by the hash of what it says, and its place: the number of its unit above 32 bits of
 its number there."""
 
-MEETINGS: Final = np.dtype([("band", "<u8"), ("tie", "<u8"), ("place", "<u8")])
-"""A kept passage in a bucket of near copies: the bucket, its own hash, and the place of its first row in sketches."""
-
 VARIETY: Final = np.dtype([("value", "<u8"), ("kind", "<u8"), ("amount", "<u8")])
 """How often a thing (its hash) is kept, by the number of its domain and kind: see `publish.diversity`."""
 
@@ -70,7 +66,6 @@ KINDS: Final = {
     "drawn": DRAWN,
     "replicates": REPLICATES,
     "passages": PASSAGES,
-    "meetings": MEETINGS,
     "variety": VARIETY,
 }
 """The ledgers of a generation; the first field of each is what it is sorted by."""

@@ -3,7 +3,7 @@
 Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, those of equal keys come together, and
 who loses is told to its unit, so that the next decision sees the corpus as it then stands:
 
-    measure ─▶ noise ceilings ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions
+    measure ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions
         ─▶ replicates ─▶ caps ─▶ shares ─▶ components of groups ─▶ verdicts
 
 What is told of one unit depends on the hashes of all units, but not on their order.
@@ -18,7 +18,6 @@ from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.caps import Caps
-from trajmill.pipelines.judge.ceilings import Ceilings
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
 from trajmill.pipelines.judge.corpus_rule import Decision, Key, Round, rounds
@@ -47,9 +46,7 @@ Told = tuple[int, tuple[str, Any]]
 def decisions(judging: Judging) -> tuple[Decision, ...]:
     """The decisions that the recipe asks for, in their order."""
     asked = judging.recipe.judge
-    has_ceilings = bool(judging.of_corpus)
-    found: list[Decision] = [Ceilings(judging.partitions, judging.earlier)] if has_ceilings else []
-    found += [Bridges(judging.earlier)] if judging.earlier is not None else []
+    found: list[Decision] = [Bridges(judging.earlier)] if judging.earlier is not None else []
     found += [Contamination(judging)] if judging.benchmarks else []
     if asked.drop_duplicate_trajectories:
         found.append(Copies(whole=True, earlier=judging.earlier))
@@ -58,8 +55,7 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     if asked.mask_duplicate_transitions:
         found.append(Copies(whole=False, earlier=judging.earlier))
     if asked.replicates is not None:
-        of = asked.replicates.max, asked.spans, judging.partitions, judging.earlier
-        found.append(Replicates(*of, has_compared=has_ceilings))
+        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions, judging.earlier))
     caps = tuple(rule.cap for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
         found.append(Caps(caps))

@@ -17,7 +17,6 @@ from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.measure import tells
 from trajmill.quality.signal import Signal
 from trajmill.schemas import SCHEMA_VERSION
-from trajmill.schemas.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,6 @@ class Judging:
     likeness: Folder | None = None
     """Where it is written whom trajectories are like, for pools to be given by it; None for the first generation."""
 
-    replays: Folder | None = None
-    """Where it stands what came of actions that were run again; None where nothing was, or nobody asks."""
-
     def work(self, units: Sequence[Unit]) -> list[Unit]:
         """The units that are judged, and those of earlier generations that take part."""
         if self.earlier is None:
@@ -94,22 +90,6 @@ class Judging:
         return {name: self.recipe.judge.made(name) for name in self.signals}
 
     @property
-    def of_rows(self) -> dict[str, Signal]:
-        """Those of them that the rows of a trajectory tell."""
-        return {name: one for name, one in self.made.items() if not one.of_corpus}
-
-    @property
-    def of_corpus(self) -> tuple[str, ...]:
-        """Those of them that only the whole corpus tells."""
-        return self.recipe.judge.of_corpus()
-
-    @property
-    def columns_of_rows(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The signals that are measured row by row, and those of them that give reasons."""
-        made = self.of_rows
-        return tuple(made), tuple(name for name, one in made.items() if tells(one))
-
-    @property
     def telling(self) -> tuple[str, ...]:
         """Those of them that give reasons."""
         return tuple(name for name, one in self.made.items() if tells(one))
@@ -131,13 +111,10 @@ def judging_digest(
     benchmarks: str = "",
     models: Sequence[tuple[str, str]] = (),
     earlier: Earlier | None = None,
-    replays: Manifest | None = None,
 ) -> str:
-    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models, rows, earlier ones, replays."""
+    """Digest everything verdicts depend on: the recipe's judgement, benchmarks, models, rows, earlier generations."""
     content: list[Any] = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models]
     content.append([[unit.name, unit.sha256] for unit in units])
     if earlier is not None:
         content.append([earlier.parent, earlier.withdrawn])
-    if replays is not None:
-        content.append({"replays": [[file.name, file.sha256] for file in replays.files]})
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

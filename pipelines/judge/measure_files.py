@@ -23,11 +23,6 @@ def spans_name(label: str) -> str:
     return f"{label}.spans.parquet"
 
 
-def ceilings_name(label: str) -> str:
-    """The file of what a unit's noise ceilings are estimated by."""
-    return f"{label}.ceilings.parquet"
-
-
 def sketch_name(label: str) -> str:
     """The file of the sketches of a unit's trajectories."""
     return f"{label}.sketch.parquet"
@@ -46,4 +41,4 @@ def answers_name(label: str) -> str:
 def measure_names(label: str) -> tuple[str, ...]:
     """Every file that measuring a unit can write."""
     told = (matches_name, replicates_name, variety_name, spans_name, sketch_name, costs_name, answers_name)
-    return (f"{label}.parquet", *(name(label) for name in (*told, ceilings_name)))
+    return (f"{label}.parquet", *(name(label) for name in told))

@@ -39,26 +39,14 @@ class Measures:
         return np.diff(np.append(self.starts, self.table.num_rows))
 
 
-def read_measures(unit: Unit, judging: Judging, of_corpus: Mapping[str, pa.Array] | None = None) -> Measures:
-    """The measurements of a unit, judged by the recipe's rules.
-
-    Args:
-        unit: the unit.
-        judging: the rest.
-        of_corpus: columns of the signals that only the corpus tells; None as long as they are not known, when rules on
-            them do not speak.
-    """
-    of_rows, telling = judging.columns_of_rows
+def read_measures(unit: Unit, judging: Judging) -> Measures:
+    """Read the measurements of a unit and judge them by the recipe's rules."""
     table = pa.Table.from_batches(
-        read_batches(judging.measures, f"{unit.label}.parquet"), schema=measure_schema(of_rows, telling)
+        read_batches(judging.measures, f"{unit.label}.parquet"),
+        schema=measure_schema(judging.signals, judging.telling),
     ).combine_chunks()
-    if of_corpus is not None:
-        schema = measure_schema(judging.signals, judging.telling)
-        columns = [of_corpus[name] if name in of_corpus else table[name] for name in schema.names]
-        table = pa.Table.from_arrays(columns, schema=schema)
     numbers = {
-        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False)
-        for name in (of_rows if of_corpus is None else judging.signals)
+        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals
     }
     rules = judging.recipe.judge.ordered_rules()
     keys = _keys(table) if any(rule.spare for rule in rules) else None

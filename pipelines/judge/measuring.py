@@ -16,7 +16,6 @@ from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measure_files import (
     answers_name,
-    ceilings_name,
     costs_name,
     matches_name,
     replicates_name,
@@ -30,8 +29,6 @@ from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.turns import View
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
-from trajmill.quality.ceiling import ROWS_SCHEMA as CEILING_ROWS
-from trajmill.quality.ceiling import Classing
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
 from trajmill.quality.fingerprint import TRANSITION_TEXTS
 from trajmill.quality.measure import Measuring
@@ -86,14 +83,13 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):
         check_file(judging.transitions, unit.name, unit.sha256)
-        files = {"measures": (f"{unit.label}.parquet", measure_schema(*judging.columns_of_rows))}
+        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
         files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
         files["costs"] = (costs_name(unit.label), COSTS_SCHEMA)
         files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
         files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
         files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
-        files |= {"ceilings": (ceilings_name(unit.label), CEILING_ROWS)} if judging.of_corpus else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
         hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
         sinks = {
@@ -114,15 +110,13 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
-    labelling = Labelling()
     kinds: dict[str, Kind] = {
-        "measures": Measuring(judging.of_rows, counter, rules.prefer, folders=rules.group_folders),
+        "measures": Measuring(judging.made, counter, rules.prefer, folders=rules.group_folders),
         "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
         "replicates": Following(),
         "variety": Varying(),
         "costs": Costing(View.of(judging.recipe.mix), counter),
-        "spans": labelling,
-        "ceilings": Classing(labelling),
+        "spans": Labelling(),
         "answers": Answering(View.of(judging.recipe.mix)),
     }
     if judging.benchmarks:

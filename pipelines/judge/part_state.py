@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.judge.ceiling_columns import told_ceilings
 from trajmill.pipelines.judge.earlier import EARLIER
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measures import Measures, read_measures
@@ -44,7 +43,7 @@ class Standing:
     @cached_property
     def measures(self) -> Measures:
         """What was measured of it."""
-        return read_measures(self.unit, self.judging, told_ceilings(self))
+        return read_measures(self.unit, self.judging)
 
     @cached_property
     def losers(self) -> dict[str, npt.NDArray[np.void]]:

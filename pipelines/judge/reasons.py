@@ -56,9 +56,6 @@ _LEFT: Final = (NO_TARGET, NO_TEXT)
 LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason.name not in _LEFT)
 """Reasons by which a trajectory goes by a decision over the corpus, or before all of them."""
 
-ALONE: Final = (SIMULATED, *_LEFT)
-"""Reasons that no decision over the corpus gives: each unit knows them by itself."""
-
 LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
 """Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""
 

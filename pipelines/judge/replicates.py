@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.generations.ledgers import KINDS as LEDGERS
-from trajmill.pipelines.judge.ceiling_columns import CEILINGS_NAME, CEILINGS_REPORT
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.judging import Unit
@@ -28,7 +27,7 @@ from trajmill.pipelines.judge.measure_files import replicates_name
 from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
-from trajmill.pipelines.judge.spans import MEMBER, NO_WORDS, VOLATILE, packed_member, unpacked_members, volatile_words
+from trajmill.pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_members, volatile_words
 from trajmill.pipelines.judge.world_models import simulated_rows
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table
@@ -54,19 +53,8 @@ Where records are cut into more partitions, each names as many, and a further ro
 Packed = Iterable[bytes]
 Tallies = tuple[str, dict[str, float]]
 
-
-AGREED: Final = "replicates_agree"
-"""What a unit is told of rows that have replicates: packed records of `AGREEMENT`."""
-
-AGREEMENT: Final = np.dtype([("row", "<u4"), ("thousandths", "<u2"), ("first", "u1")])
-"""A row, how much of their answers its replicates agree on, and whether its history is counted by it."""
-
-_FOLLOWER: Final = 0x80
-"""Beside its domain, of a row whose words are not compared: it is told what its replicates agree on."""
-
 _TALLY: Final = "tally"
 _COMPARED: Final = "rows_to_compare"
-_FOLLOWING: Final = "rows_beside_these"
 _NAMED: Final = "rows_to_choose_from"
 _TOLD: Final = "replicates_told"
 _CHOSEN: Final = "replicates_chosen"
@@ -138,25 +126,17 @@ def told(standing: Standing) -> Keys:
         yield partition, _with_domain(standing, data)
 
 
-def tallied(_: Key, packed: Packed, *, telling: bool = False) -> Answers:
-    """What a partition's groups count by domain, and the rows of the groups to compare word by word.
-
-    With `telling`, all rows of a key are told what its replicates agree on: here where that is everything, and else the
-    others of a group that is compared are named too.
-    """
-    found = _sampled(packed, telling=telling)
-    yield from (_tally((domain, dict(counts))) for domain, counts in sorted(found.tallies.items()))
-    yield from ((_COMPARED, *of) for of in by_unit(found.chosen))
-    yield from ((_FOLLOWING, *of) for of in by_unit(found.following))
-    for begins, rows in ((1, found.equal), (0, found.equal_beside)):
-        for unit, data in by_unit(rows):
-            yield AGREED, unit, _agreement(np.frombuffer(data, ROW)["row"], 1.0, first=begins).tobytes()
+def tallied(_: Key, packed: Packed) -> Answers:
+    """Count a partition's groups by domain, and name the rows of the groups to compare word by word."""
+    tallies, chosen = _sampled(packed)
+    yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
+    yield from ((_COMPARED, *of) for of in by_unit(chosen))
 
 
-def named(key: Key, packed: Packed, *, telling: bool = False) -> Answers:
+def named(key: Key, packed: Packed) -> Answers:
     """The same of a partition that is a part of a range: the rows may be compared if no part before it fills that."""
-    for name, unit, data in tallied(key, packed, telling=telling):
-        yield _NAMED if name in (_COMPARED, _FOLLOWING) else name, unit, data
+    for name, unit, data in tallied(key, packed):
+        yield _NAMED if name == _COMPARED else name, unit, data
 
 
 def named_rows(standing: Standing) -> Keys:
@@ -166,73 +146,31 @@ def named_rows(standing: Standing) -> Keys:
         yield number, _with_domain(standing, data)
 
 
-def first_named(_: Key, packed: Packed, *, telling: bool = False) -> Answers:
-    """The rows of a range's groups to compare word by word, and with `telling` the others of these groups."""
-    found = _sampled(packed, telling=telling)
-    yield from ((_COMPARED, *of) for of in by_unit(found.chosen))
-    yield from ((_FOLLOWING, *of) for of in by_unit(found.following))
+def first_named(_: Key, packed: Packed) -> Answers:
+    """Name the rows of a range's groups to compare word by word."""
+    yield from ((_COMPARED, *of) for of in by_unit(_sampled(packed)[1]))
 
 
-class _Sampled(NamedTuple):
-    """What groups count by domain, and rows of them, of dtype `ROW`.
-
-    Attributes:
-        tallies: the counts.
-        chosen: the rows to compare, of the first groups that differ.
-        following: the other rows of the keys of these.
-        equal: of each group that does not differ the first row.
-        equal_beside: the other rows of the keys of these.
-    """
-
-    tallies: dict[str, Counter[str]]
-    chosen: npt.NDArray[np.void]
-    following: npt.NDArray[np.void]
-    equal: npt.NDArray[np.void]
-    equal_beside: npt.NDArray[np.void]
-
-
-def _sampled(packed: Packed, *, telling: bool) -> _Sampled:
+def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void]]:
+    """Count groups by domain, and choose the rows to compare, of dtype `ROW`: those of the first groups that differ."""
     domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
     rows = np.concatenate([np.frombuffer(data, ROW) for data in blocks])
-    chosen, equal = [np.zeros(0, ROW)], [np.zeros(0, ROW)]
+    chosen = [np.zeros(0, ROW)]
     for group in groups(rows):
         counts = tallies.setdefault(domains[int(group["unit"][0])], Counter())
         counts["groups"] += 1
         counts["rows"] += len(group)
         if not (group["answer"] != group["answer"][0]).any():
-            equal.append(group[:1])
             continue
         counts["differing"] += 1
         if counts["differing"] <= SAMPLED:
             chosen.append(group[:MOST])
-    compared, first = np.concatenate(chosen), np.concatenate(equal)
-    if not telling:
-        return _Sampled(tallies, compared, rows[:0], rows[:0], rows[:0])
-    return _Sampled(tallies, compared, _beside(rows, compared), first, _beside(rows, first))
-
-
-def _beside(rows: npt.NDArray[np.void], some: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """The rows of the same keys as some, without these."""
-    same = rows[np.isin(rows["key"], some["key"])]
-    place = (same["unit"].astype(np.uint64) << np.uint64(32)) | same["row"]
-    known = (some["unit"].astype(np.uint64) << np.uint64(32)) | some["row"]
-    beside: npt.NDArray[np.void] = same[~np.isin(place, known)]
-    return beside
-
-
-def _agreement(rows: npt.NDArray[np.integer[Any]], agreed_on: float, *, first: int) -> npt.NDArray[np.void]:
-    found = np.zeros(len(rows), AGREEMENT)
-    found["row"], found["thousandths"], found["first"] = rows, round(agreed_on * 1000), first
-    return found
+    return tallies, np.concatenate(chosen)
 
 
 def worded(standing: Standing) -> Keys:
     """(key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a time."""
-    for data in standing.told(_FOLLOWING):
-        for row in np.frombuffer(data, ROW):
-            told = packed_member(row, NO_WORDS)
-            yield int(row["key"].view("<i8")), bytes([DOMAINS.index(standing.unit.domain) | _FOLLOWER]) + told
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_COMPARED))])
     if not len(rows):
         return
@@ -258,47 +196,12 @@ def agreed(packed: Packed) -> Tallies:
     return domains[int(members["unit"][0])], {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 
-def compared(_: Key, packed: Packed, *, spans: bool, telling: bool) -> Answers:
-    """The agreement of a group, and which words of its members others lack.
-
-    Args:
-        packed: its members, and beside them rows that are told what they agree on.
-        spans: whether units are told which words are volatile.
-        telling: whether they are told the agreement.
-    """
-    blocks = list(packed)
-    members = [data for data in blocks if not data[0] & _FOLLOWER]
-    tally = agreed(members)
-    yield _tally(tally)
+def compared(_: Key, packed: Packed, *, spans: bool) -> Answers:
+    """Tell the agreement of a group and, with `spans`, which words of its members others lack."""
+    members = list(packed)
+    yield _tally(agreed(members))
     if spans:
         yield from ((VOLATILE, *of) for of in volatile_words(data[1:] for data in members))
-    if telling:
-        rows = np.concatenate([np.frombuffer(data, MEMBER, 1, offset=1) for data in blocks])
-        best = np.sort(np.concatenate([np.frombuffer(data, MEMBER, 1, offset=1) for data in members]))[0]
-        for row in rows:
-            said = _agreement(row["row"][None], tally[1]["agreement"], first=int(row == best))
-            yield AGREED, int(row["unit"]), said.tobytes()
-
-
-def comparing(partitions: int, *, spans: bool, telling: bool) -> tuple[Round, ...]:
-    """The rounds that find groups and count them, and compare a sample of them.
-
-    Args:
-        partitions: into how many packed records are cut.
-        spans: whether units are told which words are volatile.
-        telling: whether all rows that have replicates are told what these agree on (`AGREED`).
-    """
-    of_words = partial(compared, spans=spans, telling=telling)
-    if partitions <= PARTITIONS:
-        return (
-            Round(_TOLD, told, partial(tallied, telling=telling), heavy=telling),
-            Round(_WORDS, worded, of_words, (_TOLD,)),
-        )
-    return (
-        Round(_TOLD, told, partial(named, telling=telling), heavy=telling),
-        Round(_CHOSEN, named_rows, partial(first_named, telling=telling), (_TOLD,)),
-        Round(_WORDS, worded, of_words, (_CHOSEN,)),
-    )
 
 
 def report(tallies: Iterable[Tallies]) -> bytes:
@@ -322,15 +225,12 @@ def report(tallies: Iterable[Tallies]) -> bytes:
 
 
 def write_report(standing: Standing) -> Manifest:
-    """Writes what unit `REPORTER` was told: of replicates, and of ceilings; as a unit, whose manifest it returns."""
+    """Write what unit `REPORTER` was told of replicates, as a unit whose manifest is returned."""
     judging = standing.judging
-    files = {NAME: report(json.loads(tally) for tally in standing.told(_TALLY))}
-    files |= dict.fromkeys([CEILINGS_NAME], data) if (data := b"".join(standing.told(CEILINGS_REPORT))) else {}
-    entries = []
-    for name, data in files.items():
-        judging.measures.write(name, data)
-        entries.append(FileEntry(name, 0, len(data), hashlib.sha256(data).hexdigest()))
-    return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, tuple(entries)))
+    data = report(json.loads(tally) for tally in standing.told(_TALLY))
+    judging.measures.write(NAME, data)
+    entry = FileEntry(NAME, 0, len(data), hashlib.sha256(data).hexdigest())
+    return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, (entry,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,14 +242,12 @@ class Replicates:
         spans: whether units are told which words are volatile.
         partitions: into how many packed records are cut.
         earlier: generations whose rows come first; None for the first.
-        has_compared: whether a decision before compares them, with the same rounds.
     """
 
     most: int | None
     spans: bool
     partitions: int = PARTITIONS
     earlier: Earlier | None = None
-    has_compared: bool = False
     name: str = REPLICATE
     reasons: tuple[str, ...] = (REPLICATE,)
     hears: tuple[str, ...] = ()
@@ -358,7 +256,14 @@ class Replicates:
     @property
     def before(self) -> tuple[Round, ...]:
         """Groups are found and counted, then a sample of them is compared."""
-        return () if self.has_compared else comparing(self.partitions, spans=self.spans, telling=False)
+        words = partial(compared, spans=self.spans)
+        if self.partitions <= PARTITIONS:
+            return Round(_TOLD, told, tallied), Round(_WORDS, worded, words, (_TOLD,))
+        return (
+            Round(_TOLD, told, named),
+            Round(_CHOSEN, named_rows, first_named, (_TOLD,)),
+            Round(_WORDS, worded, words, (_CHOSEN,)),
+        )
 
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""

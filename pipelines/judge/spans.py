@@ -26,9 +26,6 @@ MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("ro
 """One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
 
 
-NO_WORDS: Final = Words(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
-
-
 def packed_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
     """A row that is compared, with its words, as bytes; `row` has the fields of `MEMBER` among others."""
     member = np.zeros(1, MEMBER)

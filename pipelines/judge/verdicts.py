@@ -22,7 +22,6 @@ from trajmill.pipelines.judge.spans import VOLATILE, write_spans
 from trajmill.pipelines.judge.world_models import why_refused
 from trajmill.pipelines.storage.parquet import read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
-from trajmill.quality.ceiling import SOURCES
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.verdict import KEY_FIELDS, REASON_PREFIX
@@ -57,7 +56,7 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
         write_spans(unit, judging, standing.told(VOLATILE))
     if judging.likeness is not None:
         write_likeness(standing, judging.likeness)
-    counts = _counts(measures, kept, use, reasons) | _ceilings(measures, judging, unit.domain)
+    counts = _counts(measures, kept, use, reasons)
     manifest = Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (entry,), counts)
     return finish_unit(judging.verdicts, manifest)
 
@@ -111,15 +110,6 @@ def _counts(
     counts["tokens"] = int(measures.column("tokens").sum())
     counts["tokens.target"] = int(measures.column("tokens")[use == "target"].sum())
     return dict(sorted(counts.items()))
-
-
-def _ceilings(measures: Measures, judging: Judging, domain: str) -> dict[str, int]:
-    """Rows with text by where their noise ceilings are from: `ceilings.<domain>.measured` and so on."""
-    if not judging.of_corpus:
-        return {}
-    sources = np.array(measures.table[REASON_PREFIX + judging.of_corpus[0]].to_pylist(), object)
-    told = Counter(sources[measures.column("has_text")].tolist())
-    return {f"ceilings.{domain}.{source}": told[source] for source in SOURCES if told[source]}
 
 
 def _rejects(

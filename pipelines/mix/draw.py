@@ -19,7 +19,7 @@ import numpy.typing as npt
 from trajmill.pipelines.mix.bounded_values import Bounded, Values
 from trajmill.pipelines.mix.coded_names import Coded, coded
 from trajmill.pipelines.mix.waiting import Waiting
-from trajmill.pipelines.recipe.mixture import Bound, Component, Stage
+from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.quality.sets import distinct, ranges
 from trajmill.schemas import ConfigError
 
@@ -385,12 +385,3 @@ class _Draw:
         for component, domain, share in self._lacking if budget is not None else ():
             if share:
                 yield Drawn(component, domain, 0, 0, 0, 0, share, round(share * (budget or 0)))
-
-
-def unknown_values(bounds: Sequence[Bound], values: Mapping[str, Values]) -> list[str]:
-    """What bounds name that no item has, as `domain web`; such a bound does nothing."""
-    return [
-        f"{bound.by} {bound.value}"
-        for bound in bounds
-        if bound.value is not None and bound.value not in coded(values[bound.by]).held()
-    ]

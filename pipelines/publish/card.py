@@ -140,7 +140,6 @@ def card(dataset: Dataset) -> str:
         pools_given=dataset.mixture["pools"],
         stages=dataset.mixture["stages"],
         simulated=[{**one, "world_model": named(one["world_model"])} for one in shares(dataset.mixture)],
-        noise_ceilings=dataset.mixture.get("noise_ceilings", {}),
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),

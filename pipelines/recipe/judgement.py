@@ -260,16 +260,9 @@ class Judge(Section):
         for name in self.measure:
             fault = "" if name in self.signals else self._fault(name)
             faults += [(("measure",), fault, name)] if fault else []
-        if not faults and (not self.spans or self.replicates is None):
-            fault = "'{}' needs judge.spans: true and judge.replicates, by which it is told"
-            faults = [(("measure",), fault.format(name), name) for name in self.of_corpus()]
         if faults:
             raise _placed(faults)
         return self
-
-    def of_corpus(self) -> tuple[str, ...]:
-        """The signals that are measured and only the whole corpus tells."""
-        return tuple(name for name in self.measured() if self.made(name).of_corpus)
 
     def measured(self) -> tuple[str, ...]:
         """The signals that are measured, sorted."""

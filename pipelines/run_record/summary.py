@@ -54,8 +54,6 @@ class Summary:
         plan: the plan.
         seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
-        ceilings: domain → where the noise ceilings of its rows are from, and how far estimates are from what was
-            measured, as manifests of shards have it; empty where the recipe asks for none.
         broken: connectors that failed, and what that cost.
         warnings: where the mixture is not what the recipe asks for, a line each.
         mixture: what was asked for and drawn, by pool and domain, as the manifest of shards tells it.
@@ -71,7 +69,6 @@ class Summary:
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
-    ceilings: dict[str, dict[str, Any]] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
     warnings: tuple[str, ...] = ()
     mixture: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Sums of numbers as a shell, `expr`, `bc` and a calculator work them out: of whole numbers and of decimals."""
+"""Sums of numbers as a calculator works them out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 _LONGEST: Final = 256
-_TOKEN: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/%()])")
+_TOKEN: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/()])")
 _LARGEST: Final = 1 << 63
 
 
@@ -16,12 +16,12 @@ class _NoSumError(ValueError):
 
 
 class _Sum:
-    """Reads a sum from left to right; of whole numbers division cuts towards zero."""
+    """Reads a sum from left to right."""
 
-    def __init__(self, text: str, *, whole: bool) -> None:
+    def __init__(self, text: str) -> None:
         if len(text) > _LONGEST or not _TOKEN.sub("", text).strip() == "":
             raise _NoSumError
-        self._tokens, self._whole = [*_TOKEN.findall(text), ""], whole
+        self._tokens = [*_TOKEN.findall(text), ""]
         self._at = 0
 
     def value(self) -> Fraction:
@@ -46,15 +46,12 @@ class _Sum:
 
     def _factors(self) -> Fraction:
         found = self._one()
-        while sign := self._next("*", "/", "%"):
+        while sign := self._next("*", "/"):
             other = self._one()
             if sign == "*":
                 found = self._bounded(found * other)
-            elif not other or (sign == "%" and not self._whole):
+            elif not other:
                 raise _NoSumError
-            elif self._whole:
-                cut = Fraction(abs(found) // abs(other) * (1 if (found < 0) == (other < 0) else -1))
-                found = cut if sign == "/" else found - cut * other
             else:
                 found /= other
         return found
@@ -68,8 +65,7 @@ class _Sum:
                 raise _NoSumError
             return found
         token = self._tokens[self._at]
-        # A number with a zero before it is octal in a shell.
-        if not token[:1].isdigit() or (self._whole and (not token.isdigit() or (token[0] == "0" and len(token) > 1))):
+        if not token[:1].isdigit():
             raise _NoSumError
         self._at += 1
         return self._bounded(Fraction(token))
@@ -80,18 +76,10 @@ class _Sum:
         return value
 
 
-def integer(text: str) -> int | None:
-    """What a sum of whole numbers comes to (`+ - * / %`, brackets); None if it is none, or would not fit in 63 bits."""
-    try:
-        return int(_Sum(text, whole=True).value())
-    except (_NoSumError, RecursionError):
-        return None
-
-
-def decimals(text: str) -> tuple[str, ...]:
+def written_sums(text: str) -> tuple[str, ...]:
     """The ways in which a calculator may write what a sum comes to (247, 247.0, 0.33); none if it is no sum."""
     try:
-        value = _Sum(text, whole=False).value()
+        value = _Sum(text).value()
     except (_NoSumError, RecursionError):
         return ()
     rounded = str(round(float(value), 2))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from trajmill.quality.derivable.known_files import KnownFiles
+from trajmill.quality.derivable.known_texts import KnownTexts
 
 RECORD_BYTES: Final = 1 << 18
 """Of all records of a trajectory that are remembered."""
@@ -47,7 +47,7 @@ class Records:
 
     def __init__(self) -> None:
         self.checked = (0, 0)
-        self._known = KnownFiles(RECORD_BYTES)
+        self._known = KnownTexts(RECORD_BYTES)
         self._keys: dict[str, set[str]] = {}
 
     def told(self, tool: str, text: str, given: Mapping[str, Any]) -> list[tuple[int, int, str]]:
@@ -82,7 +82,7 @@ class Records:
     ) -> Iterator[tuple[int, int, str]]:
         name = _name(members)
         held = self._known.get(name) if name else None
-        before: dict[str, Any] = json.loads(held.text) if held else {}
+        before: dict[str, Any] = json.loads(held) if held else {}
         for one in members:
             sources = [source for source in (given, before) if one.key in source]
             is_wrong = bool(sources) and not any(_same(source[one.key], one.value) for source in sources)

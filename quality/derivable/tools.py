@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trajmill.quality.derivable.shell_commands import Place
+from trajmill.quality.derivable.known_texts import KnownTexts
 
 WRITES: Final = frozenset({"write_file", "create_file", "Write", "write_to_file"})
 READS: Final = frozenset({"read_file", "Read", "read_text_file"})
@@ -30,19 +31,19 @@ def only_looks(name: str) -> bool:
     return bool(_HARMLESS.match(name))
 
 
-def answered(place: Place, name: str, given: Mapping[str, Any]) -> str | None:
+def answered(files: KnownTexts, name: str, given: Mapping[str, Any]) -> str | None:
     """What a reading tool answers, if the file is known; None for every other call.
 
     Args:
-        place: the files.
+        files: those that are known.
         name: of the tool.
         given: its arguments.
     """
-    path = _path(place, given)
-    file = place.files.get(path) if path else None
-    if file is None:
+    path = _path(given)
+    text = files.get(path) if path else None
+    if text is None:
         return None
-    lines = file.text.removesuffix("\n").split("\n")
+    lines = text.removesuffix("\n").split("\n")
     if name == EDITOR and given.get("command") == "view":
         first, last = _range(given.get("view_range"), len(lines))
         shown = [f"{number:6}\t{line}" for number, line in enumerate(lines, 1) if first <= number <= last]
@@ -54,40 +55,40 @@ def answered(place: Place, name: str, given: Mapping[str, Any]) -> str | None:
         return "\n".join(
             f"{number:6}→{line}" for number, line in enumerate(lines, 1) if first <= number < first + limit
         )
-    return file.text if name in READS and not ({"offset", "limit", "head", "tail"} & given.keys()) else None
+    return text if name in READS and not ({"offset", "limit", "head", "tail"} & given.keys()) else None
 
 
-def followed(place: Place, name: str, given: Mapping[str, Any], answer: str | None, *, failed: bool) -> None:
+def followed(files: KnownTexts, name: str, given: Mapping[str, Any], answer: str | None, *, failed: bool) -> None:
     """Changes the files that are known as the call did.
 
     Args:
-        place: the files; they are changed.
+        files: those that are known; they are changed.
         name: of the tool.
         given: its arguments.
         answer: what was shown.
         failed: whether the answer is marked as an error.
     """
     what = str(given.get("command")) if name == EDITOR else ""
-    path = _path(place, given)
+    path = _path(given)
     if name in READS or what == "view" or only_looks(name):
         is_whole = name in READS - {"Read"} and given.keys() <= set(_PATHS)
-        is_fresh = path is not None and answer and not failed and place.files.get(path) is None
+        is_fresh = path is not None and answer and not failed and files.get(path) is None
         if is_whole and is_fresh and path and answer and not _FAILED.search(answer[:200]):
-            place.files.put(path, answer, exact=False)
+            files.put(path, answer)
         return
     if path is None or (name not in WRITES | EDITS and name != EDITOR):
-        place.files.forget()
+        files.forget()
         return
-    before = place.files.get(path)
-    place.files.change(path)
+    before = files.get(path)
+    files.change(path)
     if answer is None or failed or _FAILED.search(answer[:200]):
         return
     if name in WRITES or what == "create":
         text = next((given[key] for key in _CONTENTS if isinstance(given.get(key), str)), None)
     else:
-        text = _edited(before.text, what, given) if before is not None else None
+        text = _edited(before, what, given) if before is not None else None
     if text is not None:
-        place.files.put(path, text, exact=before.exact if before is not None and what != "create" else True)
+        files.put(path, text)
 
 
 def _edited(text: str, what: str, given: Mapping[str, Any]) -> str | None:
@@ -108,9 +109,9 @@ def _named(given: Mapping[str, Any]) -> str:
     return next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
 
 
-def _path(place: Place, given: Mapping[str, Any]) -> str | None:
+def _path(given: Mapping[str, Any]) -> str | None:
     name = _named(given)
-    return place.path(name) if name else None
+    return posixpath.normpath(name) if name else None
 
 
 def _range(asked: object, last: int) -> tuple[int, int]:

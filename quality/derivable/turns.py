@@ -16,13 +16,10 @@ from trajmill.quality.texts import Texts
 from trajmill.quality.without_element_ids import TREE
 from trajmill.schemas import KEYSTROKES
 
-SHELLS: Final = frozenset(
-    {"bash", "shell", "Bash", "execute_bash", "run_shell_command", "command_execution", "local_shell", "exec_command"}
-)
 SUMS: Final = frozenset({"calculate", "calculator"})
 """Tools that work out their argument `expression`."""
 
-_READ: Final = SHELLS | SUMS | tools.WRITES | tools.READS | tools.EDITS | {tools.EDITOR, KEYSTROKES}
+_READ: Final = SUMS | tools.WRITES | tools.READS | tools.EDITS | {tools.EDITOR, KEYSTROKES}
 _SERVICES: Final = "mcp"
 _REQUEST: Final = "http_request"
 
@@ -37,7 +34,6 @@ class Turn:
         text: of the action.
         before: the observation before, where keys were typed; None if the log does not hold it.
         after: what the environment showed; None if it showed nothing, or the log does not hold it.
-        exit_code: None if it is not known.
         failed: whether the answer is marked as an error.
         cut: whether part of it is left out.
         is_service: whether a service of records was called.
@@ -48,7 +44,6 @@ class Turn:
     text: str
     before: str | None
     after: str | None
-    exit_code: int | None
     failed: bool
     cut: bool
     is_service: bool
@@ -63,7 +58,6 @@ class Turns:
         self._sides = {side: view.texts(side, "content") for side in ("observation", "next_observation")}
         self._told = {name: view.texts("next_observation", name) for name in ("origin", "truncation", "dialect")}
         self._domain = Texts.of(batch["domain"])
-        self._exit = batch["exit_code"].to_pylist()
         failed = pc.struct_field(batch["next_observation"], "is_error")
         self._failed = pc.fill_null(failed, False).to_pylist()
 
@@ -73,7 +67,7 @@ class Turns:
         is_service = _text(self._domain, row) == _SERVICES
         if name not in _READ and not is_service:
             after = "" if self._sides["next_observation"].index[row] >= 0 else None
-            return Turn(name, {}, "", None, after, None, failed=False, cut=False, is_service=False)
+            return Turn(name, {}, "", None, after, failed=False, cut=False, is_service=False)
         typed = name == KEYSTROKES
         origin = _text(self._told["origin"], row)
         return Turn(
@@ -82,7 +76,6 @@ class Turns:
             (_text(self._action["text"], row) or "") if typed else "",
             _text(self._sides["observation"], row) if typed else None,
             _text(self._sides["next_observation"], row) if origin == "environment" else None,
-            self._exit[row],
             failed=self._failed[row],
             cut=_text(self._told["truncation"], row) != "none",
             is_service=is_service,

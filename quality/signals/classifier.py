@@ -15,7 +15,7 @@ class Classifier(Signal):
     """The probability of a label; 1 where the log does not hold the next observation.
 
     Args:
-        model: path of a model that `trajmill train-classifier` made.
+        model: path of a supervised fastText model of lines as `quality.word_lines` makes them.
         label: the label it is of.
 
     Raises:

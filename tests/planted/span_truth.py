@@ -216,11 +216,8 @@ def terminal_session(seed: int) -> Session:
     rows: list[tuple[str, str]] = [(prompt, "new")]
     session.add(Action("wait", "[]"), list(rows), form="screen")
     for _ in range(5):
-        one, other = session.random.randint(2, 99), session.random.randint(2, 99)
         line, shown, klass = session.random.choice(
             [
-                (f"echo $(({one} + {other}))", [str(one + other)], "derivable"),
-                (f"seq {one} {one + 2}", [str(one), str(one + 1), str(one + 2)], "derivable"),
                 ("./probe", [session.nonce(), session.nonce()[:4]], "new"),
                 (f"echo {session.phrase(3)}", [], "copied"),
             ]

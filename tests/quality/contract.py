@@ -13,7 +13,7 @@ import pytest
 from tests.make import batch_of, trajectory
 from tests.quality.whole import measured
 from trajmill.quality.measure import Measuring
-from trajmill.quality.signal import SCOPES, Measured, Numbers, Signal
+from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Context, Outcome, Trajectory
 
@@ -37,7 +37,7 @@ def keeps_the_contract(one: Signal) -> None:
     do not either is `cuts_change_nothing`, of several at once.
     """
     assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", one.name)
-    assert one.scope in SCOPES
+    assert one.scope in ("trajectory", "transition")
     assert one.measures
     assert "\n" not in one.measures
     batch = batch_of(*some())

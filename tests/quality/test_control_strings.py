@@ -11,7 +11,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, holds_control_string, unescaped
+from trajmill.quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, unescaped
 
 STRINGS = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|fim_middle|>", "[INST]", "[/INST]", "<<SYS>>"),
@@ -23,19 +23,18 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 @pytest.mark.parametrize("string", STRINGS)
 def test_a_control_string_is_told_with_a_blank_behind_its_first_character(string):
-    assert holds_control_string(f"a {string} b")
+    assert re2.search(PATTERN, f"a {string} b")
     assert escaped(f"a {string} b") == f"a {string[0]} {string[1:]} b"
 
 
 @given(TEXTS)
 def test_what_is_escaped_holds_no_control_string_and_comes_back_as_it_was(text):
     told = escaped(text)
-    assert not holds_control_string(told)
+    assert not re2.search(PATTERN, told)
     assert unescaped(told) == text
     assert not any(string in told for string in STRINGS)
     assert not any(string in normalize("NFKC", told) for string in STRINGS if string.isascii())
     assert (told == text) == (not re2.search(ESCAPABLE, text))
-    assert holds_control_string(text) == bool(re2.search(PATTERN, text))
 
 
 @given(TEXTS)

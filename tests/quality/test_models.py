@@ -7,12 +7,11 @@ from pathlib import Path
 import fasttext
 import pytest
 
+from benchmarks.train_classifier import train
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
-from trajmill.pipelines.judge.classifier_training import Training, trained
-from trajmill.pipelines.judge.training_rows import TrainingRow
 from trajmill.quality.fasttext_model import Model
-from trajmill.quality.prose import prose, runs
+from trajmill.quality.prose import joined_prose, prose_lines, runs
 from trajmill.quality.registry import configured
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.language import READ, readable
@@ -27,13 +26,10 @@ GERMAN = "es gibt drei Dateien in diesem Ordner und der Test des Moduls ist best
 @pytest.fixture(scope="module")
 def languages(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model of two languages, which here are called good and bad."""
-    rows = [
-        TrainingRow(" ".join(text.split()[at:]), text is ENGLISH, str(at))
-        for at in range(10)
-        for text in (ENGLISH, GERMAN)
-    ]
+    labels = {"good": ENGLISH, "bad": GERMAN}
+    lines = [f"__label__{label} {' '.join(text.split()[at:])}" for at in range(10) for label, text in labels.items()]
     path = str(tmp_path_factory.mktemp("model") / "lid.bin")
-    trained(rows, Training(min_count=1, epochs=40), path)
+    train(lines, path, epochs=40)
     return path
 
 
@@ -125,16 +121,12 @@ def test_the_model_reads_lines_from_one_end_of_the_prose_to_the_other():
     assert len(readable("x" * 3000)) == READ
 
 
-def test_the_likeliest_label_is_told_with_its_probability(languages: str):
-    label, share = Model(languages).likeliest(GERMAN)
-    assert (label, share > 0.9) == ("bad", True)
-
-
 def test_a_run_counts_once_and_prose_ends_at_its_bound():
     line = "this is shown on every single screen"
     view = measured(trajectory(line, line, f"{line}\nand here is something that is new"))
-    assert prose(view, 1000) == [f"{line}\nand here is something that is new"]
-    assert prose(view, 10) == [line[:10]]
+    (lines,) = prose_lines(view, 1000)
+    assert joined_prose([lines, [line]], 1000) == f"{line}\nand here is something that is new"
+    assert [joined_prose([lines], 10) for lines in prose_lines(view, 10)] == [line[:10]]
 
 
 def test_words_are_told_apart_by_signs_and_numbers_are_alike():

@@ -1,6 +1,6 @@
-"""What of all that was read is not kept: items of benchmarks, exact duplicates, near duplicates, in this order.
+"""Passages that are not kept of all that was read: items of benchmarks, then exact duplicates.
 
-Over all components at once, so that none shows what another one does. Of like passages that of an earlier generation
+Over all components at once, so that none shows what another one does. Of equal passages that of an earlier generation
 stays, then that of the component which the recipe names first, then that of the smallest hash: no order of files or
 rows has a say.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,18 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.evaluation_index import read_index
-from trajmill.pipelines.mix.passages.earlier_passages import EARLIER, EarlierPassages
-from trajmill.pipelines.mix.passages.near_passages import near_copies
+from trajmill.pipelines.mix.passages.earlier_passages import EarlierPassages
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
-from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name, sketch_name
+from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
-from trajmill.quality.near import MEMBER
-from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 
 CONTAMINATED: Final = "contaminated"
 DUPLICATE: Final = "duplicate"
-NEAR_DUPLICATE: Final = "near_duplicate"
 
 Numbers = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
@@ -52,7 +47,7 @@ class Keys:
         ids: of the passages.
         high, low: of the normalized content.
         exact: of the content.
-        starts: the first of each passage's rows in sketches and matches; at last the number of rows.
+        starts: the first of each passage's rows in matches; at last the number of rows.
     """
 
     unit: int
@@ -106,8 +101,6 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
     for unit, place, kept, kept_place in exact_copies(keys, left):
         lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
         left[unit][place] = False
-    if preparing.recipe.judge.near_duplicates is not None:
-        _drop_near(preparing, units, keys, left, lost, earlier)
     return {number: sorted(some) for number, some in lost.items()}
 
 
@@ -186,41 +179,3 @@ def exact_copies(keys: Mapping[int, Keys], left: Mapping[int, npt.NDArray[np.boo
     again = np.flatnonzero(~first)
     found = [unit[again], place[again], unit[keeper[again]], place[keeper[again]]]
     return [*zip(*(column.tolist() for column in found), strict=True)]
-
-
-def _drop_near(
-    preparing: Preparation,
-    units: Sequence[PassageUnit],
-    keys: Mapping[int, Keys],
-    left: Left,
-    lost: Mapping[int, list[Lost]],
-    earlier: EarlierPassages | None,
-) -> None:
-    near = preparing.recipe.judge.near_duplicates
-    assert near is not None
-    by_number = {one.number: one for one in units}
-
-    @lru_cache(maxsize=4)
-    def sketches(number: int) -> Sketches:
-        if number >= EARLIER:
-            assert earlier is not None
-            return earlier.sketches(number)
-        batches = read_batches(preparing.read, sketch_name(by_number[number]))
-        return Sketches.of(pa.Table.from_batches(batches, SKETCH_SCHEMA), keys[number].starts[:-1])
-
-    who: dict[int, npt.NDArray[np.void]] = {}
-    for number, one in keys.items():
-        some = np.flatnonzero(left[number])
-        if len(some):
-            who[number] = np.zeros(len(some), MEMBER)
-            who[number]["rank"], who[number]["tie"] = one.component + 1, one.high[some]
-            who[number]["unit"], who[number]["row"] = number, one.starts[some]
-    for pair in near_copies(who, sketches, near, None if earlier is None else earlier.meeting):
-        unit, other, row = int(pair["unit"]), int(pair["other_unit"]), int(pair["other_row"])
-        place = int(np.searchsorted(keys[unit].starts, pair["row"]))
-        if other >= EARLIER and earlier is not None:
-            words = earlier.words(other, earlier.place_of(other, row))
-        else:
-            words = keys[other].words(int(np.searchsorted(keys[other].starts, row)))
-        lost[unit].append(Lost(place, NEAR_DUPLICATE, f"nearly equal to {words}"))
-        left[unit][place] = False

@@ -21,9 +21,7 @@ from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
 from trajmill.pipelines.mix.passages.preparation import READ, STAGE, EarlierStage, Preparation, label_of, part_names
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table
-from trajmill.quality.near import MEMBER, members
 from trajmill.quality.sets import distinct
-from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 
 EARLIER: Final = 1 << 31
 """The number of the first unit of earlier generations; the others follow."""
@@ -31,7 +29,6 @@ EARLIER: Final = 1 << 31
 Numbers = npt.NDArray[np.uint64]
 
 _UNIT: Final = np.uint64(32)
-_ROW: Final = np.uint64(0xFFFFFFFF)
 _NODE: Final = "passage"
 
 
@@ -49,7 +46,7 @@ class EarlierPassages:
     """
 
     stages: Sequence[EarlierStage]
-    _read: dict[int, tuple[pa.Table, npt.NDArray[np.int64]]] = field(default_factory=dict)
+    _read: dict[int, pa.ChunkedArray] = field(default_factory=dict)
 
     @cached_property
     def _firsts(self) -> list[int]:
@@ -66,56 +63,25 @@ class EarlierPassages:
         pairs = set(zip(high.tolist(), low.tolist(), strict=True))
         return {key: place for key, place in found.items() if key in pairs}
 
-    def meeting(self, bands: Numbers) -> npt.NDArray[np.void]:
-        """Who stands in these buckets, of dtype `MEMBER`.
-
-        Args:
-            bands: each once, ascending.
-        """
-        found = [np.zeros(0, MEMBER)]
-        for first, one in zip(self._firsts, self.stages, strict=True):
-            rows = known_in([one.ledgers], "meetings", bands)
-            some = np.zeros(len(rows), MEMBER)
-            some["band"], some["tie"] = rows["band"], rows["tie"]
-            some["unit"], some["row"] = (rows["place"] >> _UNIT) + np.uint64(first), rows["place"] & _ROW
-            found.append(some)
-        return np.concatenate(found)
-
-    def sketches(self, number: int) -> Sketches:
-        """The sketches of an earlier unit."""
-        folder, label = self._place(number)
-        _, starts = self._keys(number)
-        batches = read_batches(folder, f"{label}.sketch.parquet")
-        return Sketches.of(pa.Table.from_batches(batches, SKETCH_SCHEMA), starts[:-1])
-
     def words(self, number: int, place: int) -> str:
         """What a passage of an earlier unit is called, by its number there."""
-        table, _ = self._keys(number)
-        return str(table["id"][place].as_py())
-
-    def place_of(self, number: int, row: int) -> int:
-        """The number of the passage of an earlier unit whose first row in sketches is told."""
-        _, starts = self._keys(number)
-        return int(np.searchsorted(starts, row))
+        return str(self._ids(number)[place].as_py())
 
     def _place(self, number: int) -> tuple[Folder, str]:
         which = int(np.searchsorted(self._firsts, number, "right")) - 1
         stage = self.stages[which].folder
         return stage / READ, label_of(part_names(stage / STAGE)[number - self._firsts[which]])
 
-    def _keys(self, number: int) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    def _ids(self, number: int) -> pa.ChunkedArray:
         if number not in self._read:
             folder, label = self._place(number)
-            table = read_table(folder, f"{label}.keys.parquet", ["id", "pieces"])
-            pieces = table["pieces"].to_numpy().astype(np.int64)
-            self._read[number] = table, np.concatenate([np.zeros(1, np.int64), np.cumsum(pieces)])
+            self._read[number] = read_table(folder, f"{label}.keys.parquet", ["id"])["id"]
         return self._read[number]
 
 
 def passage_rows(preparing: Preparation) -> dict[str, npt.NDArray[np.void]]:
     """What a generation whose passages are prepared adds to the ledgers that later ones look copies up in."""
-    copies, meetings = [np.zeros(0, KINDS["passages"])], [np.zeros(0, KINDS["meetings"])]
-    near = preparing.recipe.judge.near_duplicates
+    copies = [np.zeros(0, KINDS["passages"])]
     for number, part in enumerate(part_names(preparing.parts)):
         keys = pa.Table.from_batches(
             read_batches(preparing.read, f"{label_of(part)}.keys.parquet"), KEY_SCHEMA
@@ -129,16 +95,4 @@ def passage_rows(preparing: Preparation) -> dict[str, npt.NDArray[np.void]]:
         some = np.zeros(len(chosen), KINDS["passages"])
         some["high"], some["low"], some["place"] = high, low, unit | chosen.astype(np.uint64)
         copies.append(some)
-        if near is None or not len(chosen):
-            continue
-        pieces = keys["pieces"].to_numpy().astype(np.int64)
-        starts = np.cumsum(pieces) - pieces
-        batches = read_batches(preparing.read, f"{label_of(part)}.sketch.parquet")
-        sketches = Sketches.of(pa.Table.from_batches(batches, SKETCH_SCHEMA), starts)
-        who = np.zeros(len(chosen), MEMBER)
-        who["tie"], who["row"] = high, starts[chosen]
-        banded = members(sketches, chosen, np.zeros(len(sketches.step), np.bool_), near.made(), who)
-        met = np.zeros(len(banded), KINDS["meetings"])
-        met["band"], met["tie"], met["place"] = banded["band"], banded["tie"], unit | banded["row"].astype(np.uint64)
-        meetings.append(met)
-    return {"passages": np.concatenate(copies), "meetings": np.concatenate(meetings)}
+    return {"passages": np.concatenate(copies)}

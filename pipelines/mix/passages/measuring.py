@@ -27,7 +27,6 @@ from trajmill.pipelines.mix.passages.preparation import (
     matches_name,
     payload_name,
     rejects_name,
-    sketch_name,
 )
 from trajmill.pipelines.mix.passages.reading import read_passages
 from trajmill.pipelines.mix.passages.windows import cut_text
@@ -40,7 +39,6 @@ from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.quality.registry import signal
 from trajmill.quality.scrub import scrub, scrub_name, scrub_reject
 from trajmill.quality.signal import Measured, Signal
-from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, sketched
 from trajmill.quality.tokens import TokenCounter, text_bytes
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from trajmill.schemas.manifest import Manifest
@@ -53,7 +51,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class _Reading:
-    """What has been read of a unit; rows of sketches and matches are numbered through.
+    """What has been read of a unit; rows of matches are numbered through.
 
     Attributes:
         unit: what is read.
@@ -152,12 +150,9 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
         "keys": (keys_name(unit), KEY_SCHEMA),
         "rejects": (rejects_name(unit), REJECT_SCHEMA),
     }
-    if preparing.recipe.judge.near_duplicates is not None:
-        files["sketch"] = (sketch_name(unit), SKETCH_SCHEMA)
     if preparing.benchmarks:
         files["matches"] = (matches_name(unit), MATCH_SCHEMA)
-    hashed = {"sketch": HASHED}
-    sinks = {what: ParquetSink(folder, *file, hashed=hashed.get(what, ())) for what, file in files.items()}
+    sinks = {what: ParquetSink(folder, *file) for what, file in files.items()}
     reading = _Reading(unit, preparing, sinks["rejects"])
     try:
         for passages in shape.batched(reading.passages()):
@@ -176,7 +171,7 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
 def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(which file, what it is given) of a batch of passages."""
     preparing = reading.preparing
-    normalize, judge = preparing.recipe.normalize, preparing.recipe.judge
+    normalize = preparing.recipe.normalize
     batch, _ = scrub(
         shape.as_transitions(passages), normalize.scrub, salt=normalize.scrub_salt or "", per_trajectory=False
     )
@@ -185,8 +180,6 @@ def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str,
     if not passages:
         return
     yield from _rows(batch, passages, tokens, reading)
-    if judge.near_duplicates is not None:
-        yield "sketch", sketched(batch)
     if preparing.benchmarks:
         found = exposed(batch, read_index(preparing.measures, preparing.benchmarks))
         row = found["row"].to_numpy() + np.uint32(reading.pieces)

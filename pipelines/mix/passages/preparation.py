@@ -18,7 +18,6 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.paths import Place
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
-from trajmill.quality.sketch import VERSION as SKETCHED
 from trajmill.schemas import SCHEMA_VERSION
 
 STAGE: Final = "passages"
@@ -133,20 +132,17 @@ class Preparation:
     def unit_digest(self, unit: PassageUnit) -> str:
         """Of everything that what is read of a unit depends on."""
         judge, normalize = self.recipe.judge, self.recipe.normalize
-        near = judge.near_duplicates
         component = self.components[unit.component].model_dump(mode="json", exclude={"path"})
         read = [normalize.scrub, normalize.scrub_salt, normalize.max_member_bytes, judge.tokenizer, self.models]
-        measured = [near is not None and [SKETCHED, near.part_names], self.benchmarks]
+        measured = [self.benchmarks, *(["simulated"] if self.simulated else [])]
         schemas = [self.schema(unit).names, KEY_SCHEMA.names, SCHEMA_VERSION]
-        measured += ["simulated"] if self.simulated else []
         return _digest([_VERSION, component, unit.label, unit.uri, unit.stamp, unit.fault, read, measured, schemas])
 
     def digest(self, read: Iterable[str]) -> str:
         """Of everything that parts depend on: what was read of all units, by its digests, and how it is decided."""
-        judge = self.recipe.judge
-        near = None if judge.near_duplicates is None else judge.near_duplicates.model_dump(mode="json")
         names = [component.name for component in self.components]
-        return _digest([_VERSION, names, near, judge.contamination.model_dump(mode="json"), self.benchmarks, *read])
+        contamination = self.recipe.judge.contamination.model_dump(mode="json")
+        return _digest([_VERSION, names, contamination, self.benchmarks, *read])
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +196,6 @@ def payload_name(unit: PassageUnit) -> str:
 def keys_name(unit: PassageUnit) -> str:
     """The file of what decisions need of each passage, of `KEY_SCHEMA`."""
     return f"{unit.label}.keys.parquet"
-
-
-def sketch_name(unit: PassageUnit) -> str:
-    """The file of a unit's sketches, a row a piece, of `quality.sketch.SKETCH_SCHEMA`."""
-    return f"{unit.label}.sketch.parquet"
 
 
 def matches_name(unit: PassageUnit) -> str:

@@ -28,7 +28,6 @@ from trajmill.pipelines.mix.passages.preparation import (
     matches_name,
     payload_name,
     rejects_name,
-    sketch_name,
 )
 from trajmill.pipelines.mix.passages.reading import check_columns
 from trajmill.pipelines.storage.parquet import ParquetSink, read_batches, write_parquet
@@ -114,7 +113,7 @@ def intended_names(units: Sequence[PassageUnit]) -> set[str]:
     """The names of everything that preparing may write, relative to the output folder."""
     labels = [one.label for one in units]
     names = {f"{STAGE}/{one.part}" for one in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
-    for name_of in (payload_name, keys_name, sketch_name, matches_name, rejects_name):
+    for name_of in (payload_name, keys_name, matches_name, rejects_name):
         names |= {f"{READ}/{name_of(one)}" for one in units}
     return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
 

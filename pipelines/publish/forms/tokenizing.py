@@ -45,9 +45,6 @@ _BYTES: Final = {chr(byte): byte for byte in _SHOWN_BYTES} | {
 }
 """The character by which byte-level tokenizers write a byte → the byte."""
 
-CHARACTERS: Final = {byte: character for character, byte in _BYTES.items()}
-"""Byte → that character."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tokens:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import re2
 
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call
 from trajmill.pipelines.mix.reward import compute_score
 from trajmill.pipelines.recipe.recipe import Mix, Pool, Recipe
 from trajmill.pipelines.run import Run
-from trajmill.quality.control_strings import holds_control_string, unescaped
+from trajmill.quality.control_strings import PATTERN, unescaped
 
 MAIL = "carol.jones@corp.io"
 
@@ -77,7 +78,8 @@ def told(counts: dict[str, int], what: str) -> dict[str, int]:
 def test_control_strings_are_kept_and_counted_by_default(kept):
     counts, made = kept
     held = {
-        pool: sum(any(map(holds_control_string, texts(pool, one))) for one in samples) for pool, samples in made.items()
+        pool: sum(any(re2.search(PATTERN, text) for text in texts(pool, one)) for one in samples)
+        for pool, samples in made.items()
     }
     assert told(counts, "control_samples") == held
     assert told(counts, "control_turns") == held, "one turn of a session holds one"
@@ -89,7 +91,7 @@ def test_escaped_samples_are_those_that_were_kept_and_count_as_many(kept, logs, 
     assert told(counts, "control_samples") == told(kept[0], "control_samples")
     for pool, samples in made.items():
         shown = [texts(pool, one) for one in samples]
-        assert not any(holds_control_string(text) for some in shown for text in some)
+        assert not any(re2.search(PATTERN, text) for some in shown for text in some)
         assert [list(map(unescaped, some)) for some in shown] == [texts(pool, one) for one in kept[1][pool]]
     for one in made["rl"]:
         truth = one["reward_model"]["ground_truth"]

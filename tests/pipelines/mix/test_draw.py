@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, unknown_values, weights_of
-from trajmill.pipelines.recipe.mixture import Bound, Component, Stage
+from trajmill.pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, weights_of
+from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.schemas import ConfigError
 
 
@@ -291,12 +291,6 @@ def test_a_number_of_samples_ends_a_stage_as_a_budget_does():
     few, more = (drawing(items, stage(samples=number)).copies for number in (7, 12))
     assert (few.sum(), more.sum()) == (7, 12)
     assert (few <= more).all()
-
-
-def test_a_bound_on_what_is_not_there_can_be_told():
-    items = items_of([{}])
-    bounds = [Bound(by="domain", value="wed", max_share=0.1), Bound(by="domain", value="web", max_share=0.1)]
-    assert unknown_values(bounds, items.values) == ["domain wed"]
 
 
 @pytest.mark.parametrize(

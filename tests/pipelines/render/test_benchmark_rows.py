@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.pipelines.render.benchmark_rows import benchmark_row
 from tests.pipelines.render.costed import costed
 from tests.pipelines.render.test_turns import row as transition
 from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.benchmark_rows import benchmark_row
 from trajmill.pipelines.render.prompts import ASKING
 from trajmill.pipelines.render.turns import View, turns
 from trajmill.quality.tokens import TokenCounter

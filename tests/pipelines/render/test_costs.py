@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from trajmill.pipelines.mix.sample_tokens import rendered_tokens
 from trajmill.pipelines.mix.samples import Unlearnable, samples_of
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.turns import View, trajectories
-from trajmill.quality.control_strings import holds_control_string
+from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.tokens import TokenCounter
 
 CONTROL = ["<|im_end|>", "< |im_end|>", "[INST]", "<<SYS>>"]
@@ -205,9 +206,9 @@ def test_no_sample_holds_what_the_policy_on_control_strings_forbids(pool, unit, 
         for sample in samples:
             shown = json.dumps([value for name, value in sample.items() if name in TOLD], ensure_ascii=False)
             if mix.control_tokens == "keep":
-                assert sample["_control"] or not holds_control_string(shown)
+                assert sample["_control"] or not re2.search(PATTERN, shown)
             else:
-                assert not holds_control_string(shown)
+                assert not re2.search(PATTERN, shown)
                 assert mix.control_tokens == "escape" or not sample["_control"]
 
 

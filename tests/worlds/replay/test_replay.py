@@ -16,8 +16,6 @@ from tests.worlds.replay.boxes import needs_box
 from trajmill.pipelines.forgetting.forgetting import Forgetting
 from trajmill.pipelines.forgetting.selection import Selection
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.recipe.judgement import RuleValues
-from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -244,55 +242,6 @@ def test_rl_takes_certified_turns_alone(replayed: tuple[Path, dict[str, dict[int
     sealed = json.loads((out / "shards" / "manifest.json").read_bytes())
     assert sealed["mixture"]["replays"] == json.loads((out / "replays" / "manifest.json").read_bytes())["digest"]
     assert verify(str(out)).is_whole
-
-
-def measuring_noise(**judge: Any) -> Recipe:
-    recipe = load_recipe("all")
-    asked = {"spans": True, "measure": ("noise_ceiling",), **judge}
-    return recipe.model_copy(update={"judge": recipe.judge.model_copy(update=asked)})
-
-
-@needs_box
-def test_what_a_row_and_its_replay_agree_on_is_its_noise_ceiling_and_says_so(
-    replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path
-) -> None:
-    out = shutil.copytree(replayed[0], tmp_path / "out")
-    raw = str(replayed[0].parent / "raw")
-    summary = Run(measuring_noise(), [raw], str(out)).run("judge")
-    told = {row["row_id"]: row for row in tables(out / "verdicts")}
-    found = [(row, told[row["row_id"]]) for row in rows(out)]
-    held = [(row, verdict) for row, verdict in found if row["replayed"] in ("same", "volatile")]
-    assert {verdict["why.noise_ceiling"] for _, verdict in held} == {"replayed"}
-    assert all(verdict["signal.noise_ceiling"] == pytest.approx(row["agreement"], abs=1e-4) for row, verdict in held)
-    assert {verdict["signal.noise_ceiling"] for row, verdict in held if row["replayed"] == "same"} == {1.0}
-    noisy = [verdict["signal.noise_ceiling"] for row, verdict in held if row["tool"] == "bash" and row["agreement"] < 1]
-    assert noisy
-    assert {verdict["why.noise_ceiling"] for row, verdict in found if row["replayed"] == "differs"} == {"extrapolated"}
-    assert sum(of["rows"].get("replayed", 0) for of in summary.ceilings.values()) == len(held)
-
-
-@needs_box
-def test_a_rule_goes_by_replays_and_the_same_replays_give_the_same_bytes(
-    replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path
-) -> None:
-    raw = str(replayed[0].parent / "raw")
-    noisy = RuleValues(signal="noise_ceiling", min=0.9, use="context")
-    held = [row for row in rows(replayed[0]) if row["replayed"] == "volatile"]
-    noisy_rows = {row["row_id"] for row in held if row["agreement"] < 0.9}
-    assert noisy_rows
-    made = []
-    for name in ("one", "two", "unasked"):
-        out = shutil.copytree(replayed[0], tmp_path / name)
-        if name == "unasked":
-            shutil.rmtree(out / "replays")
-            shutil.rmtree(out / "_units" / "replays")
-        Run(measuring_noise(rules={"noisy": noisy}, measure=()), [raw], str(out)).run()
-        made.append({path.relative_to(out): path.read_bytes() for path in sorted((out / "shards").rglob("*.parquet"))})
-        lost = {row["row_id"] for row in tables(out / "verdicts") if row["use"] != "target"}
-        assert lost == (set() if name == "unasked" else noisy_rows)
-        card = (out / "shards" / "README.md").read_text()
-        assert ("| replayed |" in card) == (name != "unasked")
-    assert made[0] == made[1]
 
 
 @needs_box

@@ -53,18 +53,11 @@ def test_equal_rows_but_for_blanks_stay_once_and_the_others_name_the_one_that_st
     assert gone["detail"].removeprefix("equal to ") in tables["corpus"]["id"].to_pylist()
 
 
-def test_a_row_of_which_one_word_is_changed_goes_as_a_near_duplicate_and_a_row_like_none_stays(tmp_path):
-    written(tmp_path / "in/a.jsonl", [LONG, NEAR, prose(300, 2)])
-    _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in"))
-    assert prose(300, 2) in tables["corpus"]["text"].to_pylist()
-    assert [one["reason"] for one in rejects] == ["near_duplicate"]
-
-
-def test_without_near_duplicates_in_the_recipe_only_equal_rows_go(tmp_path):
-    recipe = Recipe.model_validate({"name": "a", "source": "a", "judge": {"near_duplicates": None}})
+def test_only_equal_rows_go(tmp_path):
     written(tmp_path / "in/a.jsonl", [LONG, NEAR, SPACED])
-    _, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in"), recipe=recipe)
+    _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in"))
     assert tables["corpus"].num_rows == 2
+    assert [one["reason"] for one in rejects] == ["duplicate"]
 
 
 def test_what_two_components_hold_stays_in_the_one_that_the_recipe_names_first(tmp_path):
@@ -276,26 +269,6 @@ def test_a_manifest_seals_each_folder_and_names_what_was_kept(tmp_path):
     assert told["counts"]["corpus.kept"] == tables["corpus"].num_rows == manifest.files[0].rows
     for folder in ("passages_read", "rejects/passages"):
         assert (tmp_path / "out" / folder / "manifest.json").is_file()
-
-
-def test_two_exercises_that_differ_in_a_number_both_stay(tmp_path):
-    exercise = "A baker sells {} rolls before noon and twice as many after it. How many rolls does he sell that day?"
-    written(tmp_path / "in/a.jsonl", [exercise.format(12), exercise.format(15)])
-    _, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in"))
-    assert tables["corpus"].num_rows == 2
-
-
-def test_two_conversations_under_one_long_system_prompt_both_stay_and_a_copy_of_one_goes(tmp_path):
-    def chat(seed: int, system: str = prose(900, 50)) -> dict[str, object]:
-        said = [("system", system), ("user", prose(40, seed)), ("assistant", prose(60, seed + 1))]
-        return {"messages": [{"role": role, "content": text} for role, text in said]}
-
-    copy = chat(60, prose(900, 50).replace("word1 ", "word2 "))
-    written(tmp_path / "in/a.jsonl", [chat(60), chat(70), copy])
-    manifest, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in", kind="messages"))
-    answers = {row["messages"][-1]["content"] for row in tables["corpus"].to_pylist()}
-    assert answers == {prose(60, 61), prose(60, 71)}
-    assert sum(number for name, number in manifest.counts.items() if ".dropped." in name) == 1
 
 
 def test_many_rows_that_are_not_wanted_each_have_a_reject(tmp_path):

@@ -1,8 +1,8 @@
 """Rows of AgentWorldBench's form as turns and back, byte for byte, through the renderer that writes our own.
 
-For tests of the rendering, and to show held-out samples as ours are shown: rows of a benchmark become no trajectory of
-a run. A turn's prompt is `### Turn N`, on the first one perhaps the task, perhaps the state, and the action in one
-fence; a response is the marker and what was observed. What a row holds beside turns is kept as it stands.
+Rows of a benchmark become no trajectory of a run. A turn's prompt is `### Turn N`, on the first one perhaps the task,
+perhaps the state, and the action in one fence; a response is the marker and what was observed. What a row holds beside
+turns is kept as it stands.
 """
 
 from __future__ import annotations
