@@ -38,9 +38,8 @@ from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
 from trajmill.app.report import command as report_command
 from trajmill.app.viewer import command as view_command
-from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
+from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -164,7 +163,6 @@ def run(
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
-    without_pandas()
 
     from trajmill.app.cli.progress import StageProgress
     from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
@@ -355,8 +353,7 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
-    allocate_sparingly()
-    collect_rarely()
+    tune_memory()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:
