@@ -65,7 +65,9 @@ def rows(program: list[str], megabytes: float, rounds: int, place: Path) -> list
     for _ in range(rounds):
         for workers, found in runs.items():
             found.append(measured(program, place, workers))
-    medians = {workers: [statistics.median(column) for column in zip(*found, strict=True)] for workers, found in runs.items()}
+    medians = {
+        workers: [statistics.median(column) for column in zip(*found, strict=True)] for workers, found in runs.items()
+    }
     (wall, cpu, _), made = medians[1], []
     for workers, one in medians.items():
         ratios = (f"{wall / one[0]:.2f}", f"{one[1] / cpu - 1:+.0%}") if workers > 1 else ("", "")

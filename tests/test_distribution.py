@@ -18,8 +18,8 @@ import pytest
 
 from tests.app.cli.test_console import SEVERAL
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.program import program_digest
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 
@@ -194,6 +194,6 @@ def test_what_is_installed_can_be_put_into_an_image_and_is_the_same_program(inst
         assert {name: one.read(name) for name in one.namelist() if not name.endswith("/RECORD")} == {
             name: other.read(name) for name in other.namelist() if not name.endswith("/RECORD")
         }
-    ask = "from trajmill.pipelines.execution.program import program_digest; print(program_digest())"
+    ask = "from trajmill.pipelines.execution.environment import program_digest; print(program_digest())"
     python = installed.with_name("python")
     assert call(python, "-c", ask, cwd=tmp_path).strip() == program_digest()

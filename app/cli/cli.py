@@ -121,7 +121,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     runner: Annotated[
         str,
-        typer.Option(help="local, portable, prism, flink or dataflow; or a runner of Beam's by its name there."),
+        typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there."),
     ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
@@ -216,7 +216,7 @@ def _do_share(
 
     if part is None:
         raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
-    if overwrite or not execution.is_plain:
+    if overwrite or execution.workers > 1 or execution.beam:
         raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
     done = normalize_share(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
