@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -159,13 +160,13 @@ class Exchange(Transform):
     def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[Block]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
-            return parts | "Produce" >> FlatMapTuple(_produced, produce) | "Gather" >> GroupByKey()
+            return parts | "Produce" >> FlatMapTuple(partial(_produced, produce=produce)) | "Gather" >> GroupByKey()
         room = Room(HELD_BYTES) if parts.is_held else None
         return (
             parts
-            | "Spill" >> FlatMapTuple(_spilled, produce, folder, room)
+            | "Spill" >> FlatMapTuple(partial(_spilled, produce=produce, folder=folder, room=room))
             | "Gather" >> GroupByKey()
-            | "Fetch" >> MapTuple(_gathered, folder)
+            | "Fetch" >> MapTuple(partial(_gathered, folder=folder))
         )
 
 

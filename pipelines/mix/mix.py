@@ -161,5 +161,5 @@ class UnitsToShards(Transform):
             units
             | "Number" >> Map(_numbered)
             | "Exchange" >> Exchange(partial(sample_blocks, mixing=mixing), self._spill)
-            | "Write" >> MapTuple(write_shard, mixing)
+            | "Write" >> MapTuple(partial(write_shard, mixing=mixing))
         )
