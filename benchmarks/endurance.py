@@ -2,7 +2,6 @@
 
     python -m benchmarks.endurance --kills 200 --workers 1 2
     python -m benchmarks.endurance --memory 0.1 1 10 --append 0.01 --folder /where/there/is/room
-    python -m benchmarks.endurance --balance 1
     python -m benchmarks.endurance --skew 2 --logs claude_code asciicast
 
 Tables are printed as Markdown.
@@ -15,9 +14,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import balance, growth, kills, skew
+from benchmarks import growth, kills, skew
 from benchmarks.logs.long_logs import MADE
-from benchmarks.logs.mixed import write_mixed
 
 
 def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -34,7 +32,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--memory", type=float, nargs="+", metavar="GB", help="of logs, instead of kills")
     parser.add_argument("--append", type=float, metavar="SHARE", help="of new logs, to the largest of --memory")
-    parser.add_argument("--balance", type=float, metavar="GB", help="of logs that two workers share")
     parser.add_argument("--skew", type=float, nargs="+", metavar="GB", help="of one log among a thousand small ones")
     parser.add_argument("--logs", nargs="+", default=skew.LOGS, choices=sorted(MADE), help="what the long log is")
     parser.add_argument("--seed", type=int, default=7)
@@ -43,10 +40,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.task:
-        if given.task in balance.TASKS:
-            balance.TASKS[given.task](Path(given.place))
-        else:
-            growth.run(Path(given.place), given.workers[0])
+        growth.run(Path(given.place), given.workers[0])
         return
     with tempfile.TemporaryDirectory(prefix="endurance-", dir=given.folder) as place:
         if given.memory:
@@ -54,9 +48,6 @@ def main() -> None:
             if given.append:
                 print()
                 show(growth.APPENDED, growth.appended(Path(place), max(given.memory), given.append, given.seed))
-        elif given.balance:
-            write_mixed(Path(place) / "raw", int(given.balance * 1e9), given.seed)
-            show(balance.HEADS, balance.rows(Path(place)))
         elif given.skew:
             show(skew.HEADS, skew.rows(given.logs, given.skew, Path(place), given.seed))
         else:

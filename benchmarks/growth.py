@@ -22,7 +22,6 @@ from benchmarks.bench import spent
 from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import ended, load_ours
-from trajmill.pipelines.execution.memory import allocate_sparingly
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.storage.folders import Folder
 
@@ -48,7 +47,6 @@ def _peak() -> float:
 def run(place: Path, workers: int) -> None:
     """Runs the recipe over the logs of a folder, and prints CPU seconds, wall time and peak memory of each stage."""
     load_ours()
-    allocate_sparingly()
     if workers == 1:
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
     from trajmill.pipelines.execution.execution import Execution

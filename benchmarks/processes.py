@@ -25,12 +25,9 @@ def load_ours() -> None:
     """Loads all that our stages need."""
     import trajmill.pipelines.run  # noqa: F401
     from trajmill.connectors.registry import connectors
-    from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
-    from trajmill.pipelines.unused_imports import without_pandas
+    from trajmill.pipelines.execution.memory import tune_memory
 
-    without_pandas()  # as the command does
-    allocate_sparingly()
-    collect_rarely()
+    tune_memory()
     tuple(connectors().values())  # which loads them
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import Step, run_over
+from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
@@ -44,7 +45,9 @@ from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
 from trajmill.pipelines.mix.shard_layout import Shard, laid_out
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
-from trajmill.pipelines.normalize.normalizer import PartsToTransitions, unit_digest
+from trajmill.pipelines.normalize.dying_inputs import normalize_parts
+from trajmill.pipelines.normalize.input_at_hand import at_hand_folder, take_dead
+from trajmill.pipelines.normalize.normalizer import unit_digest
 from trajmill.pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
@@ -139,6 +142,7 @@ class Run:
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
         self._proven: Manifest | None = None
+        self._died: list[tuple[str, ...]] = []
         self._work = work = self.out.held(self._owner.token)
         self._rejects = work / "rejects"
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
@@ -158,8 +162,13 @@ class Run:
             ContractError: our own bug.
         """
         self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
+        with worker_pool(self.execution.workers):
+            return self._run_checked(last)
+
+    def _run_checked(self, last: str) -> Summary:
         goes_on = self._owner.check(self.raws).identity == self._owner.identity
         clear_scratch()
+        self._died = take_dead(at_hand_folder(self.out)) if self.execution.is_local else []
         plan = self._timed("plan", lambda: self._planned(goes_on))
         with self._owner.held():
             try:
@@ -291,12 +300,12 @@ class Run:
         finish_unit(folder, Manifest("plan", unit, plan.digest, SCHEMA_VERSION, (entry,)))
         finish_stage(folder, "plan", plan.digest, [unit])
 
-    def _over(self, work: Sequence[Any], transform: Step) -> None:
+    def _over(self, work: Sequence[Any], transform: Step, isolated: bool = False) -> None:
         """Runs the transform over the work; workers elsewhere first prove that they see the folder."""
         seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
         self._owner.make_spill()
         try:
-            run_over(work, transform, self.execution, seeing)
+            run_over(work, transform, replace(self.execution, isolated=isolated), seeing)
         finally:
             self._owner.clear_spill()
 
@@ -309,14 +318,19 @@ class Run:
 
     def _normalize(self, plan: Plan) -> Manifest:
         digests = {part.name: unit_digest(part) for part in plan.parts}
-        todo = self._begin("normalize", digests, sum(part.bytes for part in plan.parts), (self.transitions, digests))
+        self._begin("normalize", digests, sum(part.bytes for part in plan.parts), (self.transitions, digests))
         tombstones = None if self._before is None else self._before.tombstones
         earlier = () if self._before is None else [one.folder for one in self._before.earlier.generations]
         normalizer = normalizer_of(
-            self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones, earlier=earlier
+            self.recipe,
+            self.out,
+            strict=self.execution.strict,
+            watched=self.execution.is_local,
+            tombstones=tombstones,
+            earlier=earlier,
         )
         self._owner.intend(names_of(plan, normalizer))
-        self._over(open_parts(plan.parts, normalizer, todo), PartsToTransitions(normalizer))
+        normalize_parts(lambda made: open_parts(plan.parts, made), normalizer, self._over, self._died)
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:

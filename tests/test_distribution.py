@@ -18,6 +18,7 @@ import pytest
 
 from tests.app.cli.test_console import SEVERAL
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

@@ -35,9 +35,8 @@ from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
 from trajmill.app.report import command as report_command
 from trajmill.app.viewer import command as view_command
-from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
+from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     runner: Annotated[
         str,
-        typer.Option(help="local, portable, prism, flink or dataflow; or a runner of Beam's by its name there."),
+        typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there."),
     ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
@@ -161,7 +160,6 @@ def run(
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
-    without_pandas()
 
     from trajmill.app.cli.progress import StageProgress
     from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
@@ -215,7 +213,7 @@ def _do_share(
 
     if part is None:
         raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
-    if overwrite or not execution.is_plain:
+    if overwrite or execution.workers > 1 or execution.beam:
         raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
     done = normalize_share(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
@@ -349,8 +347,7 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
-    allocate_sparingly()
-    collect_rarely()
+    tune_memory()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:

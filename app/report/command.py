@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trajmill.app.cli.console import notices, results
-from trajmill.pipelines.unused_imports import without_pandas
 
 if TYPE_CHECKING:
     from trajmill.pipelines.run_record.summary import Summary
@@ -26,7 +25,6 @@ def report(
 
     It holds all it shows, without a script. The same folder gives the same page.
     """
-    without_pandas()
     from trajmill.app.report.report import write_report
 
     results().print(f"written: {write_report(out)}", soft_wrap=True)
@@ -43,7 +41,6 @@ def compare(
 
     For example:  trajmill compare out/strict out/lenient --html changes.html
     """
-    without_pandas()
     from trajmill.app.report.compare_output import show_comparison, write_comparison
     from trajmill.app.report.comparison import compared
 

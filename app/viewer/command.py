@@ -13,7 +13,6 @@ import typer
 
 from trajmill.app.cli.console import notices, results
 from trajmill.pipelines.run_record.endings import Interrupted
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
 
 
@@ -36,7 +35,6 @@ def view(
 
     Or a raw log: trajmill view recordings/first.cast
     """
-    without_pandas()
     from trajmill.app.pages.opening import opened
 
     contents = opened(path)  # before the rest is loaded: a large run is read meanwhile

@@ -7,7 +7,7 @@ from typing import Any, Final
 import apache_beam as beam
 
 from trajmill.pipelines.execution.flow import (
-    Called,
+    Apply,
     Collection,
     FlatMap,
     FlatMapTuple,
@@ -15,12 +15,12 @@ from trajmill.pipelines.execution.flow import (
     GroupByKey,
     Map,
     MapTuple,
+    SideInput,
     Step,
     Transform,
-    Whole,
 )
 
-_CALLED: Final[dict[type[Called], Any]] = {
+_APPLY: Final[dict[type[Apply], Any]] = {
     Map: beam.Map,
     MapTuple: beam.MapTuple,
     FlatMap: beam.FlatMap,
@@ -28,45 +28,48 @@ _CALLED: Final[dict[type[Called], Any]] = {
 }
 
 
-class Beamed(Collection[Any]):
-    """Elements of a pipeline."""
+class BeamCollection(Collection[Any]):
+    """Elements of a Beam pipeline."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements
 
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
-        """See `Collection`."""
-        inputs = (self.elements, *(one.elements for one in others if isinstance(one, Beamed)))
-        return Beamed((inputs if others or isinstance(step, Flatten) else self.elements) | label >> OnBeam.of(step))
-
-    def as_dict(self) -> Any:
-        """See `Collection`."""
-        return beam.pvalue.AsDict(self.elements)
+        """Apply the step in Beam's pipeline."""
+        inputs = (self.elements, *(one.elements for one in others if isinstance(one, BeamCollection)))
+        given = inputs if others or isinstance(step, Flatten) else self.elements
+        return BeamCollection(given | label >> _beam_transform(step))
 
 
-class OnBeam(beam.PTransform):
+class BeamTransform(beam.PTransform):
     """A transform of `flow` as one of Beam's."""
 
     def __init__(self, transform: Step) -> None:
         super().__init__(type(transform).__name__)
         self._transform = transform
 
-    @staticmethod
-    def of(step: Step) -> beam.PTransform:
-        """What Beam has for a step."""
-        if isinstance(step, Called):
-            more = [one.elements.as_dict() if isinstance(one, Whole) else one for one in step.more]
-            return _CALLED[type(step)](step.do, *more)
-        if isinstance(step, Flatten):
-            return beam.Flatten()
-        if isinstance(step, GroupByKey):
-            return beam.GroupByKey()
-        return OnBeam(step)
-
     def expand(self, elements: Any) -> Any:
-        """What Beam calls: the transform over the pipeline's collections."""
+        """Apply the transform to the pipeline's collections."""
         many = isinstance(elements, tuple)
-        given: Any = tuple(map(Beamed, elements)) if many else Beamed(elements)
+        given: Any = tuple(map(BeamCollection, elements)) if many else BeamCollection(elements)
         step = self._transform
         made: Any = step.expand(given) if isinstance(step, Transform) else given | step
         return made.elements
+
+
+def _beam_transform(step: Step) -> beam.PTransform:
+    if isinstance(step, Apply):
+        return _APPLY[type(step)](step.function, *map(_argument, step.more))
+    if isinstance(step, Flatten):
+        return beam.Flatten()
+    if isinstance(step, GroupByKey):
+        return beam.GroupByKey()
+    return BeamTransform(step)
+
+
+def _argument(one: Any) -> Any:
+    """An argument of a step; of a side input Beam's own."""
+    if not isinstance(one, SideInput):
+        return one
+    assert isinstance(one.elements, BeamCollection)
+    return beam.pvalue.AsDict(one.elements.elements)

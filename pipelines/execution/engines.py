@@ -1,7 +1,7 @@
 """Engines by name: what each needs on this machine, and the options for Beam while it runs.
 
-`local` is Beam's local runner in our processes; the others speak the portable protocol, and their workers are processes
-of `pipelines.beam_worker`. What is started here ends with the command that started it.
+`local` is this machine, without Beam; Flink speaks Beam's portable protocol, and its workers are processes of
+`pipelines.beam_worker`. What is started here ends with the command that started it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,12 @@ from trajmill.pipelines.execution.dataflow.job_options import job_flags
 from trajmill.pipelines.execution.dataflow.jobs import METER
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS, FlinkServers
 from trajmill.pipelines.execution.flink.jars import missing as missing_of_flink
-from trajmill.pipelines.execution.prism import missing as missing_of_prism
-from trajmill.pipelines.execution.prism import prism
-from trajmill.pipelines.execution.server_process import Servers, free_port, listens
 from trajmill.pipelines.storage.scratch import scratch_folder
 from trajmill.schemas import ConfigError
 
-ENGINES: Final = ("local", "portable", "prism", "flink", "dataflow")
+ENGINES: Final = ("local", "flink", "dataflow")
 WORKER: Final = "trajmill-worker"
 FLINK_MASTER: Final = "FLINK_MASTER"
-_PATIENCE_S: Final = 60.0
 _QUIET: Final = "--experiments=disable_logging_submission_environment"
 """Beam would else list the packages of this environment by a program that need not be there."""
 _HANDED_ON: Final = "--execution_mode_for_batch=PIPELINED_FORCED"
@@ -44,9 +40,7 @@ def lacks(name: str) -> tuple[str, ...]:
     """Programs and packages that the engine needs and that are not here."""
     if name == "dataflow":
         return () if is_dataflow_installed() else ("trajmill[dataflow]",)
-    if name == "flink":
-        return missing_of_flink()
-    return missing_of_prism() if name == "prism" else ()
+    return missing_of_flink() if name == "flink" else ()
 
 
 @contextmanager
@@ -84,27 +78,10 @@ def running(
     if name in RUNNERS:
         yield (f"--runner={name}",)
         return
-    with scratch_folder() as made:
-        folder = Path(made)
-        if name == "flink":
-            with _flink(folder) as endpoint:
-                at_once = f"--parallelism={max(workers, TASK_MANAGERS)}"
-                yield _portable(endpoint, *_boot(), at_once, "--sdk_worker_parallelism=1", _HANDED_ON)
-        elif name == "prism":
-            with _prism_server(folder) as endpoint:
-                yield _portable(endpoint, *_boot())
-        else:
-            with _job_service(folder) as endpoint:
-                yield _portable(
-                    endpoint,
-                    "--environment_type=beam:env:harness_subprocess_python:v1",
-                    f"--environment_config=exec {sys.executable} -m trajmill.pipelines.beam_worker",
-                    f"--direct_num_workers={workers}",
-                )
-
-
-def _portable(endpoint: str, *more: str) -> tuple[str, ...]:
-    return ("--runner=PortableRunner", f"--job_endpoint={endpoint}", _QUIET, *more)
+    with scratch_folder() as folder, _flink(Path(folder)) as endpoint:
+        at_once = f"--parallelism={max(workers, TASK_MANAGERS)}"
+        portable = "--runner=PortableRunner", f"--job_endpoint={endpoint}", _QUIET
+        yield (*portable, *_boot(), at_once, "--sdk_worker_parallelism=1", _HANDED_ON)
 
 
 def _boot() -> tuple[str, ...]:
@@ -133,25 +110,3 @@ def _flink(folder: Path) -> Iterator[str]:
         endpoint = servers.start_job_server(master)
         servers.wait()
         yield endpoint
-
-
-@contextmanager
-def _prism_server(folder: Path) -> Iterator[str]:
-    program = str(prism())
-    port = free_port()
-    with Servers(folder) as servers:
-        servers.start("Prism", [program, f"--job_port={port}", "--serve_http=false", "--log_level=warn"])
-        servers.wait_for(lambda: listens(port), _PATIENCE_S)
-        yield f"localhost:{port}"
-
-
-@contextmanager
-def _job_service(folder: Path) -> Iterator[str]:
-    """Beam's own job service, in a process that is not ours."""
-    port = free_port()
-    with Servers(folder) as servers:
-        servers.start(
-            "job service", [sys.executable, "-m", "trajmill.pipelines.execution.job_service", str(port), str(folder)]
-        )
-        servers.wait_for(lambda: listens(port), _PATIENCE_S)
-        yield f"localhost:{port}"

@@ -5,17 +5,19 @@ Under one lock file the same recipe gives the same bytes; workers elsewhere are 
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
-
-from trajmill.pipelines.execution.program import program_digest
 
 _NAME: Final = "trajmill"
 _FILES: Final = f"{_NAME}'s modules"
 _TOLD: Final = 5
+_PACKAGES: Final = ("schemas", "connectors", "quality", "pipelines", "worlds", "synthesis", "app")
 
 
 @cache
@@ -34,6 +36,23 @@ def differences(here: tuple[str, ...], there: tuple[str, ...]) -> str:
     told = [f"{name} {ours.get(name, 'missing')} here, {theirs.get(name, 'missing')} there" for name in names[:_TOLD]]
     more = [f"{len(names) - _TOLD} more"] if len(names) > _TOLD else []
     return "; ".join(told + more)
+
+
+@cache
+def program_digest() -> str:
+    """sha256 of trajmill's modules and of the packages of users' connectors, wherever they are installed."""
+    from trajmill.connectors.registry import connectors
+
+    kinds = {type(one).__module__.partition(".")[0] for one in connectors().values()} - {_NAME}
+    whole = hashlib.sha256()
+    for name in (*(f"{_NAME}.{package}" for package in _PACKAGES), *sorted(kinds)):
+        spec = find_spec(name)
+        for root in () if spec is None else spec.submodule_search_locations or filter(None, [spec.origin]):
+            place = Path(root)
+            for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+                data = path.read_bytes()
+                whole.update(f"{name}/{path.relative_to(place).as_posix()} {len(data)}\n".encode() + data)
+    return whole.hexdigest()
 
 
 def _required() -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from trajmill.pipelines.execution.flow import Collection, FlatMapTuple, GroupByKey, Here, MapTuple, Transform
+from trajmill.pipelines.execution.flow import Collection, FlatMapTuple, GroupByKey, MapTuple, Transform
 from trajmill.pipelines.storage.folders import Folder
 
 BLOCK_BYTES: Final = 16 << 20
@@ -159,13 +160,25 @@ class Exchange(Transform):
     def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[Block]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
-            return (
-                parts | "Produce" >> FlatMapTuple(lambda _, part: _as_bytes(produce(part))) | "Gather" >> GroupByKey()
-            )
-        room = Room(HELD_BYTES) if isinstance(parts, Here) else None
+            return parts | "Produce" >> FlatMapTuple(partial(_produced, produce=produce)) | "Gather" >> GroupByKey()
+        room = Room(HELD_BYTES) if parts.is_held else None
         return (
             parts
-            | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder, room))
+            | "Spill" >> FlatMapTuple(partial(_spilled, produce=produce, folder=folder, room=room))
             | "Gather" >> GroupByKey()
-            | "Fetch" >> MapTuple(lambda key, values: (key, GatheredBlocks(folder, values)))
+            | "Fetch" >> MapTuple(partial(_gathered, folder=folder))
         )
+
+
+def _produced(_: int, part: Any, produce: Produce) -> Iterator[tuple[int, bytes]]:
+    yield from _as_bytes(produce(part))
+
+
+def _spilled(
+    number: int, part: Any, produce: Produce, folder: Folder, room: Room | None
+) -> Iterator[tuple[int, Block | Span]]:
+    yield from spill(number, produce(part), folder, room)
+
+
+def _gathered(key: int, values: Iterable[Block | Span], folder: Folder) -> tuple[int, GatheredBlocks]:
+    return key, GatheredBlocks(folder, values)

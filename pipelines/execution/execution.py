@@ -18,10 +18,11 @@ from trajmill.pipelines.storage.ownership import is_held
 from trajmill.schemas import ConfigError, ShardError
 
 if TYPE_CHECKING:
-    from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
 
-LOCAL: Final = "FnApiRunner"
+LOCAL: Final = "local"
+IN_PROCESS: Final = "FnApiRunner"
+"""Beam's runner in this process."""
 
 RECORDS: Final = 500_000
 """Packed records of one exchange that a worker holds at once, by default: of near copies each takes 1.4 kB there."""
@@ -35,6 +36,7 @@ class Execution:
 
     Attributes:
         workers: processes of the local runner.
+        isolated: whether a single worker is a process of its own too, as where an earlier one died over an input.
         beam: flags for Beam's PipelineOptions, as on a command line.
         part_bytes: decompressed bytes of raw input that one part holds; None chooses by what there is.
         limit: inputs to take, the first by uri; None takes all.
@@ -52,6 +54,7 @@ class Execution:
     strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
     partitions: int | None = None
     records: int = RECORDS
+    isolated: bool = False
 
     def partitions_of(self, records: int) -> int:
         """Into how many partitions so many packed records are cut: a power of two, at least two a worker."""
@@ -62,8 +65,8 @@ class Execution:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the work is done in this process, without Beam: one worker, and no flag for Beam."""
-        return self.workers == 1 and not self.beam
+        """Whether the work is done without Beam, in this process or by workers of its own."""
+        return not self.beam
 
     def options(self) -> PipelineOptions:
         """Beam's options: ours, then the flags given, which win.
@@ -74,7 +77,7 @@ class Execution:
         """
         from trajmill.pipelines.execution.runner import checked
 
-        return checked(self.beam, self.workers).again()
+        return checked(self.beam, self.workers)
 
     def require_runner(self, places: Sequence[str] = ()) -> None:
         """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
@@ -91,16 +94,6 @@ class Execution:
 
             require_runner(self.options(), places)
 
-    def pipeline(self) -> Pipeline:
-        """An empty pipeline with these options.
-
-        Raises:
-            ConfigError: as of `options`.
-        """
-        from trajmill.pipelines.execution.runner import pipeline
-
-        return pipeline(self.options(), self.workers)
-
     @property
     def runner(self) -> str:
         """The runner's name."""
@@ -111,7 +104,7 @@ class Execution:
     @property
     def is_local(self) -> bool:
         """Whether the work is done on this machine, where hashes and samples on their way are spilled to files."""
-        return self.runner == LOCAL
+        return self.runner in (LOCAL, IN_PROCESS)
 
 
 def execution_of(

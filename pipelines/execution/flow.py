@@ -1,17 +1,19 @@
-"""What a stage does with its work, written once: run here step by step, or handed to Beam as a pipeline.
+"""Minimal dataflow API (Map, FlatMap, GroupByKey, Flatten), executed on this machine or compiled to Beam.
 
-A run in one process needs no engine, and to load and wire Beam for it costs more than a small run does. So transforms
-are written of the steps below, in Beam's words and with its operators: `elements | "Label" >> Map(do)`. Over `Here`
-each step is done at once, over all elements, in their order; `beam_steps` makes Beam's own of them.
+Transforms are written in Beam's words and with its operators: `elements | "Label" >> Map(function)`. Over a
+`LocalCollection` they build a graph, which then runs in this process or over a pool of workers. `beam_steps` makes
+Beam's own transforms of the same steps.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from trajmill.pipelines.execution.pool import WorkerPool, worker_pool
 
 if TYPE_CHECKING:
     from trajmill.pipelines.execution.execution import Execution, Seeing
@@ -20,29 +22,28 @@ T = TypeVar("T")
 
 
 class Collection(ABC, Generic[T]):
-    """Elements that steps are done with, wherever they are."""
+    """Elements that steps are applied to, wherever they are."""
+
+    is_held = False
+    """Whether all elements stay in this process from step to step."""
 
     @abstractmethod
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
-        """What the step makes of these elements; of several collections the others follow."""
-
-    @abstractmethod
-    def as_dict(self) -> Any:
-        """The elements, which are pairs, as an argument of a step that is told them whole, as a mapping."""
+        """Return the collection that a step makes of this one, or of this one and others."""
 
 
 class Step:
-    """One thing that is done with elements."""
+    """One operation on a collection."""
 
-    def __rrshift__(self, label: str) -> Labelled:
-        return Labelled(label, self)
+    def __rrshift__(self, label: str) -> NamedStep:
+        return NamedStep(label, self)
 
     def __ror__(self, elements: Collection[Any] | tuple[Collection[Any], ...]) -> Collection[Any]:
-        return Labelled(type(self).__name__, self).__ror__(elements)
+        return NamedStep(type(self).__name__, self).__ror__(elements)
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class NamedStep:
     """A step with the name that a runner shows."""
 
     label: str
@@ -59,51 +60,61 @@ class Transform(Step, ABC):
 
     @abstractmethod
     def expand(self, elements: Any) -> Collection[Any]:
-        """What comes of a collection, or of a tuple of them."""
+        """Apply the steps to a collection, or to a tuple of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """Stands among the arguments of a step for a collection of pairs, told whole as a mapping."""
+class SideInput:
+    """A collection of pairs that a step gets whole, as a mapping, among its arguments."""
 
     elements: Collection[Any]
 
 
-class Called(Step):
-    """A step that calls a function.
+class Apply(Step):
+    """A step that calls a function for each element.
 
     Args:
-        do: is called with an element, or with what an element holds.
+        function: called with an element, or with the items of an element. Over a pool of workers it is pickled.
         more: further arguments of each call.
     """
 
     unpacks = False
     """Whether an element is a tuple whose items are arguments."""
     flattens = False
-    """Whether the elements of what is returned follow, instead of that itself."""
+    """Whether the function returns elements, not an element."""
 
-    def __init__(self, do: Callable[..., Any], *more: Any) -> None:
-        self.do, self.more = do, more
+    def __init__(self, function: Callable[..., Any], *more: Any) -> None:
+        self.function, self.more = function, more
+
+    def over(self, elements: Iterable[Any]) -> Iterator[Any]:
+        """Yield what the function makes of the elements, one after the other."""
+        for element in elements:
+            arguments: Any = element if self.unpacks else (element,)
+            made = self.function(*arguments, *self.more)
+            if self.flattens:
+                yield from made
+            else:
+                yield made
 
 
-class Map(Called):
-    """Element → what the function makes of it."""
+class Map(Apply):
+    """Element → another element."""
 
 
-class MapTuple(Called):
-    """The same, the element's items being arguments."""
+class MapTuple(Apply):
+    """Element, its items being arguments → another element."""
 
     unpacks = True
 
 
-class FlatMap(Called):
+class FlatMap(Apply):
     """Element → any number of others."""
 
     flattens = True
 
 
-class FlatMapTuple(Called):
-    """The same, the element's items being arguments."""
+class FlatMapTuple(Apply):
+    """Element, its items being arguments → any number of others."""
 
     unpacks = flattens = True
 
@@ -116,61 +127,155 @@ class Flatten(Step):
     """Several collections → one of all their elements."""
 
 
-class Here(Collection[T]):
-    """Elements in this process, with which each step is done at once."""
+class LocalCollection(Collection[T]):
+    """Elements on this machine, or the step that will make them when the graph runs.
 
-    def __init__(self, elements: Iterable[T]) -> None:
-        self.elements: Sequence[T] = list(elements)
+    Args:
+        graph: all collections of the graph, each after those that it is made of.
+        elements: of a source.
+        step: of any other collection.
+        inputs: that the step is applied to.
+    """
+
+    def __init__(
+        self,
+        graph: LocalGraph,
+        elements: list[Any] | None = None,
+        step: Step | None = None,
+        inputs: Sequence[LocalCollection[Any]] = (),
+    ) -> None:
+        self.graph, self.elements, self.step, self.inputs = graph, elements, step, inputs
+        self.side_inputs: list[LocalCollection[Any]] = []
+        self.consumers: list[LocalCollection[Any]] = []
+        self.is_held = graph.pool is None
+        if isinstance(step, Apply):
+            self.side_inputs = [_local(one.elements) for one in step.more if isinstance(one, SideInput)]
+        for one in (*inputs, *self.side_inputs):
+            one.consumers.append(self)
+        graph.collections.append(self)
 
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
-        """See `Collection`."""
+        """Extend the graph by a step, or by the steps of a transform."""
         if isinstance(step, Transform):
             return step.expand((self, *others) if others else self)
-        if isinstance(step, Called):
-            return Here(self._called(step))
-        if isinstance(step, Flatten):
-            return Here(chain(self.elements, *(one.elements for one in others if isinstance(one, Here))))
-        assert isinstance(step, GroupByKey), label
+        return LocalCollection(self.graph, step=step, inputs=[self, *map(_local, others)])
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether elements are made where the only step that takes them works, and never stand all together."""
+        if self.elements is not None or not isinstance(self.step, Apply) or len(self.consumers) != 1:
+            return False
+        (consumer,) = self.consumers
+        return isinstance(consumer.step, Apply) and self not in consumer.side_inputs
+
+
+def _local(one: Collection[Any]) -> LocalCollection[Any]:
+    assert isinstance(one, LocalCollection)
+    return one
+
+
+class LocalGraph:
+    """Steps over collections of this machine.
+
+    Args:
+        pool: the workers that `Apply` steps run on; None for this process.
+    """
+
+    def __init__(self, pool: WorkerPool | None = None) -> None:
+        self.pool = pool
+        self.collections: list[LocalCollection[Any]] = []
+
+    def run(self) -> None:
+        """Make all elements, in order, and forget those that no further step takes."""
+        for made in self.collections:
+            if made.elements is None and not made.is_fused:
+                made.elements = self._elements_of(made)
+        self.collections.clear()
+
+    def _elements_of(self, made: LocalCollection[Any]) -> list[Any]:
+        if isinstance(made.step, Apply):
+            return self._applied(made)
+        inputs = [_taken_by(made, one) for one in made.inputs]
+        if isinstance(made.step, Flatten):
+            return list(chain.from_iterable(inputs))
+        assert isinstance(made.step, GroupByKey)
         groups: dict[Any, list[Any]] = {}
-        pairs: Any = self.elements
-        for key, value in pairs:
+        for key, value in inputs[0]:
             groups.setdefault(key, []).append(value)
-        return Here(groups.items())
+        return list(groups.items())
 
-    def as_dict(self) -> Any:
-        """See `Collection`."""
-        pairs: Any = self.elements
-        return dict(pairs)
+    def _applied(self, made: LocalCollection[Any]) -> list[Any]:
+        """Run the step, and those before it that are fused with it, over the elements that these begin with."""
+        fused = [made]
+        while fused[0].inputs[0].is_fused:
+            fused.insert(0, fused[0].inputs[0])
+        elements = _taken_by(fused[0], fused[0].inputs[0])
+        together = FusedSteps(tuple(map(_with_side_inputs, fused)))
+        if self.pool is None:
+            return [result for element in elements for result in together(element)]
+        return [result for results in self.pool.map(together, elements) for result in results]
 
-    def _called(self, step: Called) -> Iterable[Any]:
-        more = [one.elements.as_dict() if isinstance(one, Whole) else one for one in step.more]
-        for element in self.elements:
-            given: Any = element if step.unpacks else (element,)
-            made = step.do(*given, *more)
-            if step.flattens:
-                yield from made
-            else:
-                yield made
+
+def _taken_by(consumer: LocalCollection[Any], source: LocalCollection[Any]) -> list[Any]:
+    """The elements of a source, which forgets them if no further step takes them."""
+    assert source.elements is not None
+    elements = source.elements
+    source.consumers.remove(consumer)
+    if not source.consumers:
+        source.elements = []
+    return elements
+
+
+def _with_side_inputs(made: LocalCollection[Any]) -> Apply:
+    """The step of a collection, its side inputs as mappings."""
+    step = made.step
+    assert isinstance(step, Apply)
+    more = [dict(_taken_by(made, _local(one.elements))) if isinstance(one, SideInput) else one for one in step.more]
+    return type(step)(step.function, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedSteps:
+    """Steps that follow each other, run element by element."""
+
+    steps: tuple[Apply, ...]
+
+    def __call__(self, element: Any) -> list[Any]:
+        """Return all that the steps make of one element."""
+        elements: Iterable[Any] = [element]
+        for step in self.steps:
+            elements = step.over(elements)
+        return list(elements)
 
 
 def run_over(work: Sequence[Any], transform: Step, execution: Execution, seeing: Seeing | None = None) -> None:
-    """Does the transform with the elements of `work`, as the execution says, and returns when it is done.
+    """Run a transform over the elements of `work`, and return when it is done.
 
     Args:
         work: the elements.
-        transform: what is done with them.
+        transform: the steps.
         execution: how.
         seeing: what each worker proves before its first element; None where workers are of this machine.
 
     Raises:
-        What the transform raised; what else a runner raises.
+        Exception: what the transform raised; what else a runner raises.
+        WorkerDiedError: a worker of this machine ended from outside.
     """
     if not work:
         return
-    if execution.is_plain:
-        _ = Here(work) | transform
-        return
-    from trajmill.pipelines.execution import runner
-    from trajmill.pipelines.execution.beam_steps import OnBeam
+    if not execution.is_plain:
+        from trajmill.pipelines.execution import runner
+        from trajmill.pipelines.execution.beam_steps import BeamTransform
 
-    runner.run_over(work, OnBeam(transform), execution, seeing)
+        runner.run_over(work, BeamTransform(transform), execution, seeing)
+    elif execution.workers > 1 or execution.isolated:
+        with worker_pool(execution.workers) as pool:
+            _run_here(work, transform, pool)
+    else:
+        _run_here(work, transform, None)
+
+
+def _run_here(work: Sequence[Any], transform: Step, pool: WorkerPool | None) -> None:
+    graph = LocalGraph(pool)
+    _ = LocalCollection(graph, list(work)) | transform
+    graph.run()

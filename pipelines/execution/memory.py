@@ -32,6 +32,12 @@ _M_MMAP_THRESHOLD: Final = -3
 """What glibc calls the two in `malloc.h`."""
 
 
+def tune_memory() -> None:
+    """Set allocator and garbage collector for the rest of this process."""
+    allocate_sparingly()
+    collect_rarely()
+
+
 def allocate_sparingly() -> None:
     """Has large blocks go back to the system one by one from now on.
 

@@ -17,9 +17,6 @@ from typing import Final, Self
 
 from trajmill.schemas import ShardError
 
-RUNNER_PROCESS: Final = "TRAJMILL_RUNNER_PROCESS"
-"""The environment variable by which workers know the process that started them, which may be gone when they begin."""
-
 _PERIOD_S: Final = 0.1
 _TOLD_LINES: Final = 5
 _GRACE_S: Final = 10.0

@@ -59,7 +59,7 @@ class UnitsToBuckets(Transform):
     def expand(self, units: Collection[Unit]) -> Collection[FileEntry]:
         judging, near = self._judging, self._judging.recipe.judge.near_duplicates
         assert near is not None
-        itself = units | "KeyUnits" >> Map(lambda unit: (unit.number, unit))
+        itself = units | "KeyUnits" >> Map(_keyed)
         sizes = units | "Rollouts" >> FlatMap(_rollouts, judging) | "Tasks" >> GroupByKey() | "Sizes" >> FlatMap(_sizes)
         shared = (
             (itself, sizes)
@@ -81,6 +81,10 @@ class UnitsToBuckets(Transform):
 
 Told = tuple[int, Iterable[Unit | tuple[str, bytes]]]
 """A unit's number, the unit, and what it was told."""
+
+
+def _keyed(unit: Unit) -> tuple[int, Unit]:
+    return unit.number, unit
 
 
 def _standing(told: Told, judging: Judging) -> Standing:

@@ -15,7 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
+from trajmill.pipelines.execution.flow import (
+    Collection,
+    FlatMap,
+    Flatten,
+    GroupByKey,
+    Map,
+    MapTuple,
+    SideInput,
+    Transform,
+)
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.caps import Caps
 from trajmill.pipelines.judge.contamination import Contamination
@@ -88,12 +97,12 @@ class UnitsToVerdicts(Transform):
         if judging.earlier is None:
             done = units | "Measure" >> Map(measure_unit, judging)
         else:
-            before = units | "Earlier" >> FlatMap(lambda unit: [unit] if unit.number >= EARLIER else [])
-            told[_BEFORE] = before | "KeyEarlier" >> Map(lambda unit: (unit.number, (_UNIT, unit)))
-            units = units | "Judged" >> FlatMap(lambda unit: [unit] if unit.number < EARLIER else [])
+            before = units | "Earlier" >> FlatMap(_earlier)
+            told[_BEFORE] = before | "KeyEarlier" >> Map(_keyed)
+            units = units | "Judged" >> FlatMap(_judged)
             done = units | "Measure" >> Map(measure_unit, judging)
-        told[_UNIT] = done | "KeyUnits" >> Map(lambda unit: (unit.number, (_UNIT, unit)))
-        told[LABELS] = done | "Labels" >> Map(lambda unit: (unit.number, (LABELS, unit.label.encode())))
+        told[_UNIT] = done | "KeyUnits" >> Map(_keyed)
+        told[LABELS] = done | "Labels" >> Map(_labelled)
         lost: list[str] = []
         for decision in made:
             for one in rounds(decision):
@@ -135,8 +144,28 @@ def _heard(told: dict[str, Collection[Told]], names: Sequence[str]) -> tuple[Col
     return tuple(told[name] for name in dict.fromkeys((_UNIT, *names)) if name in told)
 
 
-def _whole(answers: Collection[Told]) -> Whole:
-    return Whole(answers | "Whole" >> MapTuple(lambda number, of: (number, of[1])))
+def _whole(answers: Collection[Told]) -> SideInput:
+    return SideInput(answers | "Whole" >> MapTuple(_answer))
+
+
+def _answer(number: int, told: tuple[str, Any]) -> tuple[int, Any]:
+    return number, told[1]
+
+
+def _keyed(unit: Unit) -> Told:
+    return unit.number, (_UNIT, unit)
+
+
+def _labelled(unit: Unit) -> Told:
+    return unit.number, (LABELS, unit.label.encode())
+
+
+def _earlier(unit: Unit) -> list[Unit]:
+    return [unit] if unit.number >= EARLIER else []
+
+
+def _judged(unit: Unit) -> list[Unit]:
+    return [unit] if unit.number < EARLIER else []
 
 
 def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[int, bytes]) -> Standing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -137,6 +138,10 @@ _LARGE: Final = 32 << 20
 sooner used again than had anew."""
 
 
+def _numbered(unit: Unit | PassageUnit) -> tuple[int, Unit | PassageUnit]:
+    return unit.number, unit
+
+
 class UnitsToShards(Transform):
     """Unit → the manifests of all open shards.
 
@@ -154,7 +159,7 @@ class UnitsToShards(Transform):
         mixing = self._mixing
         return (
             units
-            | "Number" >> Map(lambda unit: (unit.number, unit))
-            | "Exchange" >> Exchange(lambda unit: sample_blocks(unit, mixing), self._spill)
-            | "Write" >> MapTuple(lambda number, blocks: write_shard(number, blocks, mixing))
+            | "Number" >> Map(_numbered)
+            | "Exchange" >> Exchange(partial(sample_blocks, mixing=mixing), self._spill)
+            | "Write" >> MapTuple(partial(write_shard, mixing=mixing))
         )

@@ -7,18 +7,15 @@ machine does not give (storage, memory) and what the recipe asks wrongly ends th
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
-import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from trajmill.connectors.registry import connectors as known_connectors
-from trajmill.pipelines.plan.connector_frames import OURS, package_of, raised_at
+from trajmill.pipelines.execution.environment import program_digest
+from trajmill.pipelines.plan.connector_frames import raised_at
 from trajmill.pipelines.plan.plan import Input, Plan
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
@@ -28,6 +25,8 @@ from trajmill.schemas.manifest import Manifest
 
 CONNECTOR_ERROR: Final = "connector_error"
 COUNT: Final = f"rejected.input.{CONNECTOR_ERROR}"
+WORKER_DIED: Final = "worker_died"
+DIED_COUNT: Final = f"rejected.input.{WORKER_DIED}"
 NOTE: Final = "while connector '"
 """How the note begins by which an exception is known for a connector's, in whichever process it came up."""
 
@@ -78,32 +77,10 @@ def connector_error(one: Input, error: BaseException, salt: str) -> Reject:
     return Reject("input", CONNECTOR_ERROR, detail, one.uri, connector=one.connector)
 
 
-def _sources(package: str) -> Iterable[Path]:
-    """The Python files of a package, or the single file of a module."""
-    file = getattr(sys.modules.get(package), "__file__", None)
-    if file is None:
-        return []
-    path = Path(file)
-    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
-
-
-@cache
-def code_digest() -> str:
-    """sha256 of all code that makes rows of logs: ours, and the packages of users' connectors."""
-    packages = {package_of(type(one)) for one in known_connectors().values()}
-    names = sorted(packages | set(OURS))
-    digest = hashlib.sha256()
-    for name in names:
-        for path in _sources(name):
-            digest.update(f"{name} {path.name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
 def must_be_read_again(manifest: Manifest, *, strict: bool) -> bool:
-    """Whether connectors failed on inputs of a part that is done, and other code, or a strict run, reads it now."""
-    if not manifest.counts.get(COUNT):
-        return False
-    return strict or manifest.code != code_digest()
+    """Whether inputs of a part that is done failed, and other code, or a strict run, reads it now."""
+    failed, died = manifest.counts.get(COUNT), manifest.counts.get(DIED_COUNT)
+    return bool((strict and failed) or ((failed or died) and manifest.code != program_digest()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.connectors.reading.attached import handed_to
+from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
 from trajmill.pipelines.generations.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.attachments import Attachments
-from trajmill.pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
-from trajmill.pipelines.normalize.connector_errors import code_digest, connector_error, is_connectors, noted
+from trajmill.pipelines.normalize.connector_errors import WORKER_DIED, connector_error, is_connectors, noted
+from trajmill.pipelines.normalize.input_at_hand import InputAtHand
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import Input, Part
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -52,6 +55,8 @@ class Normalizer:
         blobs: folder of what logs attach; None where the recipe leaves it out.
         tombstones: of trajectories that were forgotten, which are not carried on again.
         earlier_blobs: the folders of what logs of earlier generations attach.
+        at_hand: the folder of files that name inputs at hand; None where deaths of workers are the runner's matter.
+        deadly: uri → detail of inputs that end the process which reads them; they are rejected unread.
     """
 
     recipe: Recipe
@@ -61,6 +66,8 @@ class Normalizer:
     blobs: Folder | None = None
     tombstones: Tombstones = field(default_factory=Tombstones)
     earlier_blobs: tuple[Folder, ...] = ()
+    at_hand: Path | None = None
+    deadly: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def salt(self) -> str:
@@ -175,7 +182,11 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
         ContractError: our own bug.
         ShardError: a file cannot be read or written; the part can be tried again.
     """
-    failed: dict[str, Reject] = {}
+    failed = {
+        one.uri: Reject("input", WORKER_DIED, normalizer.deadly[one.uri], one.uri, connector=one.connector)
+        for one in part.inputs
+        if one.uri in normalizer.deadly
+    }
     while True:
         rest = [one for one in part.inputs if one.uri not in failed]
         try:
@@ -190,13 +201,13 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     flow.counts.update(flow.attachments.counts)
     for one in part.inputs:
         if one.uri in failed:
-            flow.counts.update({"inputs": 1, "bytes": one.bytes, CONNECTOR_COUNT: 1})
+            flow.counts.update({"inputs": 1, "bytes": one.bytes, f"rejected.input.{failed[one.uri].reason}": 1})
     rejects = [*flow.rejects, *failed.values()]
     rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
     entry = write_parquet(
         normalizer.rejects, f"{part.name}.parquet", REJECT_SCHEMA, reject_table(rejects).combine_chunks().to_batches()
     )
-    made = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=code_digest() if failed else "")
+    made = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=program_digest() if failed else "")
     finish_unit(normalizer.rejects, replace(made, files=(entry,)))
     if normalizer.blobs is not None:
         finish_unit(normalizer.blobs, replace(made, files=flow.attachments.files))
@@ -243,6 +254,12 @@ def _fault_alone(one: Input, normalizer: Normalizer) -> Exception | None:
     return None
 
 
+def read_alone(one: Input, normalizer: Normalizer) -> None:
+    """Read, check and scrub an input by itself, whatever comes of it; nothing is written."""
+    with suppress(Exception):
+        _fault_alone(one, normalizer)
+
+
 def _taken(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
     """As `_take_input`.
 
@@ -264,8 +281,10 @@ def _write_transitions(
     """Writes the transitions of the inputs; nothing is left of them where that fails."""
     flow = _Flow(Attachments(normalizer.blobs, normalizer.earlier_blobs))
     sinks: dict[str, ParquetSink] = {}
+    waiting: defaultdict[str, list[str]] = defaultdict(list)
 
     def flush(domain: str) -> None:
+        at_hand.note(*waiting.pop(domain, ()))
         try:
             batch = _batch(domain, normalizer, flow)
         except Exception as error:
@@ -277,13 +296,18 @@ def _write_transitions(
         sinks[domain].write(batch)
 
     try:
-        with handed_to(flow.attachments if normalizer.blobs is not None else None):
-            for one in inputs:
-                for domain in _taken(one, normalizer, flow):
-                    if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
-                        flush(domain)
-        for domain in sorted(flow.assemblers):
-            flush(domain)
+        with InputAtHand(normalizer.at_hand) as at_hand:
+            with handed_to(flow.attachments if normalizer.blobs is not None else None):
+                for one in inputs:
+                    at_hand.note(one.uri)
+                    for domain in _taken(one, normalizer, flow):
+                        if waiting[domain][-1:] != [one.uri]:
+                            waiting[domain].append(one.uri)
+                        if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
+                            flush(domain)
+                            at_hand.note(one.uri)
+            for domain in sorted(flow.assemblers):
+                flush(domain)
     except BaseException:
         for sink in sinks.values():
             sink.abandon()

@@ -8,15 +8,18 @@ nothing. A run then does what is left.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
-from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
+from trajmill.pipelines.normalize.dying_inputs import normalize_parts
+from trajmill.pipelines.normalize.input_at_hand import at_hand_folder, take_dead
+from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -61,14 +64,25 @@ def normalizer_of(
     out: Folder,
     *,
     strict: bool,
+    watched: bool = True,
     tombstones: Tombstones | None = None,
     earlier: Sequence[Folder] = (),
 ) -> Normalizer:
-    """What normalizing into an output folder needs besides the part; `earlier` are those of earlier generations."""
+    """What normalizing into an output folder needs besides the part.
+
+    Args:
+        recipe: how logs are read.
+        out: the output folder.
+        strict: whether a connector's exception ends the run.
+        watched: whether processes of this machine work, which name the inputs at hand.
+        tombstones: of trajectories that were forgotten.
+        earlier: the folders of earlier generations.
+    """
     keeps = recipe.normalize.attachments == "keep"
     blobs, held = (out / BLOBS, tuple(one / BLOBS for one in earlier)) if keeps else (None, ())
     folders = out / "transitions", out / "rejects" / STAGE
-    return Normalizer(recipe, *folders, strict, blobs, tombstones or Tombstones(), held)
+    at_hand = at_hand_folder(out) if watched else None
+    return Normalizer(recipe, *folders, strict, blobs, tombstones or Tombstones(), held, at_hand)
 
 
 def stages_of(normalizer: Normalizer) -> tuple[str, ...]:
@@ -84,18 +98,17 @@ def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
     return files.union(*(written_names(stage, labels) for stage in stages_of(normalizer)))
 
 
-def open_parts(parts: Sequence[Part], normalizer: Normalizer, known: Set[str] | None = None) -> list[Part]:
+def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
     """Those of the parts that are not done, or have to be read again by other code.
 
     Args:
         parts: of a plan.
         normalizer: where they are written.
-        known: names of those whose transitions are not there, where that was looked up.
     """
-    folders = [normalizer.rejects, *([normalizer.blobs] if normalizer.blobs is not None else [])]
-    folders += [normalizer.transitions] if known is None else []
+    folders = [normalizer.transitions, normalizer.rejects]
+    folders += [normalizer.blobs] if normalizer.blobs is not None else []
     digests = {part.name: unit_digest(part) for part in parts}
-    todo = set(known or ()).union(*(digests.keys() - done_units(one, digests) for one in folders))
+    todo = set[str]().union(*(digests.keys() - done_units(one, digests) for one in folders))
     made = unit_manifests(normalizer.transitions, digests)
     todo |= {one.unit for one in made if must_be_read_again(one, strict=normalizer.strict)}
     return [part for part in parts if part.name in todo]
@@ -132,7 +145,11 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     normalizer = normalizer_of(recipe, folder, strict=execution.strict)
     mine = plan.parts[share.number :: share.count]
     with owner.shared(names_of(plan, normalizer)):
+        died = take_dead(at_hand_folder(folder))
         todo = open_parts(mine, normalizer)
-        for part in todo:
-            normalize_part(part, normalizer)
+
+        def over(parts: Sequence[Part], transform: PartsToTransitions, isolated: bool) -> None:
+            run_over(parts, transform, replace(execution, isolated=isolated))
+
+        normalize_parts(lambda made: open_parts(mine, made), normalizer, over, died)
     return ShareDone(len(mine), len(mine) - len(todo))

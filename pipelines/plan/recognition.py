@@ -200,7 +200,7 @@ class Recognizer:
         counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
         counts.files += len(asked)
         some = [names.files[name] for name in asked]
-        told = sniffing.sniffed(partial(asking.alone, depth=depth), some, self.workers, counts.add)
+        told = sniffing.sniff_all(partial(asking.alone, depth=depth), some, self.workers, counts.add)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():

@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trajmill.pipelines.recipe.section import LISTED, Section, Share, known
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from trajmill.schemas import ConfigError
 
@@ -139,7 +138,6 @@ class Benchmark(Section):
     @field_validator("id_patterns")
     @classmethod
     def _compiled(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        without_pandas()
         from trajmill.quality.contamination import pattern_fault
 
         for pattern in value:
@@ -229,7 +227,6 @@ class Judge(Section):
     @field_validator("tokenizer")
     @classmethod
     def _readable(cls, value: str) -> str:
-        without_pandas()
         from trajmill.quality.tokens import TokenCounter
 
         try:
@@ -270,7 +267,6 @@ class Judge(Section):
 
     def _fault(self, name: str) -> str:
         """Why there is no signal of that name; empty if there is one."""
-        without_pandas()
         from trajmill.quality.registry import kinds, signals
 
         if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
@@ -292,7 +288,6 @@ class Judge(Section):
         Raises:
             ConfigError: there is none, or it cannot be made with the recipe's settings.
         """
-        without_pandas()
         from trajmill.quality.registry import configured
 
         settings = dict(self.signals.get(name, {}))

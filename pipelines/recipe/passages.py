@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trajmill.pipelines.recipe.section import LISTED, Section, Share
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.quality.settings import DATATROVE
 from trajmill.schemas import DOMAINS, ConfigError
 
@@ -144,7 +143,6 @@ class Passages(Section):
         Raises:
             ConfigError: a language or a filter is not known, or datatrove is not installed.
         """
-        without_pandas()
         from trajmill.quality.registry import configured
 
         found: list[tuple[str, Signal, float]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,9 +53,12 @@ class Brittle(Connector):
             deeper(0)
         if way == "disk":
             raise OSError(5, "Input/output error", "/dev/worn-out")
-        if way == "slow":  # until somebody ends it; says who it is
-            Path(os.environ["TRAJMILL_SLOW"]).write_text(str(os.getpid()))
+        mark = Path(os.environ.get("TRAJMILL_SLOW", os.devnull))
+        if way == "slow" and not mark.exists():  # the first time, until somebody ends it; says who it is
+            mark.write_text(str(os.getpid()))
             time.sleep(120)
+        if way == "crashes":
+            os.kill(os.getpid(), signal.SIGSEGV)
         if way == "memory":
             raise MemoryError
 

@@ -1,7 +1,8 @@
 """Beam's job server for Flink, and a cluster for it: a JobManager and two TaskManagers on this machine.
 
-Everything listens on loopback. A TaskManager that is lost is made up for: the other has room for the whole job, and
-Flink tries again what it had not handed on.
+Flink's own servers listen on loopback; the gRPC servers of Beam's job server and TaskManagers have no setting for it. A
+TaskManager that is lost is made up for: the other has room for the whole job, and Flink tries again what it had not
+handed on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from trajmill.pipelines.execution.flink.jars import AGENT, jars
+from trajmill.pipelines.execution.flink.jars import jars
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
 
 TASK_MANAGERS: Final = 2
@@ -116,7 +117,7 @@ class FlinkServers(Servers):
 
     def _java(self, name: str, program: str, heap: str, *words: str) -> None:
         opened = (f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED)
-        command = ("java", f"-Xmx{heap}", f"-javaagent:{self._lib / AGENT}", *opened)
+        command = ("java", f"-Xmx{heap}", *opened)
         command += ("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", f"-Djava.io.tmpdir={self._folder}")
         self.start(name, (*command, "-cp", f"{self._lib}/*", program, *words), self._environment())
 

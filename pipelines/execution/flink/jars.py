@@ -1,14 +1,10 @@
-"""The jars of Flink and of Beam's job server, gathered once by Maven as `pom.xml` says, and kept in the user's cache.
-
-Beside them lies an agent of ours, compiled from `Loopback.java`: with it servers listen on loopback only.
-"""
+"""The jars of Flink and of Beam's job server, gathered once by Maven by `pom.xml`, and kept in the user's cache."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +12,11 @@ from trajmill.pipelines.execution.server_process import cache_folder, call
 from trajmill.schemas import ConfigError
 
 HERE: Final = Path(__file__).parent
-AGENT: Final = "loopback.jar"
 
 
 def missing() -> tuple[str, ...]:
-    """The programs that are wanted and not on PATH: of a JDK `java` and `javac`, and Maven's `mvn`."""
-    wanted = ("java",) if _cache().is_dir() else ("java", "javac", "mvn")
+    """The programs that are wanted and not on PATH: `java`, and Maven's `mvn`."""
+    wanted = ("java",) if _cache().is_dir() else ("java", "mvn")
     return tuple(name for name in wanted if shutil.which(name) is None)
 
 
@@ -29,12 +24,12 @@ def jars() -> Path:
     """The folder of the jars, filled at the first call: 160 jars, 157 MB.
 
     Raises:
-        ConfigError: a JDK or Maven is missing.
-        ShardError: Maven or the compiler failed.
+        ConfigError: Java or Maven is missing.
+        ShardError: Maven failed.
     """
     lacking = missing()
     if lacking:
-        raise ConfigError(f"--runner flink wants a JDK (11 to 17) and Maven; not on PATH: {', '.join(lacking)}.")
+        raise ConfigError(f"--runner flink needs Java (11 to 17) and Maven; not on PATH: {', '.join(lacking)}.")
     cache = _cache()
     if cache.is_dir():
         return cache
@@ -44,7 +39,6 @@ def jars() -> Path:
         pom = shutil.copy(HERE / "pom.xml", made)
         goal = "dependency:copy-dependencies"
         call(["mvn", "-B", "-q", "-f", pom, goal, f"-DoutputDirectory={lib}", "-DincludeScope=runtime"], "Flink")
-        _make_agent(lib, Path(made) / "classes")
         if not cache.is_dir():
             lib.rename(cache)
     return cache
@@ -52,14 +46,4 @@ def jars() -> Path:
 
 def _cache() -> Path:
     """Named by what it is made of, so that another pom is another folder."""
-    content = b"".join((HERE / name).read_bytes() for name in ("pom.xml", "Loopback.java"))
-    return cache_folder() / f"flink-{hashlib.sha256(content).hexdigest()[:16]}"
-
-
-def _make_agent(lib: Path, classes: Path) -> None:
-    source = str(HERE / "Loopback.java")
-    call(["javac", "--release", "11", "-cp", f"{lib}/*", "-d", str(classes), source], "Flink")
-    with zipfile.ZipFile(lib / AGENT, "w") as archive:
-        archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\nPremain-Class: Loopback\n")
-        for path in sorted(classes.iterdir()):
-            archive.write(path, path.name)
+    return cache_folder() / f"flink-{hashlib.sha256((HERE / 'pom.xml').read_bytes()).hexdigest()[:16]}"

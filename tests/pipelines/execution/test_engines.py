@@ -18,7 +18,6 @@ from pathlib import Path
 import apache_beam as beam
 import grpc
 import pytest
-from _pytest.mark import ParameterSet
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_provision_api_pb2 as provision
 from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
@@ -26,11 +25,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.api import endpoints_pb2 as endpoints
 
 from tests.conftest import ROOT
-from tests.pipelines.execution.test_runner import LOOPBACK
 from trajmill.pipelines.beam_worker import provisioned
-from trajmill.pipelines.execution.beam_steps import OnBeam
+from trajmill.pipelines.execution.beam_steps import BeamTransform
 from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
-from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.execution import IN_PROCESS, Execution, Seeing
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
 from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
@@ -48,15 +46,11 @@ from trajmill.schemas import ConfigError, ShardError
 
 ASKED = os.environ.get("TRAJMILL_ENGINES", "")
 LOGS, RECIPE = (ROOT / "samples" / "android", "android") if ASKED else (None, "terminal")
-WORKERS = 2 if ASKED else 1
+WORKERS = 2
 PART_BYTES = 20_000 if ASKED else 40_000
 """So small that there are several parts, and units that have to be brought together."""
 
 needs_asking = pytest.mark.skipif(not ASKED, reason="takes minutes: make engines")
-
-
-def asked(engine: str) -> ParameterSet:
-    return pytest.param(engine, marks=needs_asking)
 
 
 def shards(out: Path) -> dict[str, bytes]:
@@ -70,8 +64,6 @@ def require(engine: str) -> None:
         pytest.fail(f"{engine} was asked for, and is not run: {lacking} is not on PATH")
     if lacking:
         pytest.skip(f"{engine} is not run: {lacking} is not on PATH")
-    if not ASKED and engine == "prism":
-        pytest.skip("prism is not run: make engines does")
 
 
 @pytest.fixture(scope="module")
@@ -85,21 +77,6 @@ def expected(logs, tmp_path_factory) -> dict[str, bytes]:
     summary = Run(load_recipe(RECIPE), [str(logs)], str(out), Execution(part_bytes=PART_BYTES)).run()
     assert len(summary.plan.parts) > 1
     return shards(out)
-
-
-def listening(pids: set[int]) -> set[str]:
-    """Local addresses at which processes listen."""
-    sockets = set()
-    for pid in pids:
-        with suppress(OSError):
-            sockets |= {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
-    found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                found.add(fields[1].partition(":")[0])
-    return found
 
 
 def below(pid: int) -> dict[int, str]:
@@ -145,17 +122,16 @@ def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "engine",
-    [pytest.param("local", marks=needs_asking), "portable", "prism", pytest.param("flink", marks=needs_asking)],
+    ("engine", "workers"),
+    [("local", 2), (IN_PROCESS, 1), pytest.param("flink", 2, marks=needs_asking)],
 )
-def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, graphs, tmp_path):
+def test_an_engine_gives_the_bytes_of_one_local_worker(engine, workers, logs, expected, graphs, tmp_path):
     require(engine)
-    with running(engine, WORKERS) as flags:
-        execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
-        assert listening(set(below(os.getpid()))) <= LOOPBACK
+    with running(engine, workers) as flags:
+        execution = Execution(workers=workers, beam=flags, part_bytes=PART_BYTES)
         Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
     assert shards(tmp_path / "out") == expected
-    assert [waits(one) for one in graphs] == [set()] * 3
+    assert [waits(one) for one in graphs] == ([] if engine == "local" else [set()] * 3)
     assert all(one.ByteSize() < 5 << 20 for one in graphs)
 
 
@@ -163,7 +139,7 @@ def test_no_step_of_judging_makes_elements_wait_that_were_not_grouped(tmp_path):
     folder = Folder(str(tmp_path))
     judging = Judging(load_recipe(RECIPE), folder, folder, folder, folder, folder, "digest", benchmarks="index")
     pipeline = beam.Pipeline()
-    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "")]) | OnBeam(UnitsToVerdicts(judging))
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "")]) | BeamTransform(UnitsToVerdicts(judging))
     assert waits(pipeline.to_runner_api()) == set()
     numbers = pipeline | "Numbers" >> beam.Create([1, 2])
     told = beam.pvalue.AsList(numbers | "Twice" >> beam.Map(lambda one: 2 * one))
@@ -200,7 +176,6 @@ def kill_a_task_manager(out: Path) -> None:
         time.sleep(0.1)
     managers = {one for one, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
     assert len(managers) == TASK_MANAGERS
-    assert listening(set(below(os.getpid()))) <= LOOPBACK
     one = min(managers)
     workers = set(below(one))
     os.kill(one, signal.SIGKILL)
@@ -304,20 +279,12 @@ class Provisioning(services.ProvisionServiceServicer):
         return provision.GetProvisionInfoResponse(info=provision.ProvisionInfo(control_endpoint=control))
 
 
-@pytest.mark.parametrize("quoted", ["worker-1", "'worker-1'"])
-def test_a_worker_that_an_engine_starts_asks_it_where_its_work_comes_from(quoted):
+def test_a_worker_that_an_engine_starts_asks_it_where_its_work_comes_from():
     answering, server = Provisioning(), grpc.server(ThreadPoolExecutor(1))
     services.add_ProvisionServiceServicer_to_server(answering, server)
     port = server.add_insecure_port("localhost:0")
     server.start()
-    told = provisioned([f"--id={quoted}", f"--provision_endpoint=localhost:{port}"])
+    told = provisioned(["--id=worker-1", f"--provision_endpoint=localhost:{port}"])
     server.stop(None)
     assert answering.asked_by == told["WORKER_ID"] == "worker-1"
     assert told["CONTROL_API_SERVICE_DESCRIPTOR"] == 'url: "localhost:7"\n'
-
-
-def test_a_worker_that_nobody_tells_anything_says_who_starts_it(monkeypatch, capsys):
-    monkeypatch.delenv("CONTROL_API_SERVICE_DESCRIPTOR", raising=False)
-    with pytest.raises(SystemExit):
-        provisioned([])
-    assert "started by an engine" in capsys.readouterr().err

@@ -3,10 +3,10 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from trajmill.pipelines.execution import exchange
-from trajmill.pipelines.execution.beam_steps import OnBeam
+from trajmill.pipelines.execution.beam_steps import BeamTransform
 from trajmill.pipelines.execution.exchange import Exchange, Span, carried, fetched
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import Here
+from trajmill.pipelines.execution.flow import LocalCollection, LocalGraph
 from trajmill.pipelines.storage.folders import Folder
 
 PARTS = {0: [(7, b"a"), (9, b"b" * 1000)], 1: [(7, b"c"), (7, b"")], 2: []}
@@ -23,7 +23,7 @@ def test_every_block_arrives_at_its_key_by_either_road(tmp_path, spilled):
         found = (
             pipeline
             | beam.Create([(number, number) for number in PARTS])
-            | OnBeam(Exchange(produced, folder))
+            | BeamTransform(Exchange(produced, folder))
             | beam.MapTuple(lambda key, blocks: (key, sorted(blocks)))
         )
         assert_that(found, equal_to([(7, [b"", b"a", b"c"]), (9, [b"b" * 1000])]))
@@ -56,7 +56,10 @@ def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
 @pytest.mark.parametrize("room", [0, 2, 1002, 1003])
 def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_path, monkeypatch, room):
     monkeypatch.setattr(exchange, "HELD_BYTES", room)
-    made = Here([(number, number) for number in PARTS]) | Exchange(produced, Folder(str(tmp_path)))
-    found = {key: sorted(map(bytes, blocks)) for key, blocks in made.as_dict().items()}
+    graph = LocalGraph()
+    parts = LocalCollection[tuple[int, int]](graph, [(number, number) for number in PARTS])
+    made = parts | Exchange(produced, Folder(str(tmp_path)))
+    graph.run()
+    found = {key: sorted(map(bytes, blocks)) for key, blocks in made.elements}
     assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == {0: 1002, 2: 1000, 1002: 0, 1003: 0}[room]

@@ -1,7 +1,9 @@
 """Steps are done here as Beam does them."""
 
+import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from trajmill.pipelines.execution.flow import (
     GroupByKey,
     Map,
     MapTuple,
+    SideInput,
     Transform,
-    Whole,
     run_over,
 )
 from trajmill.pipelines.judge.packed_rows import partitioned
@@ -29,11 +31,11 @@ class Counted(Transform):
         self.folder = folder
 
     def expand(self, elements):
-        lengths = elements | "Lengths" >> Map(lambda word: (word, len(word)))
-        letters = elements | "Letters" >> FlatMap(lambda word: [(letter, word) for letter in word])
+        lengths = elements | "Lengths" >> Map(length_of)
+        letters = elements | "Letters" >> FlatMap(letters_of)
         twice = (letters, letters) | "Twice" >> Flatten()
-        asked = twice | "Ask" >> FlatMap(lambda pair, of: [pair] * (of[pair[1]] > 2), Whole(lengths))
-        ones = asked | "Ones" >> FlatMapTuple(lambda letter, _: [(letter, 1)])
+        asked = twice | "Ask" >> FlatMap(if_long, SideInput(lengths))
+        ones = asked | "Ones" >> FlatMapTuple(one_of)
         return ones | "Group" >> GroupByKey() | "Write" >> MapTuple(self.write)
 
     def write(self, letter, ones):
@@ -41,10 +43,59 @@ class Counted(Transform):
         return letter
 
 
-@pytest.mark.parametrize("execution", [Execution(), Execution(beam=("--runner=FnApiRunner",))])
-def test_a_transform_makes_the_same_here_and_on_beam(tmp_path, execution):
+def length_of(word):
+    return word, len(word)
+
+
+def letters_of(word):
+    return [(letter, word) for letter in word]
+
+
+def if_long(pair, lengths):
+    return [pair] * (lengths[pair[1]] > 2)
+
+
+def one_of(letter, _):
+    return [(letter, 1)]
+
+
+@pytest.mark.parametrize("execution", [Execution(), Execution(2), Execution(beam=("--runner=FnApiRunner",))])
+def test_a_transform_makes_the_same_in_this_process_in_workers_and_on_beam(tmp_path, execution):
     run_over(["ab", "abc", "caba"], Counted(tmp_path), execution)
     assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a": "6", "b": "4", "c": "4"}
+
+
+class Steps(Transform):
+    """Numbers → files by process: one for each step that a number went through."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def expand(self, elements):
+        shared = elements | "Shared" >> Map(note_step, "shared", self.folder)
+        twice = (
+            shared | "First" >> Map(note_step, "first", self.folder) | "Second" >> Map(note_step, "second", self.folder)
+        )
+        return (shared, twice) | "Both" >> Flatten() | "Last" >> Map(note_step, "last", self.folder)
+
+
+def note_step(number, step, folder):
+    (folder / f"{step}-{number}").write_text(f"{time.monotonic_ns()} {os.getpid()}")
+    return number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_steps_of_one_consumer_follow_each_other_element_by_element_and_others_run_once(tmp_path, workers):
+    run_over([1, 2, 3], Steps(tmp_path), Execution(workers))
+    told = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
+    order = sorted(told, key=lambda name: int(told[name][0]))
+    processes = {process for _, process in told.values()}
+    assert (str(os.getpid()) in processes) == (workers == 1)
+    assert len(told) == 12
+    for number in (1, 2, 3):
+        assert told[f"first-{number}"][1] == told[f"second-{number}"][1]
+    if workers == 1:
+        assert order[3:9] == [f"{step}-{number}" for number in (1, 2, 3) for step in ("first", "second")]
 
 
 def test_what_a_step_raises_here_is_raised_as_it_is():
@@ -81,7 +132,7 @@ def test_a_run_in_one_process_loads_no_engine(tmp_path):
     log = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
     loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
     assert (tmp_path / "out" / "shards" / "manifest.json").exists()
-    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc"}
+    assert not loaded & {"apache_beam", "polars", "datasets", "grpc"}
     assert not loaded & {"pyghostty", "pycparser", "lxml", "selectolax", "google"}, "what other formats are read by"
     assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
 

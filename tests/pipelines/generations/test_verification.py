@@ -18,6 +18,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from tests.pipelines.test_run import shards_of
+from trajmill.pipelines.execution import runner
 from trajmill.pipelines.execution.environment import differences, environment
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.generations.verification import verify
@@ -252,9 +253,11 @@ def test_a_worker_that_does_not_see_the_output_folder_says_so_before_it_works(ra
 )
 def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, monkeypatch, elsewhere, said):
     out = tmp_path / "out"
-    alone = f"mount -t tmpfs none {out} && exec {shlex.quote(sys.executable)} -m trajmill.pipelines.beam_worker"
+    alone = (
+        f"mount -t tmpfs none {out} && exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    )
     worker = SubprocessSDKEnvironment.from_command_string(f"unshare -m sh -c {shlex.quote(alone)}")
-    monkeypatch.setattr(Execution, "pipeline", lambda self: Pipeline(FnApiRunner(worker), self.options()))
+    monkeypatch.setattr(runner, "Pipeline", lambda options: Pipeline(FnApiRunner(worker), options))
     monkeypatch.setattr(Execution, "is_plain", False)
     monkeypatch.setattr(Execution, "is_local", not elsewhere)
     with pytest.raises(ShardError, match=said):

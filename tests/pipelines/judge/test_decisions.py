@@ -12,7 +12,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from trajmill.pipelines.execution.beam_steps import OnBeam
+from trajmill.pipelines.execution.beam_steps import BeamTransform
 from trajmill.pipelines.judge.corpus_rule import rounds
 from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
@@ -72,7 +72,7 @@ def test_a_recipe_that_asks_for_nothing_has_no_decision():
 
 def test_the_graph_stays_small():
     pipeline = beam.Pipeline()
-    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | OnBeam(UnitsToVerdicts(judging()))
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | BeamTransform(UnitsToVerdicts(judging()))
     transforms = pipeline.to_runner_api().components.transforms
     assert len(transforms) <= 125
 

@@ -132,7 +132,7 @@ def test_other_code_and_a_strict_run_read_a_part_again_in_which_connectors_faile
     with pytest.raises(KeyError):
         run(Execution(strict=True))
     monkeypatch.setattr(Brittle, "parse", lambda _, blob: iter([trajectory("mended")]))
-    monkeypatch.setattr(connector_errors, "code_digest", lambda: "0" * 64)
+    monkeypatch.setattr(connector_errors, "program_digest", lambda: "0" * 64)
     mended, later = run()
     assert later > written
     assert mended.broken == ()

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from trajmill.pipelines.plan import sniffing
@@ -8,20 +10,18 @@ def tried(number: int) -> int:
     if number == 200:
         raise ConfigError("no", "such")
     if number == 300:
-        import os
-
         os._exit(1)
     return number + 1
 
 
 def test_files_are_sniffed_in_processes_in_their_order_and_errors_are_raised_as_they_were(monkeypatch):
     monkeypatch.setattr(sniffing, "LEAST", 1)
-    assert list(sniffing.sniffed(tried, range(150), 2)) == list(range(1, 151))
+    assert sniffing.sniff_all(tried, range(150), 2) == list(range(1, 151))
     with pytest.raises(ConfigError, match="Did you mean 'such'"):
-        list(sniffing.sniffed(tried, range(201), 2))
+        sniffing.sniff_all(tried, range(201), 2)
     with pytest.raises(ShardError, match="ended from outside"):
-        list(sniffing.sniffed(tried, range(300, 301), 2))
+        sniffing.sniff_all(tried, range(300, 301), 2)
 
 
 def test_few_files_are_sniffed_here():
-    assert list(sniffing.sniffed(lambda number: number + 1, [1, 2], 2)) == [2, 3]
+    assert sniffing.sniff_all(lambda number: number + 1, [1, 2], 2) == [2, 3]

@@ -1,0 +1,197 @@
+"""Workers of a run: processes that do as this one would, and end with it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from trajmill.pipelines.execution.pool import WorkerDiedError, WorkerPool, died_alone, worker_pool
+from trajmill.schemas import ConfigError, ShardError
+
+
+@pytest.fixture
+def pool():
+    pool = WorkerPool(2)
+    yield pool
+    pool.close()
+
+
+def works(process: int) -> bool:
+    """Whether there is such a process, other than one that waits for nobody to ask how it ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:
+    until = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.3 / number)
+    return number * number
+
+
+def process_of(_: int) -> tuple[int, int]:
+    time.sleep(0.1)
+    return os.getpid(), os.getppid()
+
+
+def test_results_come_in_the_order_of_items_whoever_is_done_first(pool):
+    places: list[int] = []
+    assert pool.map(slow_square, [1, 2, 30, 4, 5], places.append) == [1, 4, 900, 16, 25]
+    assert sorted(places) == [0, 1, 2, 3, 4]
+    assert pool.map(slow_square, []) == []
+
+
+def test_workers_say_nothing_are_forked_from_one_process_and_end_with_the_pool(capfd):
+    with worker_pool(2) as pool, worker_pool(2) as same:
+        first, second = (set(pool.map(process_of, range(6))) for _ in range(2))
+        assert same is pool
+        assert first == second, "the same processes work for the whole run"
+    workers, servers = {worker for worker, _ in first}, {server for _, server in first}
+    assert len(workers) == 2
+    assert len(servers) == 1
+    assert servers.isdisjoint({os.getpid()})
+    wait_until(lambda: not any(map(works, workers)))
+    assert capfd.readouterr().err == ""
+
+
+def listening_sockets(process: int) -> set[str]:
+    links = {os.readlink(path) for path in Path(f"/proc/{process}/fd").iterdir() if path.is_symlink()}
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table]
+    return {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in links}
+
+
+def ports(_: int) -> set[str]:
+    return listening_sockets(os.getpid()) | listening_sockets(os.getppid())
+
+
+def test_no_worker_listens_on_a_port(pool):
+    assert pool.map(ports, range(4)) == [set()] * 4
+
+
+class OddError(Exception):
+    """One that cannot be made again by its arguments."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+def fail(error: object) -> None:
+    if error == "odd":
+        raise OddError("really", "odd")
+    raise error  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConfigError("bad", "good"), ShardError("x cannot be read"), OSError(28, "full", "/x"), MemoryError(), KeyError(5)],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_comes_as_it_was_with_its_notes_and_its_traceback(pool, error):
+    error.add_note("while it rained")
+    with pytest.raises(type(error)) as caught:
+        pool.map(fail, [error])
+    assert caught.value.args == error.args
+    assert str(caught.value) == str(error)
+    assert caught.value.__notes__[0] == "while it rained"
+    assert "in fail" in caught.value.__notes__[1]
+
+
+def test_an_error_that_cannot_be_pickled_comes_with_its_name_and_words(pool):
+    with pytest.raises(RuntimeError, match="OddError: really odd"):
+        pool.map(fail, ["odd"])
+
+
+def kill_or_write(item: tuple[int, str]) -> int:
+    number, folder = item
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.2)
+    Path(folder, str(number)).touch()
+    return number
+
+
+def test_a_worker_that_dies_costs_no_work_of_others_and_the_next_work_is_done(pool, tmp_path):
+    with pytest.raises(WorkerDiedError, match=r"SIGKILL.*take fewer --workers"):
+        pool.map(kill_or_write, [(0, str(tmp_path)), (1, str(tmp_path))])
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
+    assert pool.map(slow_square, [3, 4, 5]) == [9, 16, 25]
+
+
+def test_how_a_process_ends_over_an_item_alone_is_told(tmp_path):
+    assert died_alone(kill_or_write, (1, str(tmp_path))) == "SIGKILL"
+    assert died_alone(os._exit, 3) == "exit code 3"
+    assert died_alone(kill_or_write, (2, str(tmp_path))) == ""
+
+
+def value_of(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def test_workers_have_the_variables_of_the_moment_in_which_they_start(monkeypatch):
+    for value in ("one", "other"):
+        monkeypatch.setenv("TRAJMILL_TOLD", value)
+        with worker_pool(2) as pool:
+            assert pool.map(value_of, ["TRAJMILL_TOLD"]) == [value]
+
+
+STARTS = """
+import sys, time
+from pathlib import Path
+from tests.pipelines.execution.test_pool import sleep_for_ever
+from trajmill.pipelines.execution.pool import WorkerPool
+WorkerPool(2).map(sleep_for_ever, [sys.argv[1]] * 2)
+"""
+
+
+def sleep_for_ever(folder: str) -> None:
+    for process in (os.getpid(), os.getppid()):
+        Path(folder, str(process)).touch()
+    time.sleep(600)
+
+
+def test_workers_and_their_server_end_with_a_process_that_is_killed(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", STARTS, str(tmp_path)], env=environment) as command:
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
+        command.kill()
+    started = [int(path.name) for path in tmp_path.iterdir()]
+    wait_until(lambda: not any(map(works, started)))
+
+
+HOSTILE = "open(__file__ + '.imported', 'w').close(); raise SystemExit('a file of the working folder was imported')"
+
+
+def test_a_script_without_a_guard_runs_once_and_nothing_of_the_working_folder_is_imported(tmp_path):
+    for name in ("schemas", "types", "queue", "selectors", "socket", "pickle", "quality/__init__", "trajmill_x"):
+        file = tmp_path / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(HOSTILE)
+    logs = ROOT / "samples" / "terminal" / "asciicast"
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "once.py"
+    script.write_text(f"import trajmill\nprint('once')\ntrajmill.run('terminal', [{str(logs)!r}], 'out', workers=2)\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "once\n"), done.stderr
+    command = [sys.executable, "-P", "-m", "trajmill", "run", "terminal", "--raw", str(logs), "--out", "again"]
+    again = subprocess.run(
+        [*command, "--workers", "2"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert not list(tmp_path.rglob("*.imported"))
