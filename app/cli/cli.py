@@ -28,7 +28,9 @@ from trajmill.app.cli import (
     patches_command,
     pushing,
     replay_command,
+    report_commands,
     serve_command,
+    view_command,
 )
 from trajmill.app.cli.console import guard, notices, results
 from trajmill.app.cli.flex_templates import commands as template_commands
@@ -36,8 +38,6 @@ from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw
 from trajmill.app.cli.inspection_commands import tell_withdrawn
 from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
-from trajmill.app.report import command as report_command
-from trajmill.app.viewer import command as view_command
 from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
 from trajmill.pipelines.unused_imports import without_pandas
@@ -196,7 +196,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
-        report_command.leave_report(out, summary)
+        report_commands.leave_report(out, summary)
         tell_summary(summary, recipe)
 
 
@@ -292,7 +292,7 @@ template_commands.register(app)
 view_command.register(app)
 serve_command.register(app)
 cost_command.register(app)
-report_command.register(app)
+report_commands.register(app)
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:

@@ -169,7 +169,7 @@ def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
     """Serves until it is ended."""
     import uvicorn
 
-    from trajmill.app.viewer.command import listening
+    from trajmill.app.cli.view_command import listening
     from trajmill.worlds.serve.serve_app import LOOPBACK, served
 
     with listening(host, port) as listener:
