@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.cli.test_console import SEVERAL
+from tests.app.test_console import SEVERAL
 from tests.conftest import ROOT
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.execution.program import program_digest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
-from trajmill.app.cli.console import Printer
+from trajmill.app.console import Printer
 from trajmill.pipelines.effect.significance import FEWEST, LEVEL
 
 if TYPE_CHECKING:

@@ -32,12 +32,12 @@ from trajmill.app.cli import (
     serve_command,
     view_command,
 )
-from trajmill.app.cli.console import guard, notices, results
 from trajmill.app.cli.flex_templates import commands as template_commands
 from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
 from trajmill.app.cli.inspection_commands import tell_withdrawn
 from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
+from trajmill.app.console import guard, notices, results
 from trajmill.pipelines.execution.memory import allocate_sparingly, collect_rarely
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
 from trajmill.pipelines.unused_imports import without_pandas

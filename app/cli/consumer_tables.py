@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trajmill.app.cli.console import Printer
+from trajmill.app.console import Printer
 from trajmill.pipelines.publish.consumers.consumers import CONSUMERS, SAMPLES, Outcome
 from trajmill.pipelines.publish.consumers.meaning import Compared
 from trajmill.pipelines.publish.consumers.rewards import Rewarded

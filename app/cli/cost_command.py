@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trajmill.app.cli.console import Printer, results
+from trajmill.app.console import Printer, results
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:

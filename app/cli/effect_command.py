@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 from trajmill.schemas import ConfigError
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from rich.table import Table
 
-from trajmill.app.cli.console import Printer
+from trajmill.app.console import Printer
 from trajmill.pipelines.effect.effect import FEWEST_CHANGED
 from trajmill.pipelines.effect.significance import FEWEST, LEVEL
 

@@ -11,8 +11,8 @@ import typer
 import typer.core
 
 from trajmill.app.cli import report_commands
-from trajmill.app.cli.console import notices, results
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError
 

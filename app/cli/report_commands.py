@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 from trajmill.pipelines.unused_imports import without_pandas
 
 if TYPE_CHECKING:

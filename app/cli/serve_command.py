@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trajmill.app.cli.console import notices, results
 from trajmill.app.cli.model_commands import sampling_of
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.schemas import ConfigError
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -196,8 +196,8 @@ def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of
 
 
 def test_tables_are_those_of_training_then_of_rewards_then_of_failures(capsys):
-    from trajmill.app.cli.console import results
     from trajmill.app.cli.consumer_tables import show_compared
+    from trajmill.app.console import results
 
     good = {"web": Compared(samples=1, trained=2)}
     found: list[tuple[str, Outcome]] = [("trl", good), ("trl-grpo", {"web": Rewarded(1, 1, 1, 1, 1)}), ("verl", good)]

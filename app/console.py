@@ -6,7 +6,7 @@ All of them appear as the escapes that Python and `ls -b` know (`\\x1b`, `\\u202
 Markup of rich in data is text. A byte of a file name that is no UTF-8 appears as itself (`\\xff`), and what the
 encoding of a terminal cannot say as its number.
 
-No other module of `pipelines` makes a rich Console or Text, prints, or writes to a stream of the process. What
+No other module makes a rich Console or Text, prints, or writes to a stream of the process. What
 libraries and Python itself say on stderr passes the same way once `guard` was called. Nothing of it changes what is
 written to files.
 """

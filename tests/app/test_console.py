@@ -23,8 +23,8 @@ from rich.text import Text
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.pipelines.hostile import GOOD
-from trajmill.app.cli import console
-from trajmill.app.cli.console import Printer, shown, text
+from trajmill.app import console
+from trajmill.app.console import Printer, shown, text
 
 ATTACK = (
     "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1bP1$r\x1b\\\x1b[2J\x1b[H\x1b[8mhidden\x9b31m\x90dcs\x9c\x85 gone\rback"
@@ -259,7 +259,7 @@ def test_a_document_is_printed_as_it_is():
 
 def test_what_others_say_on_stderr_passes_the_door():
     code = (
-        "import sys, logging; from trajmill.app.cli.console import guard; guard(); guard()\n"
+        "import sys, logging; from trajmill.app.console import guard; guard(); guard()\n"
         "attack = '\\x1b]0;t\\x07\\x9b2J\\u202e\\udc9b'\n"
         "print('\\x1b[31mprinted\\x1b[0m' + attack, file=sys.stderr)\n"
         "logging.warning('logged ' + attack)\n"
