@@ -9,7 +9,7 @@ refused | no_observation
 
 They say what was clicked and typed, and nothing of what the browser then showed. A world model learns nothing from
 them, so each script is recognized and rejected as `no_observation`, with the number of its commands: see
-docs/design/patches-without-an-answer.md.
+docs/decisions/patches-without-an-answer.md.
 """
 
 from __future__ import annotations
