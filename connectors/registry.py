@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
 from trajmill.connectors.reading.head_outline import outlined, zip_outline
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ConfigError, ContractError
+from trajmill.schemas.plugins import plugins
 
 GROUP: Final = "trajmill.connectors"
 
@@ -174,10 +174,7 @@ def connectors() -> Connectors:
         ConfigError: two connectors have one name, or an entry point is no connector.
     """
     users: dict[str, Connector] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        kind = point.load()
-        if not (isinstance(kind, type) and issubclass(kind, Connector)):
-            raise ConfigError(f"Entry point '{point.name}' of {GROUP} is {point.value}, which is no Connector class.")
+    for point, kind in plugins(GROUP, Connector):  # type: ignore[type-abstract]
         if kind.name in FORMATS or kind.name in users:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
         users[kind.name] = kind()

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from trajmill.quality.settings import DATATROVE
@@ -48,6 +47,7 @@ from trajmill.quality.signals.unannounced_timeout import UnannouncedTimeout
 from trajmill.quality.signals.undeclared_tool import UndeclaredTool
 from trajmill.quality.signals.unsettled import Unsettled
 from trajmill.schemas import ConfigError
+from trajmill.schemas.plugins import plugins
 
 GROUP: Final = "trajmill.signals"
 
@@ -106,10 +106,7 @@ def kinds() -> dict[str, type[Signal]]:
         ConfigError: two have one name, or an entry point is no signal.
     """
     known = {kind.name: kind for kind in SIGNALS}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        kind = point.load()
-        if not (isinstance(kind, type) and issubclass(kind, Signal)):
-            raise ConfigError(f"Entry point '{point.name}' of {GROUP} is {point.value}, which is no Signal class.")
+    for point, kind in plugins(GROUP, Signal):  # type: ignore[type-abstract]
         if kind.name in known:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
         known[kind.name] = kind
