@@ -14,35 +14,26 @@ from typing import Any, Final
 
 from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Signal
+from trajmill.quality.signals.answer_origin import DanglingCall, ForeignAnswer, HarnessAnswer, RecorderCut
 from trajmill.quality.signals.binary_content import BinaryContent
 from trajmill.quality.signals.classifier import Classifier, TrajectoryClassifier
-from trajmill.quality.signals.context_leak import ContextLeak
 from trajmill.quality.signals.control_tokens import ControlTokens
-from trajmill.quality.signals.dangling_call import DanglingCall
 from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 from trajmill.quality.signals.empty_action import EmptyAction
 from trajmill.quality.signals.empty_answer import EmptyAnswer
 from trajmill.quality.signals.environment_failure import EnvironmentFailure
 from trajmill.quality.signals.error_observation import ErrorObservation
-from trajmill.quality.signals.foreign_answer import ForeignAnswer
-from trajmill.quality.signals.harness_answer import HarnessAnswer
 from trajmill.quality.signals.language import Language
+from trajmill.quality.signals.leaks import ContextLeak, ReasoningLeak
 from trajmill.quality.signals.length import Length
-from trajmill.quality.signals.length_ratio import LengthRatio
 from trajmill.quality.signals.loop import Loop
 from trajmill.quality.signals.no_op import NoOp
 from trajmill.quality.signals.noise_ceiling import NoiseCeiling
-from trajmill.quality.signals.novelty import Novelty
 from trajmill.quality.signals.opaque_content import OpaqueContent
-from trajmill.quality.signals.overlap import Overlap
 from trajmill.quality.signals.predictability import HistoryPredictability, StepPredictability
-from trajmill.quality.signals.reasoning_leak import ReasoningLeak
-from trajmill.quality.signals.recorder_cut import RecorderCut
 from trajmill.quality.signals.side_request import SideRequest
-from trajmill.quality.signals.turn_category import TurnCategory
-from trajmill.quality.signals.turn_mask import TurnMask
-from trajmill.quality.signals.turn_tokens import TurnTokens
-from trajmill.quality.signals.turns import Turns
+from trajmill.quality.signals.turn_mask import LengthRatio, Novelty, Overlap, TurnCategory, TurnMask
+from trajmill.quality.signals.turns import Turns, TurnTokens
 from trajmill.quality.signals.unannounced_timeout import UnannouncedTimeout
 from trajmill.quality.signals.undeclared_tool import UndeclaredTool
 from trajmill.quality.signals.unsettled import Unsettled

@@ -20,7 +20,7 @@ from trajmill.app.cli.view_command import listening
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.index import file_index
 from trajmill.app.viewer.app import prepare, viewer
-from trajmill.app.viewer.images import image_type
+from trajmill.app.viewer.steps import image_type
 from trajmill.schemas import Attachment, Observation
 
 PORT = 8765

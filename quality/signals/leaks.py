@@ -1,4 +1,4 @@
-"""Answers that the prompt already gives: a next observation that stands in the task's or the world's description."""
+"""Answers that the prompt already gives, and reasoning that an observation repeats: a log read wrongly, or an echo."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ class ContextLeak(Signal):
         seen = measured.texts("observation", "content").at(given)
         done = measured.once(action_values).at(given)
         return shared(measured.once(new_text).at(given), prompt, [seen, done]).astype(np.float32)
+
+
+class ReasoningLeak(Signal):
+    """The share of the runs of 8 words of the agent's reasoning that the next observation holds, without those that the
+    observation before, the action or the instruction hold: what the agent read or wrote may be shown again, and words
+    of the task are thought of and met alike.
+    """
+
+    name: ClassVar[str] = "reasoning_leak"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = (
+        "share of the 8-word runs of the agent's reasoning that the next observation holds, but for those of "
+        "the instruction"
+    )
+
+    def measure(self, measured: Measured) -> Numbers:
+        reasoning = measured.texts("action", "reasoning")
+        given = reasoning.index >= 0
+        after, before = (measured.texts(s, "content").at(given) for s in ("next_observation", "observation"))
+        done = measured.once(action_values).at(given)
+        asked = measured.texts("task", "instruction").at(given)
+        return shared(reasoning, [after], [before, done, asked]).astype(np.float32)
