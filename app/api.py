@@ -18,15 +18,17 @@ from trajmill.schemas import ConfigError
 if TYPE_CHECKING:
     import polars
 
-_LAST_STAGES: Final = ("normalize", "judge", "mix")
+_LAST_STAGES: Final = ("plan", "normalize", "judge", "mix")
+
+_Path = str | PathLike[str]
 
 
 class Sniffed(NamedTuple):
-    """What one input was recognized as.
+    """The connector that recognized an input.
 
     Attributes:
-        uri: the input.
-        connector: the connector that reads it; None where no connector does.
+        uri: the input, a file or a log of several files.
+        connector: its name; None where no connector reads the input.
         reason: why, in words.
     """
 
@@ -36,9 +38,9 @@ class Sniffed(NamedTuple):
 
 
 def run(
-    recipe: Recipe | str,
-    raw: Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    recipe: Recipe | _Path,
+    raw: _Path | Sequence[_Path],
+    out: _Path,
     *,
     workers: int = 1,
     last_stage: str = "mix",
@@ -48,10 +50,10 @@ def run(
 
     Args:
         recipe: a recipe, the name of a built-in one, or the path of a YAML file.
-        raw: files, folders or globs of raw logs.
+        raw: files, folders, globs or URLs of raw logs, one or several.
         out: the output folder, a path or a URL. A run that was interrupted there continues.
         workers: number of local processes.
-        last_stage: `normalize`, `judge` or `mix`.
+        last_stage: `plan`, `normalize`, `judge` or `mix`.
         overwrite: replace the existing trajmill run in `out`. Other files are left alone.
 
     Raises:
@@ -60,25 +62,36 @@ def run(
     """
     if last_stage not in _LAST_STAGES:
         raise ConfigError(f"last_stage is one of {', '.join(_LAST_STAGES)}, not '{last_stage}'.")
-    made = Run(_recipe(recipe), [fspath(path) for path in raw], fspath(out), Execution(workers), overwrite=overwrite)
-    return made.run(last_stage)
+    execution = Execution(workers)
+    return Run(_load(recipe), _paths(raw), fspath(out), execution, overwrite=overwrite).run(last_stage)
 
 
-def plan(recipe: Recipe | str, raw: Sequence[str | PathLike[str]]) -> Plan:
-    """List the inputs and parts that a run would read. Nothing is written."""
-    return make_plan(_recipe(recipe), [fspath(path) for path in raw])
+def plan(recipe: Recipe | _Path, raw: _Path | Sequence[_Path]) -> Plan:
+    """List the inputs and parts that a run would read. Nothing is written.
+
+    Args:
+        recipe: as of `run`.
+        raw: as of `run`.
+
+    Raises:
+        ConfigError: the recipe is wrong, or a path holds nothing.
+    """
+    return make_plan(_load(recipe), _paths(raw))
 
 
-def sniff(*paths: str | PathLike[str]) -> list[Sniffed]:
-    """Recognize each file or multi-file log below `paths`, sorted as planned, unrecognized ones last."""
-    found = make_plan(Recipe(name="sniff", source="sniff"), [fspath(path) for path in paths])
-    return [Sniffed(one.uri, one.connector, one.why) for one in found.inputs] + [
-        Sniffed(reject.uri, None, reject.detail or reject.reason) for reject in found.unrecognized
-    ]
+def sniff(*raw: _Path) -> list[Sniffed]:
+    """Recognize each log of one or several files among the raw paths; those that no connector reads come last.
+
+    Raises:
+        ConfigError: a path holds nothing.
+    """
+    made = make_plan(Recipe(name="sniff", source="sniff"), _paths(raw))
+    recognized = [Sniffed(log.uri, log.connector, log.why) for log in made.inputs]
+    return recognized + [Sniffed(reject.uri, None, reject.detail or reject.reason) for reject in made.unrecognized]
 
 
-def scan_shards(out: str | PathLike[str], stage: str) -> polars.LazyFrame:
-    """Scan the samples of one training stage with polars.
+def scan_shards(out: _Path, stage: str) -> polars.LazyFrame:
+    """Scan the samples of one training stage with polars, in the order of the shards.
 
     Args:
         out: the output folder of a run, or its `shards` folder.
@@ -87,15 +100,19 @@ def scan_shards(out: str | PathLike[str], stage: str) -> polars.LazyFrame:
     Raises:
         ConfigError: there is no Parquet file of that stage.
     """
-    import polars
+    import polars  # here, because importing it takes longer than a plan
 
     root = Path(fspath(out))
-    folder = next((one for one in (root / "shards" / stage, root / stage) if one.is_dir()), None)
-    files = sorted(folder.rglob("*.parquet")) if folder is not None else []
+    folder = root / "shards" / stage
+    files = sorted((folder if folder.is_dir() else root / stage).rglob("*.parquet"))
     if not files:
-        raise ConfigError(f"There are no shards of the stage '{stage}' in {root}.")
+        raise ConfigError(f"There are no Parquet shards of the stage '{stage}' in {root}.")
     return polars.scan_parquet(files, glob=False)
 
 
-def _recipe(recipe: Recipe | str) -> Recipe:
-    return load_recipe(recipe) if isinstance(recipe, str) else recipe
+def _load(recipe: Recipe | _Path) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else load_recipe(fspath(recipe))
+
+
+def _paths(raw: _Path | Sequence[_Path]) -> list[str]:
+    return [fspath(raw)] if isinstance(raw, str | PathLike) else [fspath(path) for path in raw]

@@ -23,7 +23,7 @@ from trajmill.connectors.web.markup import html_document
 from trajmill.connectors.web.mind2web.page_snapshot import snapshot
 from trajmill.schemas import Trajectory
 
-HTML: Final = ("har", "cdp", "mhtml")
+HTML: Final = ("har", "cdp")
 RECORDINGS: Final = ("rrweb", "playwright_trace")
 
 

@@ -28,11 +28,11 @@ import uvicorn
 from benchmarks.small_pictures import made_small
 from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
 from tests.conftest import ROOT
+from trajmill.app.cli.view_command import listening
 from trajmill.app.pages.contents import Contents, RunContents
 from trajmill.app.pages.opening import opened
 from trajmill.app.report.report import report
 from trajmill.app.viewer.app import viewer
-from trajmill.app.viewer.command import listening
 from trajmill.app.viewer.guard import ADDRESS
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe

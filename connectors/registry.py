@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
 from trajmill.connectors.reading.head_outline import outlined, zip_outline
 from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.refused import REFUSED
 from trajmill.schemas import ConfigError, ContractError
+from trajmill.schemas.plugins import plugins
 
 GROUP: Final = "trajmill.connectors"
 
@@ -58,8 +59,6 @@ FORMATS: Final[Mapping[str, Format]] = {
     "aitz": Format("trajmill.connectors.android.aitz", "3", (".png",)),
     "android_world": Format("trajmill.connectors.android.android_world", "6"),
     "rico": Format("trajmill.connectors.android.rico", "5", ("gestures.json",)),
-    "getevent": Format("trajmill.connectors.android.getevent", "1"),
-    "logcat": Format("trajmill.connectors.android.logcat", "1"),
     "mcp_jsonrpc": Format("trajmill.connectors.mcp.mcp_jsonrpc", "6"),
     "mcp_recorder": Format("trajmill.connectors.mcp.mcp_recorder", "6"),
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "6"),
@@ -84,7 +83,6 @@ FORMATS: Final[Mapping[str, Format]] = {
     "swebench_eval": Format("trajmill.connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "5"),
-    "patch": Format("trajmill.connectors.swe.patch", "1"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "8"),
     "script": Format(
         "trajmill.connectors.recordings.script", "1", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
@@ -100,11 +98,9 @@ FORMATS: Final[Mapping[str, Format]] = {
     "browser_use_messages": Format("trajmill.connectors.web.browser_use_messages", "2"),
     "webvoyager": Format("trajmill.connectors.web.webvoyager", "2", ("interact_messages.json",)),
     "miniwob": Format("trajmill.connectors.web.miniwob", "5"),
-    "recorded_script": Format("trajmill.connectors.web.recorded_script", "2"),
     "browsergym": Format("trajmill.connectors.web.browsergym", "3", ("summary_info.json",)),
     "rrweb": Format("trajmill.connectors.web.rrweb", "6"),
     "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
-    "mhtml": Format("trajmill.connectors.web.mhtml", "2"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "6", ("traj.jsonl",)),
     "agentnet": Format("trajmill.connectors.desktop.agentnet", "3"),
     "terminator": Format("trajmill.connectors.desktop.workflow", "5"),
@@ -129,12 +125,12 @@ def _connector_in(module: str) -> Connector:
 
 
 class Connectors(Mapping[str, Connector]):
-    """Every connector by name, ours first, in the order of the registry, then users' by name.
+    """Every connector by name: ours in the order of the registry, those that only refuse, then users' by name.
 
     One of ours is loaded when it is first taken, since to load them all takes longer than to read a small log.
 
     Args:
-        users: theirs.
+        users: theirs, and those that only refuse, which are no code to load.
     """
 
     def __init__(self, users: Mapping[str, Connector]) -> None:
@@ -174,14 +170,11 @@ def connectors() -> Connectors:
         ConfigError: two connectors have one name, or an entry point is no connector.
     """
     users: dict[str, Connector] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        kind = point.load()
-        if not (isinstance(kind, type) and issubclass(kind, Connector)):
-            raise ConfigError(f"Entry point '{point.name}' of {GROUP} is {point.value}, which is no Connector class.")
-        if kind.name in FORMATS or kind.name in users:
+    for point, kind in plugins(GROUP, Connector):  # type: ignore[type-abstract]
+        if kind.name in {*FORMATS, *REFUSED, *users}:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
         users[kind.name] = kind()
-    return Connectors(users)
+    return Connectors({**REFUSED, **users})
 
 
 def version_of(name: str, known: Mapping[str, Connector]) -> str:
@@ -199,7 +192,7 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
     """
     names = [path.lower() for path in paths]
     for name in among:
-        ends = FORMATS[name].ends if name in FORMATS else ("",)
+        ends = FORMATS[name].ends if name in FORMATS else () if name in REFUSED else ("",)
         if ends and any(path.endswith(ends) for path in names):
             yield among[name]
 

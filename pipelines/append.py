@@ -1,6 +1,6 @@
 """Adding to a finished run: what is new is read, judged against what is kept, and becomes a generation of its own.
 
-Nothing of an earlier generation is written again. See docs/design/generations.md.
+Nothing of an earlier generation is written again. See docs/decisions/generations.md.
 """
 
 from __future__ import annotations

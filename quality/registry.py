@@ -10,43 +10,34 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Signal
+from trajmill.quality.signals.answer_origin import DanglingCall, ForeignAnswer, HarnessAnswer, RecorderCut
 from trajmill.quality.signals.binary_content import BinaryContent
 from trajmill.quality.signals.classifier import Classifier, TrajectoryClassifier
-from trajmill.quality.signals.context_leak import ContextLeak
 from trajmill.quality.signals.control_tokens import ControlTokens
-from trajmill.quality.signals.dangling_call import DanglingCall
 from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 from trajmill.quality.signals.empty_action import EmptyAction
 from trajmill.quality.signals.empty_answer import EmptyAnswer
 from trajmill.quality.signals.environment_failure import EnvironmentFailure
 from trajmill.quality.signals.error_observation import ErrorObservation
-from trajmill.quality.signals.foreign_answer import ForeignAnswer
-from trajmill.quality.signals.harness_answer import HarnessAnswer
 from trajmill.quality.signals.language import Language
+from trajmill.quality.signals.leaks import ContextLeak, ReasoningLeak
 from trajmill.quality.signals.length import Length
-from trajmill.quality.signals.length_ratio import LengthRatio
 from trajmill.quality.signals.loop import Loop
 from trajmill.quality.signals.no_op import NoOp
-from trajmill.quality.signals.novelty import Novelty
 from trajmill.quality.signals.opaque_content import OpaqueContent
-from trajmill.quality.signals.overlap import Overlap
 from trajmill.quality.signals.predictability import HistoryPredictability, StepPredictability
-from trajmill.quality.signals.reasoning_leak import ReasoningLeak
-from trajmill.quality.signals.recorder_cut import RecorderCut
 from trajmill.quality.signals.side_request import SideRequest
-from trajmill.quality.signals.turn_category import TurnCategory
-from trajmill.quality.signals.turn_mask import TurnMask
-from trajmill.quality.signals.turn_tokens import TurnTokens
-from trajmill.quality.signals.turns import Turns
+from trajmill.quality.signals.turn_mask import LengthRatio, Novelty, Overlap, TurnCategory, TurnMask
+from trajmill.quality.signals.turns import Turns, TurnTokens
 from trajmill.quality.signals.unannounced_timeout import UnannouncedTimeout
 from trajmill.quality.signals.undeclared_tool import UndeclaredTool
 from trajmill.quality.signals.unsettled import Unsettled
 from trajmill.schemas import ConfigError
+from trajmill.schemas.plugins import plugins
 
 GROUP: Final = "trajmill.signals"
 
@@ -104,10 +95,7 @@ def kinds() -> dict[str, type[Signal]]:
         ConfigError: two have one name, or an entry point is no signal.
     """
     known = {kind.name: kind for kind in SIGNALS}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        kind = point.load()
-        if not (isinstance(kind, type) and issubclass(kind, Signal)):
-            raise ConfigError(f"Entry point '{point.name}' of {GROUP} is {point.value}, which is no Signal class.")
+    for point, kind in plugins(GROUP, Signal):  # type: ignore[type-abstract]
         if kind.name in known:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
         known[kind.name] = kind

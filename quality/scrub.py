@@ -2,7 +2,7 @@
 
 Within a trajectory a secret becomes the same placeholder wherever and however it is written, so that its world stays
 coherent; across trajectories placeholders cannot be linked. Pure: nothing is read, written or logged. Names of persons
-in prose, and what only a picture shows, are not found. See docs/design/scrubbing.md.
+in prose, and what only a picture shows, are not found. See docs/decisions/scrubbing.md.
 """
 
 from __future__ import annotations

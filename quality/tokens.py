@@ -2,8 +2,8 @@
 
 The estimate follows how byte-pair encodings of today's models split a text before they merge: a token for each digit
 and for each run of punctuation, `0.6 + 0.1 n` for a word of n ASCII letters, 0.6 for a run of line breaks and tabs,
-other characters by their script. docs/design/tokens.md gives its error. What is written as token ids never comes from
-here.
+other characters by their script. docs/decisions/tokens.md gives its error. What is written as token ids never comes
+from here.
 """
 
 from __future__ import annotations

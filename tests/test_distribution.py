@@ -1,6 +1,7 @@
-"""What users install: sdist → wheel → a clean environment, driven by its console script from an empty folder.
+"""The package as users install it: sdist → wheel → a clean environment, driven by its console script.
 
-Its run has several workers and something for every stage, so that it also shows that workers change no byte.
+The run has two workers, something for every stage, and a working folder full of modules that bear the names of ours and
+raise when they are imported.
 """
 
 import hashlib
@@ -8,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -16,15 +18,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.cli.test_console import SEVERAL
+from tests.app.test_console import SEVERAL
 from tests.conftest import ROOT
-from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 
 SAMPLES = ROOT / "samples" / "terminal"
-PACKAGES = ("schemas", "connectors", "quality", "pipelines")
+FOLDERS = ("app", "configs", "connectors", "pipelines", "quality", "schemas", "synthesis", "worlds")
+HOSTILE = (
+    *("schemas.py", "connectors.py", "worlds.py", "synthesis.py", "app.py"),
+    *("quality/__init__.py", "pipelines/__init__.py", "configs/__init__.py", "configs/terminal.yaml"),
+)
 
 
 def call(*command, cwd: Path = ROOT) -> str:
@@ -32,7 +37,9 @@ def call(*command, cwd: Path = ROOT) -> str:
 
 
 def called(*command, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -67,7 +74,7 @@ def compiled(there: Path, here: Path) -> None:
     """Takes over what was compiled of the same files, which need not be compiled once more."""
     for cache in there.rglob("__pycache__"):
         target = here / cache.relative_to(there)
-        if target.parent.is_dir() and not target.exists() and target.relative_to(here).parts[0] not in PACKAGES:
+        if target.parent.is_dir() and not target.exists() and target.relative_to(here).parts[0] != "trajmill":
             shutil.copytree(cache, target, copy_function=linked)
 
 
@@ -79,19 +86,18 @@ def linked(file: str, place: str) -> None:
         shutil.copy2(file, place)
 
 
-def test_the_wheel_holds_exactly_the_four_packages(wheel):
+def test_the_wheel_holds_trajmill_alone_with_every_file_of_its_folders(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        tops = {name.split("/")[0] for name in archive.namelist()}
-        names = set(archive.namelist())
-    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
-    modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    assert {path.relative_to(ROOT).as_posix() for path in modules} <= names
-    assert "pipelines/configs/android.yaml" in names
-    templates = [path.relative_to(ROOT).as_posix() for path in (ROOT / "configs" / "templates").rglob("*.j2")]
-    assert len(templates) > 42
-    assert {f"pipelines/{template}" for template in templates} <= names
-    assert {"quality/models/lid.176.ftz", "quality/models/NOTICE.md"} <= names
-    assert {f"{top}/py.typed" for top in ("schemas", "connectors", "quality", "pipelines")} <= names
+        members = [member for member in archive.infolist() if ".dist-info/" not in member.filename]
+    names = {member.filename for member in members}
+    assert {name.split("/")[0] for name in names} == {"trajmill"}
+    assert not any(stat.S_ISLNK(member.external_attr >> 16) for member in members)
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    own = {f"trajmill/{path.relative_to(ROOT).as_posix()}" for path in files if path.suffix not in {".pyc", ".pyo"}}
+    assert len(own) > 500
+    assert {name for name in names if name.split("/")[1] in FOLDERS} == own
+    assert {"trajmill/__init__.py", "trajmill/__main__.py", "trajmill/py.typed"} <= names
+    assert {"trajmill/configs/android.yaml", "trajmill/quality/models/lid.176.ftz"} <= own
 
 
 def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
@@ -145,15 +151,24 @@ def recipe(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(installed, raw, recipe, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """An empty folder in which the console script has made shards by two workers, and what it said."""
-    folder = tmp_path_factory.mktemp("empty")
+def hostile(tmp_path_factory) -> Path:
+    """A working folder of modules and packages that bear the names of ours and raise when they are imported."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name in HOSTILE:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"raise RuntimeError('{name} of the working folder was read')\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(installed, raw, recipe, hostile) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The hostile folder, in which the console script has made shards by two workers, and its output."""
     words = ("run", recipe, "--raw", raw, "--out", "made", "--part-size", "50000", "--workers", "2")
-    return folder, called(installed, *words, cwd=folder)
+    return hostile, called(installed, *words, cwd=hostile)
 
 
 @pytest.mark.slow
-def test_the_console_script_makes_shards_from_an_empty_folder(installed, made):
+def test_the_console_script_makes_shards_in_a_folder_that_holds_modules_of_our_names(installed, made):
     folder, done = made
     assert "trajectories" in done.stdout
     assert "INFO" not in done.stderr
@@ -161,9 +176,16 @@ def test_the_console_script_makes_shards_from_an_empty_folder(installed, made):
     assert (folder / "made" / "shards" / "README.md").is_file()
     assert "transitions" in call(installed, "inspect", "made", cwd=folder)
     several = json.dumps([["connectors"], ["schema"]])
-    known, schema, _ = call(installed.parent / "python", "-c", SEVERAL, several, cwd=folder).split("=====")
+    known, schema, _ = call(installed.parent / "python", "-P", "-c", SEVERAL, several, cwd=folder).split("=====")
     assert "asciicast" in known
     assert schema.startswith("{")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["-P"], []])
+def test_the_module_is_the_console_script(installed, hostile, options):
+    found = call(installed.parent / "python", *options, "-m", "trajmill", "connectors", cwd=hostile)
+    assert found == call(installed, "connectors", cwd=hostile)
 
 
 def stored(out: Path) -> dict[str, str]:

@@ -36,7 +36,7 @@ from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ParseError, contract, scan_transitions
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
-PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")
+FOLDERS = "app|connectors|pipelines|quality|schemas|synthesis|worlds"
 
 
 def named(page):
@@ -70,16 +70,16 @@ def test_every_link_within_the_repository_leads_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_module_that_is_named_exists_and_holds_what_is_named(page):
     text = page.read_text("utf-8")
-    names = re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text)
+    names = re.findall(rf"`((?:trajmill\.(?:{FOLDERS})|benchmarks|samples|tests)(?:\.\w+)+)`", text)
     for name in names + re.findall(r"python -m ([\w.]+)", text):
         parts = name.split(".")
         depth = max(n for n in range(1, len(parts) + 1) if is_module(parts[:n]))
         source = ROOT.joinpath(*parts[:depth])
         source = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
-        more = " ".join(contract.__all__) if parts[:depth] == ["schemas"] else ""
+        more = " ".join(contract.__all__) if parts[:depth] in (["trajmill"], ["trajmill", "schemas"]) else ""
         for rest in parts[depth:]:
             assert re.search(rf"\b{rest}\b", source.read_text("utf-8") + more), name
-    for path in re.findall(rf"`((?:{'|'.join(PACKAGES)}|docs|configs)/[\w./-]+)`", text):
+    for path in re.findall(rf"`((?:{FOLDERS}|benchmarks|samples|tests|docs|configs|trajmill)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
     for path in re.findall(r"`(makers/[\w./-]+)`", text):
         assert (page.parent / path).exists(), path

@@ -6,7 +6,8 @@ This module is the public API; everything else may change between releases. Name
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # type checkers know the name; typing itself takes longer to load than all of this
 
 # pyarrow reads this when it is loaded. Its bundled allocators reserve a gigabyte of address space and never give
 # freed addresses back, which a limit on data (`ulimit -d`) counts.
@@ -56,24 +57,23 @@ __all__ = [
     "verdict_schema",
 ]
 
-_MODULES = {
-    "Connector": "trajmill.connectors.connector",
-    "Signal": "trajmill.quality.signal",
-    "load_recipe": "trajmill.pipelines.recipe.recipe_file",
-    "plan": "trajmill.app.api",
-    "run": "trajmill.app.api",
-    "scan_shards": "trajmill.app.api",
-    "sniff": "trajmill.app.api",
-}
+if not TYPE_CHECKING:
+    _MODULES = {
+        "Connector": "trajmill.connectors.connector",
+        "Signal": "trajmill.quality.signal",
+        "load_recipe": "trajmill.pipelines.recipe.recipe_file",
+        "plan": "trajmill.app.api",
+        "run": "trajmill.app.api",
+        "scan_shards": "trajmill.app.api",
+        "sniff": "trajmill.app.api",
+    }
 
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_MODULES.get(name, "trajmill.schemas")), name)
+        globals()[name] = value
+        return value
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULES.get(name, "trajmill.schemas")), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -26,15 +26,15 @@ from trajmill.app.cli import (
     patches_command,
     pushing,
     replay_command,
+    report_commands,
     serve_command,
+    view_command,
 )
-from trajmill.app.cli.console import guard, notices, results
 from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
 from trajmill.app.cli.inspection_commands import tell_withdrawn
 from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
-from trajmill.app.report import command as report_command
-from trajmill.app.viewer import command as view_command
+from trajmill.app.console import guard, notices, results
 from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
 from trajmill.schemas import ConfigError
@@ -191,7 +191,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
-        report_command.leave_report(out, summary)
+        report_commands.leave_report(out, summary)
         tell_summary(summary, recipe)
 
 
@@ -284,7 +284,7 @@ replay_command.register(app)
 patches_command.register(app)
 view_command.register(app)
 serve_command.register(app)
-report_command.register(app)
+report_commands.register(app)
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:

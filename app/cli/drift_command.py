@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.table import Table
 
-from trajmill.app.cli.console import Printer, results
+from trajmill.app.console import Printer, results
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:

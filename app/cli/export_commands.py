@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trajmill.app.cli.console import results
+from trajmill.app.console import results
 from trajmill.schemas import ConfigError
 
 

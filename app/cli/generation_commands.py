@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.cli import report_commands
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
-from trajmill.app.report import command as report_command
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError
 
@@ -84,7 +84,7 @@ def rebuild(
     with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
-    report_command.leave_report(out, summary)
+    report_commands.leave_report(out, summary)
     tell_summary(summary, recipe)
 
 
@@ -119,7 +119,7 @@ def forget(
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
     made = Forgetting(recipe_in(record, folder.path(RUN)), out).forget(selection)
     show_forgotten(made, results())
-    report_command.report(out)
+    report_commands.report(out)
 
 
 def tell_summary(summary: Summary, recipe: Recipe) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
-from trajmill.app.cli.console import notices
 from trajmill.app.cli.output_options import tell_end
+from trajmill.app.console import notices
 from trajmill.pipelines.run_record.endings import Ending, Interrupted, ending_of
 
 _PATIENCE_S: Final = 3.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trajmill.app.cli.console import Printer, notices, results
+from trajmill.app.console import Printer, notices, results
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from trajmill.app.cli.console import notices, pass_lines_as
+from trajmill.app.console import notices, pass_lines_as
 
 if TYPE_CHECKING:
     from trajmill.app.cli.progress_reporters import Voice

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from trajmill.app.cli.console import Printer, text
+from trajmill.app.console import Printer, text
 from trajmill.pipelines.run_record.run_log import RunLog
 from trajmill.pipelines.run_record.stage_progress import Progress
 

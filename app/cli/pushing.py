@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trajmill.app.cli.console import notices, results
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError, ShardError
 

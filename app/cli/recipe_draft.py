@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from trajmill.app.cli.column_draft import column_draft
-from trajmill.app.cli.console import shown
+from trajmill.app.console import shown
 from trajmill.connectors.registry import connector
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trajmill.app.cli.console import Printer, notices, results
+from trajmill.app.console import Printer, notices, results
 from trajmill.schemas import ConfigError
 
 NAME = "replay"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trajmill.app.cli.console import notices, results
 from trajmill.app.cli.model_commands import prices_of, sampling_of
+from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.schemas import ConfigError
 
@@ -153,7 +153,7 @@ def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
     """Serves until it is ended."""
     import uvicorn
 
-    from trajmill.app.viewer.command import listening
+    from trajmill.app.cli.view_command import listening
     from trajmill.worlds.serve.serve_app import LOOPBACK, served
 
     with listening(host, port) as listener:

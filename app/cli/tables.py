@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from trajmill.app.cli.console import Printer, labelled, text
+from trajmill.app.console import Printer, labelled, text
 from trajmill.connectors.connector import Connector
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan

@@ -16,7 +16,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from trajmill.app.cli.console import shown
+from trajmill.app.console import shown
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 STYLE: Final = TEMPLATES / "looking.css"

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.table import Table
 
-from trajmill.app.cli.console import Printer
+from trajmill.app.console import Printer
 from trajmill.app.report.comparison import GONE, KINDS, Comparison
 from trajmill.app.report.report import page
 from trajmill.pipelines.run_record.changes import told_value

@@ -20,7 +20,7 @@ from trajmill.app.pages.contents import Contents
 from trajmill.app.pages.markup import STYLE, environment
 from trajmill.app.viewer import pages
 from trajmill.app.viewer.guard import Guard
-from trajmill.app.viewer.images import image_type
+from trajmill.app.viewer.steps import image_type
 from trajmill.schemas import ConfigError, ShardError
 
 _HERE: Final = Path(__file__).with_name("templates")

@@ -11,7 +11,6 @@ from trajmill.app.pages.contents import Contents
 from trajmill.app.pages.differences import Line, difference
 from trajmill.app.pages.observations import Shown, shown, shown_text
 from trajmill.app.pages.why import REASON_WORDS, bounds
-from trajmill.app.viewer.images import image_type
 
 _COMPARED: Final = frozenset({"screen", "state"})
 """Forms of observations of which one is compared with the next."""
@@ -20,6 +19,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TARGET: Final = ("element", "ref", "target")
 """Arguments of an action that name the element it is done to."""
 
+_MAGIC: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
@@ -148,3 +148,10 @@ def said_between(text: str | None) -> list[tuple[str, str]]:
         return [(str(one["role"]), str(one["content"])) for one in told]
     except (ValueError, KeyError, TypeError, RecursionError):
         return [("", text or "")]
+
+
+def image_type(data: bytes) -> str | None:
+    """Recognize an image by its first bytes, whatever a log calls it; None for anything else, which is not served."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)

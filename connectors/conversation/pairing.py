@@ -15,6 +15,7 @@ remembered of each answered call is its id and a hash of its answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -23,7 +24,6 @@ from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import observation
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.reminders import CLOSE, voices, without_reminders
-from trajmill.connectors.conversation.retries import asks_again, without_retry
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import (
     Call,
@@ -46,6 +46,15 @@ _PART_BYTES: Final = 512
 
 _SEVERAL: Final = "several"
 """Stands for the call of an id that several calls have."""
+
+_RETRY: Final = "Fix the errors and try again."
+"""The end of what Pydantic AI says in the place of a tool or a user when the agent is to try again.
+
+Behind `1 validation error:` with the errors as JSON, or `Validation feedback:`, the call never reached its tool, so the
+whole text is the harness's. Where a tool itself asked for another try, only this sentence is.
+"""
+
+_REFUSED: Final = re.compile(r"(?:[0-9]{1,6} validation errors?:\s*```json\s|Validation feedback:\n)")
 
 
 @record
@@ -125,7 +134,7 @@ class Pairing:
         if isinstance(part, Result):
             self._answer(part)
         elif isinstance(part, Said):
-            if part.role == "user" and asks_again(part.text):
+            if part.role == "user" and _asks_again(part.text):
                 part = replace(part, role="harness", answers=True)
             self._hear(*(_voices(part) if part.role == "user" and CLOSE in part.text else (part,)))
         elif isinstance(part, System) and self._turn is not None:
@@ -177,7 +186,7 @@ class Pairing:
         seen = observation(told.text, result.is_error, result.attachments, "harness" if told.cut else "none")
         if result.envelope is not None and told.text == given:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
-        call.shown = replace(seen, origin="harness") if asks_again(told.text or "") else seen
+        call.shown = replace(seen, origin="harness") if _asks_again(told.text or "") else seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
         call.ends(told)
@@ -215,7 +224,7 @@ def _told(content: str | None) -> Output:
     told = command_output(content)
     if told is not None:
         return told
-    text, notes = without_retry(content)
+    text, notes = _without_retry(content)
     return Output(text, notes=notes)
 
 
@@ -227,3 +236,15 @@ def _voices(said: Said) -> list[Said]:
         text = found[place].text if place < len(found) else ""
         found[place : place + 1] = [Said("user", text, said.attachments, at=said.at)]
     return found
+
+
+def _asks_again(text: str) -> bool:
+    """Whether the text is the framework's as a whole."""
+    return text.endswith(_RETRY) and _REFUSED.match(text) is not None
+
+
+def _without_retry(text: str) -> tuple[str, tuple[str, ...]]:
+    """What a tool said, and the framework's request to try again behind it."""
+    if not text.endswith(f"\n\n{_RETRY}") or _asks_again(text):
+        return text, ()
+    return text.removesuffix(_RETRY).rstrip("\n"), (_RETRY,)

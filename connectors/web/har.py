@@ -31,7 +31,7 @@ Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTest and th
 
 The order of entries means nothing: HAR 1.2 (`entries`) leaves it to the reader to sort them, and recorders list them as
 they begin, as they end or anyhow. They are taken in the order in which they began where all entries of a page say when,
-else as they are listed (docs/design/requests-without-a-person.md).
+else as they are listed (docs/decisions/requests-without-a-person.md).
 
 Entries are read one at a time, so the log may be larger than memory; only what is carried on is kept. An entry that is
 no JSON is rejected, and a log that is cut ends after its last whole entry.

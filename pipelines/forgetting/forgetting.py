@@ -1,7 +1,7 @@
 """Forgetting, in its order: tombstones, a journal, then file by file, and a scan that finds nothing more.
 
 A kill leaves the journal, by which the same command goes on. The transitions of a unit are the last of its files, since
-they tell which rows of the others go. See docs/design/forgetting.md.
+they tell which rows of the others go. See docs/decisions/forgetting.md.
 """
 
 from __future__ import annotations

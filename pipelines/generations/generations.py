@@ -3,7 +3,7 @@ there.
 
 Generation 1 is what a run made; each later one lies in a folder of its own below `generations/`, whose name is the
 digest of what it is made of, and is of the chain once `generations/<number>/manifest.json` names it. See
-docs/design/generations.md. This module does not know what the files hold.
+docs/decisions/generations.md. This module does not know what the files hold.
 """
 
 from __future__ import annotations

@@ -5,15 +5,18 @@ Nothing is written. What the rows say is not judged here; that they are the rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from trajmill.pipelines.generations.generation_checks import with_generations
+import numpy as np
+
+from trajmill.pipelines.generations.generations import GENERATIONS, Generation, chain, ledgers_of, stages_of
+from trajmill.pipelines.generations.ledgers import read_ledger
 from trajmill.pipelines.storage.folders import MARKER, Folder
 from trajmill.pipelines.storage.ownership import Survey, survey
-from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.pipelines.storage.parquet import read_batches, rows_of
 from trajmill.pipelines.storage.units import MANIFEST, UNITS, files_of, read_manifest, units_of
 from trajmill.schemas import ConfigError, ShardError
 from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
@@ -31,6 +34,8 @@ _ORDER: Final = (
     "draws",
 )
 _READERS: Final = 4
+_SHARDS: Final = "shards"
+_CHANGED: Final = "is not as the manifest of its generation says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +88,13 @@ class Verification:
 
 
 def verify(out: str) -> Verification:
-    """Reads every file that a manifest of the output folder names, and tells what is not as it was written.
-
-    So of all generations that were added to it.
+    """Read every file that a manifest of the output folder or of one of its generations names, and list the faults.
 
     Raises:
         ConfigError: no run wrote the folder.
         ShardError: a file cannot be read.
     """
-    return with_generations(_verified(out), _verified, Fault)
+    return _with_generations(_verified(out))
 
 
 def _verified(out: str) -> Verification:
@@ -196,3 +199,63 @@ def _same_rows(out: Folder, beside: str, name: str) -> bool:
     except ShardError:
         return False
     return sides[0] == sides[1]
+
+
+def _with_generations(found: Verification) -> Verification:
+    """Add the stages and faults of the generations to those of the folder itself."""
+    out = Folder(found.out)
+    try:
+        generations = chain(out)
+    except ConfigError as error:
+        return replace(found, faults=(*found.faults, Fault(GENERATIONS, f"is no chain: {error.message}")))
+    stages, faults = [*found.stages], [*found.faults]
+    for generation in generations:
+        name = generation.folder
+        if name:
+            inner = _verified(stages_of(out, generation).path())
+            stages += [replace(stage, name=f"{name}/{stage.name}") for stage in inner.stages]
+            faults += [Fault(f"{name}/{fault.name}", fault.what) for fault in inner.faults]
+            faults += [Fault(f"{name}/{file}", "is of no run") for file in inner.foreign]
+        faults += _generation_faults(out, generation)
+    if generations and not faults:
+        faults += [*_shard_faults(out, generations), *_ledger_faults(out, generations)]
+    return replace(found, stages=tuple(stages), faults=tuple(faults))
+
+
+def _generation_faults(out: Folder, generation: Generation) -> Iterator[Fault]:
+    """List the ledgers and shard files of a generation that are not as its manifest says."""
+    ledgers = ledgers_of(out, generation)
+    lead = ledgers.path()[len(out.path()) + 1 :]
+    for entry in generation.ledgers:
+        if ledgers.sha256(entry.name) != entry.sha256:
+            yield Fault(f"{lead}/{entry.name}", _CHANGED)
+        elif (rows := rows_of(ledgers, entry.name)) != entry.rows:
+            yield Fault(f"{lead}/{entry.name}", f"has {rows} rows, {entry.rows} were written")
+    for entry in generation.shards:
+        if (out / _SHARDS).sha256(entry.name) != entry.sha256:
+            yield Fault(f"{_SHARDS}/{entry.name}", _CHANGED)
+
+
+def _shard_faults(out: Folder, generations: Sequence[Generation]) -> Iterator[Fault]:
+    """Compare the files of the dataset with those of all generations."""
+    sealed = read_manifest(out / _SHARDS, MANIFEST)
+    there = {file for file in sealed.files if "/" in file.name} if sealed is not None else set()
+    wanted = [file for generation in generations for file in generation.shards]
+    if len(wanted) != len({file.name for file in wanted}):
+        yield Fault(f"{_SHARDS}/{MANIFEST}", "has a file that two generations made")
+    if there != set(wanted):
+        yield Fault(f"{_SHARDS}/{MANIFEST}", "has not the files of all generations: --append completes it")
+
+
+def _ledger_faults(out: Folder, generations: Sequence[Generation]) -> Iterator[Fault]:
+    """Find nodes of groups with two places, and groups with two pools."""
+    folders = [ledgers_of(out, generation) for generation in generations]
+    try:
+        nodes = read_ledger(folders, "groups")
+        pools = np.unique(nodes[["group", "pool"]])
+        if len(np.unique(nodes["node"])) != len(nodes):
+            yield Fault(GENERATIONS, "gives a node of a group two places")
+        if len(np.unique(pools["group"])) != len(pools):
+            yield Fault(GENERATIONS, "gives a group two pools")
+    except ShardError as error:
+        yield Fault(GENERATIONS, f"has a ledger that cannot be read: {error}")

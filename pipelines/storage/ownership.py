@@ -2,7 +2,7 @@
 
 The list is the owner's marker, `trajmill.json`, together with the manifests. Only what is listed is ever replaced or
 removed, so a folder that holds anything else, or another run, is refused before a byte is written. See
-docs/design/output-folder.md. This module does not know what the files hold.
+docs/decisions/output-folder.md. This module does not know what the files hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published turn-level loss mask: see `quality.turns`.
+"""Published measures of a turn, and the loss mask made of them: see `quality.turns`.
 
 A turn that reports an error keeps its loss whatever its words: that the world refused, and why, is not in the action,
 though an error message is mostly the action's words come back.
@@ -12,7 +12,51 @@ import numpy as np
 
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.signals.error_observation import erroneous
-from trajmill.quality.turns import keeps_loss
+from trajmill.quality.turns import keeps_loss, turns
+
+
+class Overlap(Signal):
+    """OL: the share of the words of the action's values that stand in what is new in the next observation."""
+
+    name: ClassVar[str] = "overlap"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = "OL: share of the words of the action's values that what is new repeats"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.once(turns).overlap.astype(np.float32)
+
+
+class Novelty(Signal):
+    """Nov: the share of the words of what is new in the next observation that do not stand in the action's values."""
+
+    name: ClassVar[str] = "novelty"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = "Nov: share of the words of what is new that the action does not hold"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.once(turns).novelty.astype(np.float32)
+
+
+class LengthRatio(Signal):
+    """R: characters of what is new in the next observation over those of the action's values (at least one)."""
+
+    name: ClassVar[str] = "length_ratio"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = "R: characters of what is new over those of the action's values"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.once(turns).ratio.astype(np.float32)
+
+
+class TurnCategory(Signal):
+    """The category's number: 0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other."""
+
+    name: ClassVar[str] = "turn_category"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = "0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.once(turns).categories().astype(np.float32)
 
 
 class TurnMask(Signal):

@@ -1,4 +1,4 @@
-"""How many turns of a trajectory show the world answering."""
+"""Number of turns that the world answers, and their length for a model that reads them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.signals.empty_action import empty_actions
+from trajmill.quality.signals.length import transition_tokens
 
 
 class Turns(Signal):
@@ -28,3 +29,20 @@ class Turns(Signal):
 
     def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
         return float(told.sum(dtype=np.float64))
+
+
+class TurnTokens(Signal):
+    """Tokens of the turn that a row belongs to: of all its actions and next observations, on each of its rows."""
+
+    name: ClassVar[str] = "turn_tokens"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = "tokens of the turn that it belongs to: all its actions and next observations"
+
+    def measure(self, measured: Measured) -> Numbers:
+        tokens = measured.once(transition_tokens)
+        turn, trajectory = measured.batch["turn"].to_numpy(), measured.trajectory
+        begins = np.ones(len(turn), np.bool_)
+        begins[1:] = (turn[1:] != turn[:-1]) | (trajectory[1:] != trajectory[:-1])
+        starts = np.flatnonzero(begins)
+        sums = np.add.reduceat(tokens, starts) if len(starts) else tokens
+        return np.repeat(sums, np.diff(np.append(starts, len(turn)))).astype(np.float32)

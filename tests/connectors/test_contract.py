@@ -42,7 +42,7 @@ def families(names: list[str]) -> list:
     """The formats by family, which is the package that their connectors lie in."""
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(type(connectors()[name]).__module__.split(".")[1], []).append(name)
+        found.setdefault(type(connectors()[name]).__module__.split(".")[2], []).append(name)
     return [pytest.param(members, id=family) for family, members in sorted(found.items())]
 
 

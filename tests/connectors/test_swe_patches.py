@@ -1,4 +1,4 @@
-"""Patches: predicted, evaluated, and alone."""
+"""Patches, predicted and evaluated."""
 
 import json
 
@@ -8,7 +8,6 @@ from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import sniff
 from trajmill.connectors.swe.evaluation import outcomes
 from trajmill.connectors.swe.instance import environment
-from trajmill.connectors.swe.patch import Patch
 from trajmill.connectors.swe.swebench_eval import SwebenchEval
 from trajmill.connectors.swe.swebench_predictions import SwebenchPredictions
 from trajmill.schemas import Outcome, Reject, Trajectory
@@ -124,16 +123,6 @@ def test_a_report_about_several_instances_judges_the_folder_of_its_name():
 )
 def test_reports_of_each_form_are_read(value, told):
     assert {name: one.resolved for name, one in outcomes(value, "i").items()} == told
-
-
-def test_a_patch_alone_is_recognized_and_rejected_for_want_of_an_observation():
-    mail = b"From " + b"0" * 40 + b" Mon Sep 17 00:00:00 2001\nSubject: x\n\n---\n\n" + DIFF.encode()
-    assert sniff(mail, "0001-x.patch")[0][0].name == "patch"
-    found = list(Patch().parse(MemoryBlob("x.patch", mail + mail)))
-    assert [(one.reason, one.offset) for one in found if isinstance(one, Reject)] == [
-        ("no_observation", 0),
-        ("no_observation", len(mail)),
-    ]
 
 
 @pytest.mark.parametrize(

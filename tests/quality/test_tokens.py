@@ -35,7 +35,7 @@ def kind_of(letter: str) -> str:
 
 
 def twentieths(text: str) -> int:
-    """The rule of docs/design/tokens.md, a character at a time."""
+    """The rule of docs/decisions/tokens.md, a character at a time."""
     others = ((0x400, 14), (0x800, 7), (0x2000, 22), (0x3000, 24), (0xA000, 12), (0xE000, 14), (0x110000, 40))
     found, before = 0, "start"
     for letter in text:

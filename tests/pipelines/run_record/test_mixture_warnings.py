@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trajmill.app.cli.console import Printer
 from trajmill.app.cli.tables import show_summary
+from trajmill.app.console import Printer
 from trajmill.pipelines.mix.mixture import Mixture
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe

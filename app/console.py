@@ -1,0 +1,168 @@
+"""The door to the terminal: whatever the command line prints passes here, and control characters of data are shown.
+
+A log, the name of a file or a message about either may hold codes that set a terminal's title, write the clipboard,
+move the cursor over what was said before or turn the direction of reading, and characters that cannot be seen at all.
+All of them appear as the escapes that Python and `ls -b` know (`\\x1b`, `\\u202e`), and never reach the terminal.
+Markup of rich in data is text. A byte of a file name that is no UTF-8 appears as itself (`\\xff`), and what the
+encoding of a terminal cannot say as its number.
+
+No other module makes a rich Console or Text, prints, or writes to a stream of the process. What
+libraries and Python itself say on stderr passes the same way once `guard` was called. Nothing of it changes what is
+written to files.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import IO, Any, Final
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+_UNSEEN: Final = (
+    "\x00-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Controls, formats, surrogates, separators of lines, and what Unicode says may be ignored when shown, but for the two
+selectors (U+FE0E, U+FE0F) that only choose between the looks of one sign."""
+
+_IN_A_LINE: Final = re.compile(f"[{_UNSEEN}]")
+_IN_LINES: Final = re.compile(f"(?![\n\t])[{_UNSEEN}]")
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_NAMED: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+
+def shown(content: str, *, lines: bool = False) -> str:
+    """The text with each character that a terminal obeys, or that cannot be seen, as an escape.
+
+    Args:
+        content: text from anywhere.
+        lines: whether newlines and tabs are layout and stay; else they are shown too, as in the name of a file.
+    """
+    return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, content)
+
+
+def _escape(met: re.Match[str]) -> str:
+    character = met[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python holds a byte of a name that is no UTF-8
+        code -= 0xDC00
+    if code < 0x100:
+        return _NAMED.get(character, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def text(content: str, style: str = "") -> Text:
+    """Content of a log, of as many lines as it has, to be printed in a style."""
+    return Text(shown(content, lines=True), style)
+
+
+def labelled(label: str, content: str) -> Text:
+    """Content of a log behind a label in bold."""
+    return Text.assemble((shown(label), "bold"), shown(content, lines=True))
+
+
+class Printer(Console):
+    """A rich Console through which no control character of what is printed passes, and no markup in it counts.
+
+    A string is one line: its newlines are shown. `text` makes what has several. What rich itself adds (colours, moves
+    of the cursor for a bar of progress) passes.
+    """
+
+    def __init__(self, file: IO[str] | None = None, *, stderr: bool = False) -> None:
+        super().__init__(file=file, stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The string as one line of text, before it is laid out."""
+        return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of anything that is printed, which all pass here last, whatever they were made of."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else self._harmless(segment)
+
+    def _harmless(self, segment: Segment) -> Segment:
+        encoding = self.encoding
+        content = shown(segment.text, lines=True).encode(encoding, "backslashreplace").decode(encoding)
+        style = segment.style
+        return Segment(content, style.update_link(None) if style is not None and style.link else style)
+
+    def document(self, content: str) -> None:
+        """Prints a document as it is, without breaking its lines."""
+        self.print(text(content), soft_wrap=True, end="")
+
+
+class _Lines(io.TextIOBase):
+    """A stream for whatever does not know the door: its lines pass a printer, which keeps a bar of progress below them.
+
+    It is no terminal to those who ask. Colours that are written to it all the same are left out.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.printer = Printer(stream)
+        self._stream = stream
+        self._begun = ""
+        self._lock = threading.RLock()
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, content: str) -> int:
+        if not isinstance(content, str):
+            raise TypeError(f"wanted str, got {type(content).__name__}")
+        with self._lock:
+            *whole, self._begun = (self._begun + content).split("\n")
+            for line in whole:
+                self._print(line, "\n")
+        return len(content)
+
+    def flush(self) -> None:
+        with self._lock:
+            begun, self._begun = self._begun, ""
+            if begun:
+                self._print(begun, "")
+        self._stream.flush()
+
+    def _print(self, line: str, end: str) -> None:
+        plain = _COLOURS.sub("", line)
+        if _LINE_FORM:
+            plain, end = _LINE_FORM[-1](plain), "\n"
+        self.printer.print(text(plain), soft_wrap=True, end=end)
+
+
+_LINE_FORM: Final[list[Callable[[str], str]]] = []
+
+
+def pass_lines_as(form: Callable[[str], str] | None) -> None:
+    """Gives each line that anything else writes to stderr a form, such as an object of JSON; or none."""
+    _LINE_FORM[:] = [form] if form is not None else []
+
+
+def guard() -> None:
+    """Lets stderr of this process pass the door, for tracebacks, warnings, logging and usage errors too."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if not isinstance(sys.stderr, _Lines):
+        sys.stderr = _Lines(sys.stderr)
+
+
+def results() -> Printer:
+    """The door to stdout."""
+    return Printer()
+
+
+def notices() -> Printer:
+    """The door to stderr: one for all that is said there, so that lines do not break a bar of progress."""
+    return sys.stderr.printer if isinstance(sys.stderr, _Lines) else Printer(stderr=True)

@@ -1,0 +1,302 @@
+"""Nothing that is printed from data reaches the terminal as a control, whatever command prints it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from rich.panel import Panel
+from rich.progress import Progress
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from tests.app.cli.test_cli import ran
+from tests.conftest import ROOT
+from tests.pipelines.hostile import GOOD
+from trajmill.app import console
+from trajmill.app.console import Printer, shown, text
+
+ATTACK = (
+    "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1bP1$r\x1b\\\x1b[2J\x1b[H\x1b[8mhidden\x9b31m\x90dcs\x9c\x85 gone\rback"
+    "\x08\x0b\x0c\x7f\u202eright\u2066\u2069\u200b\u200d\u2060\u00ad\ufeff\u2028\U000e0041 [bold]markup[/] [link=http://x]y"
+)
+NAMES = (
+    b"\x1b]0;title\x07.jsonl",
+    b"caf\xe9 \x9b31m.jsonl",
+    b"two\nlines\tand\rback.jsonl",
+    b"[bold]markup[link=x].jsonl",
+    "\u202elnosj.jsonl".encode(),
+    b":smile:.jsonl",
+)
+OF_RICH = re.compile(rb"\x1b\[(?:[0-79]|[1-9][0-9;]*|0)?m|\x1b\[\d*[ABCDGK]|\x1b\[\?25[lh]|\r+\n|\r(?=\x1b\[2K)")
+"""Colours (no 8, which hides), moves of the cursor beside a bar, and ends of lines as a terminal makes them."""
+
+
+def remaining(said: bytes) -> str:
+    """What a terminal got, without what rich itself makes."""
+    return OF_RICH.sub(lambda met: b"\n" if met[0].endswith(b"\n") else b"", said).decode("utf-8")
+
+
+def is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character != "\n"
+
+
+def written(value):
+    """The JSON value with the attack behind every longer text, name of a tool, model and place."""
+    if isinstance(value, dict):
+        return {
+            key: one + ATTACK if key in ("name", "model", "cwd", "gitBranch") and one else written(one)
+            for key, one in value.items()
+        }
+    if isinstance(value, list):
+        return [written(one) for one in value]
+    return value + ATTACK if isinstance(value, str) and len(value) > 16 and " " in value else value
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A folder of logs with hostile contents and names, and a run's folder made of one, with a hostile name."""
+    base = tmp_path_factory.mktemp("door")
+    raw = base / "raw"
+    raw.mkdir()
+    log = b"".join(json.dumps(written(json.loads(line))).encode() + b"\n" for line in GOOD.splitlines())
+    (raw / "log.jsonl").write_bytes(log)
+    (raw / "cut.jsonl").write_bytes(log[:-30] + b"\x9b2J\xff")
+    (raw / "notes.txt").write_bytes(ATTACK.encode() + b"\x9b2J\xff")
+    (raw / "shown.cast").write_text(
+        '{"version": 2, "width": 80, "height": 24}\n[0.1, "o", ' + json.dumps(ATTACK) + "]\n"
+    )
+    names = base / "names"
+    names.mkdir()
+    for name in NAMES:
+        (names / os.fsdecode(name)).write_bytes(GOOD)
+    out = base / "out\x1b]0;title\x07[bold]"
+    assert ran("run", "terminal", "--raw", raw / "log.jsonl", "--out", out, "--stop-after", "judge")[0] == 0
+    return base, out
+
+
+SEVERAL = """
+import json, os, sys
+from trajmill.app.cli.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit:
+        pass
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.write(1, b"=====")
+"""
+"""One process of the program for several command lines, as starting it takes seconds."""
+
+
+def answers(command, commands, **environment) -> list[bytes]:
+    """What `trajmill` writes on stdout and stderr, to what `command` makes of them, for each command line."""
+    words = json.dumps([[str(word) for word in words] for words in commands])
+    done = subprocess.run(
+        command([sys.executable, "-c", SEVERAL, words]),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | environment,
+        check=True,
+    )
+    *said, rest = done.stdout.split(b"=====")
+    assert not rest
+    assert len(said) == len(commands)
+    return said
+
+
+def trajmill(*commands, **environment) -> list[bytes]:
+    return answers(lambda command: command, commands, **environment)
+
+
+def on_terminal(command: list[str]) -> list[str]:
+    return ["script", "-qec", shlex.join(command), "/dev/null"]
+
+
+WORDS = {
+    "sniff": lambda base, out: ("sniff", base / "raw"),
+    "sniff_names": lambda base, out: ("sniff", base / "names"),
+    "plan": lambda base, out: ("plan", "terminal", "--raw", base / "raw"),
+    "plan_names": lambda base, out: ("plan", "terminal", "--raw", base / "names"),
+    "inspect": lambda base, out: ("inspect", base / "raw" / "log.jsonl"),
+    "inspect_run": lambda base, out: ("inspect", out),
+    "inspect_verdicts": lambda base, out: ("inspect", out / "verdicts"),
+    "run": lambda base, out: ("run", "terminal", "--raw", base / "raw", "--out", f"{out}-1"),
+    "run_names": lambda base, out: ("run", "terminal", "--raw", base / "names", "--out", f"{out}-2"),
+    "export": lambda base, out: ("export", out, "--out", f"{out}-atif"),
+    "diversity": lambda base, out: ("diversity", out),
+    "nothing_there": lambda base, out: ("sniff", base / os.fsdecode(b"nowhere" + NAMES[0] + NAMES[1])),
+    "no_such_recipe": lambda base, out: ("plan", ATTACK.replace("/", ""), "--raw", base / "raw"),
+    "no_such_option": lambda base, out: ("sniff", f"--{ATTACK}"),
+}
+
+
+@pytest.fixture(scope="module")
+def sent(hostile):
+    """What a terminal gets of each command."""
+    commands = [words(*hostile) for words in WORDS.values()]
+    return dict(zip(WORDS, answers(on_terminal, commands, TERM="xterm-256color", COLUMNS="100"), strict=True))
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_terminal_gets_no_control_but_those_of_rich(sent, name):
+    assert sent[name]
+    assert sorted({repr(one) for one in remaining(sent[name]) if is_control(one)}) == []
+
+
+def test_what_a_log_holds_is_shown(sent):
+    said = remaining(sent["inspect"]).replace("\n", "")
+    for part in (
+        r"\x1b]52;c;ZXZpbA==\x07",
+        r"\x9b31m",
+        r"\rback",
+        r"\x0b\x0c",
+        r"\u202e",
+        r"\U000e0041",
+        "[bold]markup[/]",
+    ):
+        assert part in said
+
+
+def test_names_are_shown_byte_by_byte_in_one_line(sent):
+    said = remaining(sent["sniff_names"]).splitlines()
+    wanted = (
+        r"\x1b]0;title\x07.jsonl: ",
+        r"caf\xe9 \x9b31m.jsonl: ",
+        r"two\nlines\tand\rback.jsonl: ",
+        "[bold]markup[link=x].jsonl: ",
+        r"\u202elnosj.jsonl: ",
+        ":smile:.jsonl: ",
+    )
+    for start in wanted:
+        assert [line for line in said if line.startswith(start)], start
+    assert len(said) == len(NAMES)
+
+
+def test_no_encoding_of_the_terminal_ends_the_program(hostile):
+    base, out = hostile
+    commands = (("sniff", base / "names"), ("inspect", out), ("sniff", base / os.fsdecode(NAMES[1]) / "x"))
+    for said in trajmill(*commands, PYTHONIOENCODING="ascii", LC_ALL="C"):
+        assert b"Traceback" not in said
+        assert said.decode("ascii")
+
+
+def test_every_control_format_and_surrogate_is_shown():
+    for code in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            assert re.fullmatch(r"\\(?:[ntr]|x\w\w|u\w{4}|U\w{8})", shown(chr(code))), hex(code)
+
+
+def test_what_can_be_read_stays_as_it_is():
+    said = "Grüße, 日本語, العربية, हिन्दी, ⚠️ 👍🏽 → … ━ │ \\x1b \xa0"
+    assert shown(said) == said
+
+
+def test_a_string_is_a_line_and_a_text_has_several():
+    out = io.StringIO()
+    printer = Printer(out)
+    printer.print("a\nb\tc")
+    printer.print(text("a\nb\r\nc"))
+    assert out.getvalue() == "a\\nb\\tc\na\nb\\r\nc\n"
+
+
+def test_whatever_is_printed_passes_the_door():
+    out = io.StringIO()
+    printer = Printer(out)
+    table = Table(ATTACK, title=ATTACK, caption=ATTACK)
+    table.add_row(ATTACK)
+    table.add_row(Text.from_ansi("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"))
+    for one in (
+        ATTACK,
+        Text(ATTACK),
+        table,
+        Panel(ATTACK, title=ATTACK),
+        Syntax(ATTACK, "python"),
+        [ATTACK],
+        {1: ATTACK},
+    ):
+        printer.print(one, markup=True, emoji=True)
+    printer.rule(ATTACK)
+    printer.log(ATTACK)
+    printer.out(ATTACK)
+    printer.document(ATTACK)
+    with Progress(console=printer) as progress:
+        progress.add_task(ATTACK)
+    assert [one for one in out.getvalue() if is_control(one)] == []
+    assert "http://x]y" in out.getvalue()
+
+
+def test_a_link_in_a_style_is_not_sent():
+    out = io.StringIO()
+    printer = Printer(out)
+    printer._force_terminal = True
+    printer.print(Text("here", "link http://x"))
+    assert "http" not in out.getvalue()
+
+
+def test_a_document_is_printed_as_it_is():
+    out = io.StringIO()
+    content = "".join(f"{'word ' * 100}{number}   \n\n" for number in range(3))
+    Printer(out).document(content)
+    assert out.getvalue() == content
+
+
+def test_what_others_say_on_stderr_passes_the_door():
+    code = (
+        "import sys, logging; from trajmill.app.console import guard; guard(); guard()\n"
+        "attack = '\\x1b]0;t\\x07\\x9b2J\\u202e\\udc9b'\n"
+        "print('\\x1b[31mprinted\\x1b[0m' + attack, file=sys.stderr)\n"
+        "logging.warning('logged ' + attack)\n"
+        "sys.stderr.write('begun '); sys.stderr.flush(); sys.stderr.write('ended\\n')\n"
+        "raise ValueError('raised ' + attack)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert [one for one in said if is_control(one)] == []
+    shown_attack = r"\x1b]0;t\x07\x9b2J\u202e\x9b"
+    for line in (
+        f"printed{shown_attack}",
+        f"logged {shown_attack}",
+        "begun ended",
+        f"ValueError: raised {shown_attack}",
+    ):
+        assert line in said
+
+
+def test_no_module_of_pipelines_prints_but_the_door():
+    for path in sorted((ROOT / "pipelines").rglob("*.py")):
+        if path != Path(console.__file__):
+            tree = ast.parse(path.read_text("utf-8"))
+            assert [ast.unparse(node) for node in ast.walk(tree) if prints(node)] == [], path.name
+
+
+def prints(node: ast.AST) -> bool:
+    """Whether a node prints by itself: by rich, by a builtin, by typer, or on a stream of the process."""
+    if isinstance(node, ast.Name):
+        return node.id in ("print", "input", "Console")
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.write":
+        return not ast.unparse(node.args[0]).startswith("self.")  # a pipe or a terminal of its own
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) in ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__") or (
+            node.attr in ("echo", "secho", "pager", "from_markup", "from_ansi")
+        )
+    modules = ("rich", "rich.console", "rich.text", "rich.markup", "rich.pretty")
+    if isinstance(node, ast.ImportFrom):
+        return node.module in modules or (node.module == "sys" and any("std" in one.name for one in node.names))
+    return isinstance(node, ast.Import) and any(one.name in modules for one in node.names)
