@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import outlined, zip_outline
+from trajmill.connectors.reading.head_outline import outlined, binary_outline
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ConfigError, ContractError
 
@@ -236,8 +236,8 @@ def sniff_one(
 
 
 def _seen(head: bytes) -> bytes:
-    """The head as connectors see it: without its byte order mark, which is no part of any format, or what is zipped."""
-    return zip_outline(head.removeprefix(BOM))
+    """The head as connectors see it: without its byte order mark, which is no part of any format, or binary content."""
+    return binary_outline(head.removeprefix(BOM))
 
 
 def _outline(head: bytes, longer: Longer | None) -> bytes | None:
