@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import outlined, binary_outline
+from trajmill.connectors.reading.head_outline import binary_outline, outlined
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ConfigError, ContractError
 

@@ -41,8 +41,8 @@ _YAML: Final = re.compile(rb"(?:---|#[^\n]*|[\w-]+:[^\n]*|- [^\n]*)\n")
 """How a YAML document begins."""
 
 _BINARY: Final = re.compile(
-    rb"PAR1|ARROW1\0\0|\xff\xff\xff\xff|Obj\x01|ORC[\0-\x1f\x80-\xff]|SQLite format 3\0|\x89(?:PNG|HDF)\r\n|\xff\xd8\xff"
-    rb"|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
+    rb"PAR1|ARROW1\0\0|\xff\xff\xff\xff|Obj\x01|ORC[\0-\x1f\x80-\xff]|SQLite format 3\0|\x89(?:PNG|HDF)\r\n"
+    rb"|\xff\xd8\xff|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
     re.DOTALL,
 )
 """How binary files begin that may hold texts: tables, databases, pictures, documents, arrays, pickles, programs."""
