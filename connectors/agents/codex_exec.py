@@ -23,11 +23,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.agents.codex_texts import domain, killed_by_code, origin, truncation
+from trajmill.connectors.agents.codex_texts import CLIENT, domain, killed_by_code, origin
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.harness_text import truncation
 from trajmill.connectors.conversation.steps import course, mark_dangling
 from trajmill.connectors.conversation.tools import MCP_PREFIX
 from trajmill.connectors.conversation.turns import Call, Said, Turn
@@ -194,7 +195,9 @@ def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | N
         told = told if told.killed else replace(told, exit_code=code if told.exit_code is None else told.exit_code)
         text = told.text or ""
         who = "user" if status == "declined" else origin(name, "")
-        return Observation(text, media_type(text), origin=who, is_error=error, truncation=truncation(text)), told
+        return Observation(
+            text, media_type(text), origin=who, is_error=error, truncation=truncation(text, CLIENT)
+        ), told
     if kind == "mcp_tool_call":
         failure, result = item.get("error"), item.get("result")
         text = failure.get("message") if isinstance(failure, dict) else _result(result)

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
 from trajmill.connectors.connector import HEAD_BYTES, Blob
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source
 from trajmill.connectors.conversation.opaque import attachment_in
-from trajmill.connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
+from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.element_places import elements
 from trajmill.connectors.reading.fields import brief, str_in, whole_number_of
@@ -317,9 +318,9 @@ class _Reader:
     def _result(self, block: dict[str, Any], line: dict[str, Any], at: int | None, cwd: str | None) -> Result:
         given = block.get("content")
         content, attachments = (given, ()) if isinstance(given, str) else self._shown(given)
-        reminders: tuple[str, ...] = ()
-        if content and (CLOSE in content[-32:] or content.startswith(OPEN)):
-            content, reminders = without_reminders(content)
+        notes: tuple[str, ...] = ()
+        if content:
+            content, notes = apart(content, Source(CLAUDE_CODE, str_in(line, "version")))
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
@@ -332,7 +333,7 @@ class _Reader:
             content=content,
             is_error=error,
             stopped=stopped,
-            reminders=reminders,
+            notes=notes,
             attachments=attachments,
             exit_code=code,
             agent_id=agent_id,
