@@ -289,7 +289,7 @@ def _ending(groups: Mapping[str, str | None]) -> dict[str, object]:
     """The members of an output that the groups of a form tell."""
     told: dict[str, object] = {}
     if (code := groups.get("code")) is not None:
-        told["exit_code"] = int(code)
+        told["exit_code"] = signed(int(code))
     if (seconds := _number(groups.get("seconds"))) is not None:
         told["seconds"] = seconds
     given = [_number(groups.get(f"limit_{unit}")) for unit in ("minutes", "seconds", "ms")]
