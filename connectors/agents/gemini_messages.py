@@ -16,7 +16,7 @@ from typing import Any, Final
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, is_clients, speaker, truncation
-from trajmill.connectors.conversation.opaque import attachment, role_of
+from trajmill.connectors.conversation.opaque import attachment_in, text_in
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.reading.json_text import shallow_json
@@ -281,18 +281,24 @@ class Rendering:
                         texts.append(text)
                     nested = response.get("parts")
                     if isinstance(nested, list) and nested:
-                        attachments += self._parts(nested, offset)[1]
+                        more = self._parts(nested, offset)
+                        texts += more[0]
+                        attachments += more[1]
                 elif isinstance(part.get("inlineData"), dict):
-                    attachments += self._attached(part["inlineData"], offset)
+                    self._inline(part, offset, texts, attachments)
                 elif "functionCall" not in part and (text := shallow_json(part)) is not None:
                     texts.append(text)
         return texts, attachments
 
-    def _attached(self, data: dict[str, Any], offset: int) -> list[Attachment]:
-        held = attachment(data.get("data"), data.get("mimeType"), role_of(data.get("mimeType")))
-        if held is None:
+    def _inline(self, part: dict[str, Any], offset: int, texts: list[str], attachments: list[Attachment]) -> None:
+        """Adds what inline data are, a text or an attachment; reported if they are no base64."""
+        told, held = text_in(part), attachment_in(part)
+        if told is not None:
+            texts.append(told)
+        elif held is not None:
+            attachments.append(held)
+        else:
             self._report(offset, "no_attached_bytes", "wanted base64 bytes in inline data")
-        return [] if held is None else [held]
 
 
 def _response(response: Any) -> str | None:

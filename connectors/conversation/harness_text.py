@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.fields import INT32, whole_number_of
@@ -285,9 +285,9 @@ def headed(text: str, source: Source) -> Output:
             told = replace(told, notes=(*told.notes, match[0].rstrip("\n")))
 
 
-def _ending(groups: Mapping[str, str | None]) -> dict[str, object]:
+def _ending(groups: Mapping[str, str | None]) -> dict[str, Any]:
     """The members of an output that the groups of a form tell."""
-    told: dict[str, object] = {}
+    told: dict[str, Any] = {}
     if (code := groups.get("code")) is not None:
         told["exit_code"] = signed(int(code))
     if (seconds := _number(groups.get("seconds"))) is not None:

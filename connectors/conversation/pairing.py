@@ -175,7 +175,8 @@ class Pairing:
             return
         turn, call = found
         told = _told(result.content)
-        seen = observation(told.text, result.is_error, result.attachments, "harness" if told.cut else "none")
+        cut = "harness" if told.cut else "recorder" if result.lost else "none"
+        seen = observation(told.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and told.text == given:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
         if asks_again(told.text or ""):

@@ -251,14 +251,14 @@ class Reader:
         call.ends(told)
         if killed_by_code(call.arguments, told.exit_code):
             call.exit_code, call.killed = None, True
-        text = told.text or ""
+        text = told.text
         put_out = told.exit_code is not None or told.seconds is not None or told.killed
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
-            origin=origin(call.name, "" if put_out else text),
+            origin=origin(call.name, "" if put_out else text or ""),
             is_error=error,
-            truncation=truncation(text, CLIENT),
+            truncation=truncation(text or "", CLIENT),
             uri=self.cwd,
             attachments=attachments,
         )
@@ -284,7 +284,10 @@ class Reader:
             return codex_output(given, self._version()) or Output(given), error, ()
         if isinstance(given, list) and any(_text(part) is not None or _is_image(part) for part in given):
             images = tuple(one for part in given for one in self._images(offset, part))
-            text = "\n".join(text for part in given if (text := _text(part)) is not None)
+            texts = [_text(part) or shallow_json(part) or "" for part in given if not _is_image(part)]
+            text = "\n".join(texts)
+            if not texts:
+                return Output(None), error, images
             return codex_output(text, self._version()) or Output(text), error, images
         return Output(shallow_json(given) or "" if given is not None else ""), error, ()
 

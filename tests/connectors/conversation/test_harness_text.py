@@ -111,7 +111,7 @@ def claude_row(call: dict[str, Any], answer: str, version: str = "2.1.92") -> di
     beside = {"sessionId": "s", "version": version, "timestamp": "2026-04-07T10:00:00Z"}
     use = {"type": "tool_use", "id": "t", **call}
     result = {"type": "tool_result", "tool_use_id": "t", "content": answer}
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"type": "user", "uuid": "u0", "parentUuid": None, "message": {"role": "user", "content": "Look."}},
         {"type": "assistant", "uuid": "u1", "parentUuid": "u0", "message": {"role": "assistant", "content": [use]}},
         {"type": "user", "uuid": "u2", "parentUuid": "u1", "message": {"role": "user", "content": [result]}},
