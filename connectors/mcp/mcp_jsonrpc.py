@@ -197,7 +197,7 @@ def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes
     for part, value in values_of_line(line, uri):
         if isinstance(value, list) and not is_message(value):
             yield from ((part.offset, one, None, part.data) for one in value)
-        elif not isinstance(value, ParseError) or part.data is None or b'"' in part.data:
+        elif not isinstance(value, ParseError) or part.data is None or b'"' in part.data or b"\0" in part.data:
             yield part.offset, value, None, part.data
 
 

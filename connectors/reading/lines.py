@@ -33,6 +33,8 @@ _NOTHING: Final = b" \t\r\0"
 _GLUED: Final = 1024
 """Whole values that are looked for behind half a one; each is held until the first of them is found."""
 
+_KEY: Final = 256
+
 _AHEAD: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
 _BACK: Final = re.compile(rb'"(?:[^"]++|"(?=(?:\\\\)*+\\(?!\\)))*+"|[{}\[\]]', re.DOTALL)
 """Texts and brackets of a line, read forward, and of its bytes in reverse order: a quote is a text's own where an odd
@@ -145,8 +147,8 @@ def _stretch(line: Line, begin: int, end: int, uri: str, member: str) -> Iterato
 def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
     """(begin, end, value) of the objects and arrays that stand whole in a damaged line, in order.
 
-    They stand one after the other from the line's beginning, and, behind half a value, up to its end. Half a value
-    that nothing follows holds no value of its own, however many are nested in it.
+    They stand one after the other from the line's beginning, and, behind half a value, up to its end. What stands where
+    half a value wants one is nested in it, unless it begins with the same key, as the records of a log do.
     """
     end = 0
     for begin, after in _balanced(_AHEAD, data):
@@ -156,19 +158,24 @@ def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
         yield begin, after, value
         end = after
     rest = data[end:]
-    if not rest.strip(_NOTHING) or _is_half(rest):
-        return
+    is_half = _is_half(rest)
     found: list[tuple[int, int, Any]] = []
     last = len(rest)
-    for skipped, taken in _balanced(_BACK, rest[::-1]):
+    for skipped, taken in _balanced(_BACK, rest[::-1]) if rest.strip(_NOTHING) else ():
         begin, after = len(rest) - taken, len(rest) - skipped
         value = _value(rest[begin:after])
-        nested = rest[max(0, begin - 8) : begin].rstrip(_NOTHING).endswith((b":", b"["))
-        if rest[after:last].strip(_NOTHING) or value is None or nested or len(found) == _GLUED:
+        is_nested = is_half or rest[max(0, begin - 8) : begin].rstrip(_NOTHING).endswith((b":", b"["))
+        if is_nested and _first_key(rest) != _first_key(rest[begin : begin + _KEY]):
+            break
+        if rest[after:last].strip(_NOTHING) or value is None or len(found) == _GLUED:
             break
         found.append((end + begin, end + after, value))
         last = begin
     yield from reversed(found)
+
+
+def _first_key(data: bytes) -> bytes:
+    return data[:_KEY].strip(_NOTHING).partition(b":")[0]
 
 
 def _balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:

@@ -100,6 +100,7 @@ DAMAGED = {
     "three of them and blanks": (b"A A\tA", [0, 1, 2], []),
     "half a record, then a whole one": (b'{"n": "half AA', [0, 1], [(0, "bad_json")]),
     "half a record that ends in a bracket, then a whole one": (b'{"m": {"x": 1},A', [0], [(0, "bad_json")]),
+    "half a record that wants a value, then a whole one": (b'{"n": A', [0], [(0, "bad_json")]),
     "a whole record, then half a one": (b'A{"m": [{"x": 1}, {"y": 2}', [0], [(len(RECORD), "bad_json")]),
     "whole ones around half a one": (b'A{"n": "halfA', [0, 1], [(len(RECORD), "bad_json")]),
     "zeros, then a record": (b"\0\0\0\0A", [0], [(0, "bad_json")]),
