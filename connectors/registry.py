@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import outlined, zip_outline
+from trajmill.connectors.reading.head_outline import binary_outline, outlined
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.refused import REFUSED
 from trajmill.schemas import ConfigError, ContractError
@@ -229,8 +229,8 @@ def sniff_one(
 
 
 def _seen(head: bytes) -> bytes:
-    """The head as connectors see it: without its byte order mark, which is no part of any format, or what is zipped."""
-    return zip_outline(head.removeprefix(BOM))
+    """The head as connectors see it: without its byte order mark, which is no part of any format, or binary content."""
+    return binary_outline(head.removeprefix(BOM))
 
 
 def _outline(head: bytes, longer: Longer | None) -> bytes | None:

@@ -23,11 +23,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.agents.codex_texts import domain, killed_by_code, origin, truncation
+from trajmill.connectors.agents.codex_texts import CLIENT, domain, killed_by_code, origin
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.client_outputs import codex_output
-from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.content import media_type, observation
+from trajmill.connectors.conversation.harness_text import truncation
+from trajmill.connectors.conversation.mcp_content import tool_result
 from trajmill.connectors.conversation.steps import course, mark_dangling
 from trajmill.connectors.conversation.tools import MCP_PREFIX
 from trajmill.connectors.conversation.turns import Call, Said, Turn
@@ -194,33 +196,23 @@ def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | N
         told = told if told.killed else replace(told, exit_code=code if told.exit_code is None else told.exit_code)
         text = told.text or ""
         who = "user" if status == "declined" else origin(name, "")
-        return Observation(text, media_type(text), origin=who, is_error=error, truncation=truncation(text)), told
+        return Observation(
+            text, media_type(text), origin=who, is_error=error, truncation=truncation(text, CLIENT)
+        ), told
     if kind == "mcp_tool_call":
         failure, result = item.get("error"), item.get("result")
-        text = failure.get("message") if isinstance(failure, dict) else _result(result)
-        return Observation(text, media_type(text), is_error=error) if isinstance(text, str) else None, Output(None)
+        if isinstance(failure, dict) and isinstance(failure.get("message"), str):
+            return observation(failure["message"], error), Output(None)
+        if not isinstance(result, dict) or not isinstance(result.get("content"), list):
+            return None, Output(None)
+        text, attached = tool_result({**result, "structuredContent": result.get("structured_content")})
+        return observation(text, error, attached), Output(None)
     if kind == "collab_tool_call" and isinstance(item.get("agents_states"), dict):
         states = shallow_json(item["agents_states"])
         who = "agent" if name == "wait" else "harness"
         shown = Observation(states, media_type(states), origin=who, is_error=error) if states else None
         return shown, Output(None)
     return None, Output(None)
-
-
-def _result(result: Any) -> str | None:
-    """The text of an MCP result: its blocks, a line each; a block that is not text as JSON."""
-    blocks = result.get("content") if isinstance(result, dict) else None
-    if not isinstance(blocks, list):
-        return None
-    texts = []
-    for block in blocks:
-        text = block.get("text") if isinstance(block, dict) else None
-        shown = text if isinstance(text, str) else shallow_json(block)
-        texts.append(shown if shown is not None else "")
-    structured = result.get("structured_content")
-    if not texts and structured is not None:
-        return shallow_json(structured)
-    return "\n".join(texts)
 
 
 def _command(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:

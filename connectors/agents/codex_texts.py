@@ -1,15 +1,15 @@
-"""What Codex writes into strings: who answers its tools, and the texts that it puts into a user's message.
+"""Who answers the tools of Codex, and whose words a user's message holds.
 
-Formats of versions 0.2 to 0.14x, after the client's public source (codex-rs/core/src/tools). What stands around an
-output is read by `conversation.client_outputs`. Nothing here knows a line; see `codex.items`.
+The client's own words are rows of `conversation.harness_text`; what stands around an output is read by
+`conversation.client_outputs`. Nothing here knows a line; see `codex.items`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, speaker
 from trajmill.connectors.conversation.tools import MCP_PREFIX, domain_of
 from trajmill.connectors.conversation.wrapped_output import limit_of
 from trajmill.connectors.reading.values import value_or_none
@@ -44,49 +44,10 @@ AGENT_TOOLS: Final = frozenset(
 SEARCHES: Final = frozenset({"web_search", "web_fetch"})
 _WAITS: Final = ("wait", "wait_agent")
 
-_BY_USER: Final = (
-    "exec command rejected by user",
-    "patch rejected by user",
-    "rejected by user",
-    "aborted",
-    "user rejected MCP tool call",
-)
-_BY_HARNESS: Final = (
-    "unsupported call: ",
-    "unsupported custom tool call",
-    "failed to parse function arguments",
-    "failed to parse tool arguments",
-    "approval policy is ",
-    "approval required by policy",
-    "exec command rejected: ",
-    "patch rejected: ",
-    "command rejected: ",
-    "tool call error: ",
-    "This action was rejected due to unacceptable risk",
-)
-_CUT: Final = re.compile(
-    r"^\[\.\.\. (?:omitted \d+ of \d+ lines|output truncated to fit \d+ bytes) \.\.\.\]$"
-    r"|…\d+ (?:tokens|chars|bytes) truncated…",
-    re.M,
-)
-
+CLIENT: Final = Source(CODEX)
 _OUT_OF_TIME: Final = 124
+_LONGEST_REFUSAL: Final = 4096
 
-_HARNESS_STARTS: Final = (
-    "<user_instructions>",
-    "<environment_context>",
-    "<environments_context>",
-    "<permissions instructions>",
-    "<collaboration_mode>",
-    "<turn_aborted>",
-    "<user_shell_command>",
-    "<subagent_notification>",
-    "<skill>",
-    "<INSTRUCTIONS>",
-    "<hook_prompt",
-    "# AGENTS.md instructions for ",
-    "Warning: The maximum number of unified exec processes",
-)
 _IDE: Final = "# Context from my IDE setup:"
 _REQUEST: Final = "\n## My request for Codex:\n"
 
@@ -108,21 +69,14 @@ def limit(arguments: str) -> float | None:
 
 def origin(name: str, text: str) -> str:
     """Who answered a call of the tool `name` with `text`; the text is empty if a command put it out."""
-    if len(text) < 4096:
-        if text.startswith(_BY_USER) and (not text.startswith("aborted") or text[7:8] in ("", " ")):
-            return "user"
-        if text.startswith(_BY_HARNESS):
-            return "harness"
+    who = speaker(text, CLIENT) if len(text) < _LONGEST_REFUSAL else None
+    if who is not None:
+        return who
     if name in USER_TOOLS:
         return "user"
     if name in AGENT_TOOLS:
         return "agent" if name in _WAITS else "harness"
     return "harness" if name in HARNESS_TOOLS else "environment"
-
-
-def truncation(text: str) -> str:
-    """`harness` where the agent saw the output cut."""
-    return "harness" if (" omitted " in text or "truncated" in text) and _CUT.search(text) else "none"
 
 
 def domain(names: Iterator[str]) -> str:
@@ -139,7 +93,7 @@ def voices(text: str) -> Iterator[tuple[str, str]]:
     """
     if not text or text.isspace():
         return
-    if text.lstrip().startswith(_HARNESS_STARTS):
+    if is_clients(text, CODEX):
         yield "harness", text
         return
     place = text.find(_REQUEST) if text.startswith(_IDE) else -1

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.opaque import attachment, role_of
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, is_clients, speaker, truncation
+from trajmill.connectors.conversation.opaque import attachment_in, text_in
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.reading.json_text import shallow_json
@@ -38,27 +39,6 @@ USER_TOOLS: Final = frozenset({"ask_user", "exit_plan_mode"})
 AGENT_TOOLS: Final = frozenset({"codebase_investigator", "delegate_to_agent", "generalist", "cli_help"})
 SEARCHES: Final = frozenset({"google_web_search", "web_fetch"})
 
-_BY_USER: Final = ("[Operation Cancelled]", "User did not allow tool call", "Operation cancelled by user")
-_BY_HARNESS: Final = (
-    "params must ",
-    "params/",
-    "Invalid parameters",
-    "Tool execution denied by policy",
-    "Tool execution for ",
-)
-_NOT_FOUND: Final = re.compile(r'Tool "[^"\n]{1,200}" not found')
-_HARNESS_STARTS: Final = (
-    "<session_context>",
-    "<state_snapshot>",
-    "<hook_context>",
-    "<compression",
-    "This is the Gemini CLI. We are setting up the context for our chat.",
-)
-_CUT: Final = re.compile(
-    r"^(?:IMPORTANT: The file content has been truncated|Tool output was too large and has been truncated)"
-    r"|\.\.\. ?\[?\d* ?(?:lines|characters)? ?(?:truncated|omitted)\]? ?\.\.\.",
-    re.M,
-)
 _MADE_AT: Final = re.compile(r"-(\d{13})-[0-9a-f]+$")
 _ONE_BATCH: Final = 250_000
 """µs within which calls of one message were recorded together; a model takes longer to answer."""
@@ -210,7 +190,7 @@ class Rendering:
         if not attachments and not text.strip():
             return []
         command = text.lstrip().startswith(("/", "?")) and "\n" not in text.strip() and len(text.split()[0]) < 32
-        role = "harness" if command or text.lstrip().startswith(_HARNESS_STARTS) else "user"
+        role = "harness" if command or is_clients(text, GEMINI_CLI) else "user"
         return [Said(role, text, tuple(attachments))]
 
     def _turns(self, message: Message) -> list[Item]:
@@ -277,7 +257,7 @@ class Rendering:
             media_type=media_type(text),
             origin=_origin(name, text, given),
             is_error=None if status not in ("success", "error", "cancelled") else status != "success",
-            truncation="harness" if ("truncated" in text or "omitted" in text) and _CUT.search(text) else "none",
+            truncation=truncation(text, Source(GEMINI_CLI)),
             attachments=tuple(attachments),
         )
         return call
@@ -301,18 +281,24 @@ class Rendering:
                         texts.append(text)
                     nested = response.get("parts")
                     if isinstance(nested, list) and nested:
-                        attachments += self._parts(nested, offset)[1]
+                        more = self._parts(nested, offset)
+                        texts += more[0]
+                        attachments += more[1]
                 elif isinstance(part.get("inlineData"), dict):
-                    attachments += self._attached(part["inlineData"], offset)
+                    self._inline(part, offset, texts, attachments)
                 elif "functionCall" not in part and (text := shallow_json(part)) is not None:
                     texts.append(text)
         return texts, attachments
 
-    def _attached(self, data: dict[str, Any], offset: int) -> list[Attachment]:
-        held = attachment(data.get("data"), data.get("mimeType"), role_of(data.get("mimeType")))
-        if held is None:
+    def _inline(self, part: dict[str, Any], offset: int, texts: list[str], attachments: list[Attachment]) -> None:
+        """Adds what inline data are, a text or an attachment; reported if they are no base64."""
+        told, held = text_in(part), attachment_in(part)
+        if told is not None:
+            texts.append(told)
+        elif held is not None:
+            attachments.append(held)
+        else:
             self._report(offset, "no_attached_bytes", "wanted base64 bytes in inline data")
-        return [] if held is None else [held]
 
 
 def _response(response: Any) -> str | None:
@@ -339,11 +325,9 @@ def _thoughts(thoughts: Any) -> list[str]:
 
 
 def _origin(name: str, text: str, given: dict[str, Any]) -> str:
-    if given.get("status") in ("error", "cancelled"):
-        if text.startswith(_BY_USER):
-            return "user"
-        if text.startswith(_BY_HARNESS) or _NOT_FOUND.match(text):
-            return "harness"
+    who = speaker(text, Source(GEMINI_CLI, None, name, given.get("status") in ("error", "cancelled")))
+    if who is not None:
+        return who
     if isinstance(given.get("agentId"), str) or name in AGENT_TOOLS:
         return "agent"
     if name in USER_TOOLS:

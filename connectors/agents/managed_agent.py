@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.content import media_type, shown
+from trajmill.connectors.conversation.content import media_type, seen_text, shown
 from trajmill.connectors.conversation.failures import failed
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.steps import course, mark_dangling
@@ -301,10 +301,11 @@ class _Thread:
         self._answered = True
         content = shown(event.get("content"))
         call.shown = Observation(
-            content.text if content.text is not None or content.attachments else "",
+            seen_text(content),
             media_type(content.text),
             origin="user" if (key or "") in self._denied else "environment",
             is_error=failed(event),
+            truncation="recorder" if content.lost else "none",
             attachments=content.attachments,
         )
         at = _moment(event)

@@ -45,6 +45,7 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
         offset=offset,
         is_error=error,
         attachments=seen.attachments,
+        lost=seen.lost,
         at=at,
         exit_code=code,
     )

@@ -1,9 +1,9 @@
 r"""What a command put out, within the words that Codex and Gemini CLI write around it, and in any agent's form.
 
-Codex: `Exit code: 1\nWall time: 2 seconds\nOutput:\n…`, `Wall time: …\nProcess exited with code 1\nOutput:\n…`, an
-object `{"output": …, "metadata": {"exit_code": 1, "duration_seconds": 2}}`, and, before the output of a command whose
-time ran out, `command timed out after 10000 milliseconds` (codex-rs/core/src/tools). In 2025 also, of a command that
-failed in its sandbox, `failed in sandbox … sandbox denied exec error, exit code: 1, stdout: …, stderr: …`.
+Codex: the headers in the table `harness_text`, such as `Exit code: 1\nWall time: 2 seconds\nOutput:\n…`, and an object
+`{"output": …, "metadata": {"exit_code": 1, "duration_seconds": 2}}`, whose output may begin with one of them. In 2025
+also, of a command that failed in its sandbox, `failed in sandbox … sandbox denied exec error, exit code: 1, stdout: …,
+stderr: …`.
 
 Gemini CLI: `Command: …\nDirectory: …\nOutput: …\nError: (none)\nExit Code: 1\nSignal: (none)\n…`, newer ones without
 the lines that say nothing, and `Command was automatically cancelled because it exceeded the timeout of 5.0 minutes
@@ -19,6 +19,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from trajmill.connectors.conversation.harness_text import CODEX, Source, headed
 from trajmill.connectors.conversation.templates import may_be_dressed, undressed
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of, unwrapped
 from trajmill.connectors.reading.fields import INT32, whole_number_of
@@ -26,24 +27,15 @@ from trajmill.connectors.reading.values import JsonError, json_value
 
 _BEGINNING: Final = re.compile(
     r'\s*(?:<(?:exception|returncode)>|\{\s*"(?:returncode|output)":|The\s+last\s|Exit code: |Chunk ID: |Wall time: '
-    r"|failed in sandbox |command timed out after |Command was auto|Command: |Output: |Stdout: )"
+    r"|failed in sandbox |command timed out after |Total output lines: |Command was auto|Command: |Output: |Stdout: )"
 )
 """How the forms begin: what begins otherwise, as nearly every answer does, has none of them."""
 
 _OBJECT: Final = '{"output":'
-_FREEFORM: Final = re.compile(
-    r"Exit code: (-?\d{1,10})\nWall time: ([\d.]{1,20}) seconds\n(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
-)
-_UNIFIED: Final = re.compile(
-    r"(?:Chunk ID: [^\n]{0,80}\n)?Wall time: ([\d.]{1,20}) seconds\n"
-    r"(?:Process exited with code (-?\d{1,10})\n)?(?:Process running with session ID [^\n]{1,80}\n)?"
-    r"(?:Original token count: \d+\n)?(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
-)
 _DENIED: Final = re.compile(
     r"failed in sandbox \w+ with execution error: sandbox denied exec error, exit code: (-?\d{1,10})(, stdout: )?"
 )
 _DENIED_STDERR: Final = ", stderr: "
-_OUT_OF_TIME: Final = re.compile(r"command timed out after ([0-9]{1,10}) milliseconds(?:\n|\Z)")
 _LONGEST_SECONDS: Final = 1e9
 
 _CANCELLED: Final = re.compile(
@@ -76,26 +68,28 @@ def command_output(text: str) -> Output | None:
     return told
 
 
-def codex_output(text: str) -> Output | None:
-    """The output that an answer of Codex holds; None where it has none of the forms."""
+def codex_output(text: str, version: str | None = None) -> Output | None:
+    """The output that an answer of Codex holds; None where it has none of the forms; `version` is the client's."""
     told = _of_codex(text)
     inner = text if told is None else told.text or ""
-    late = _OUT_OF_TIME.match(inner)
-    if late is None:
+    headers = headed(inner, Source(CODEX, version))
+    if not headers.notes:
         return told
     told = told or Output(text)
-    limit = limit_of(int(late[1]) / 1000)
-    notes = (*told.notes, late[0].rstrip("\n"))
-    return replace(told, text=inner[late.end() :], exit_code=None, killed=True, limit=limit, notes=notes)
+    return replace(
+        told,
+        text=headers.text,
+        exit_code=None if headers.killed else told.exit_code if headers.exit_code is None else headers.exit_code,
+        killed=headers.killed,
+        limit=headers.limit,
+        notes=(*told.notes, *headers.notes),
+        seconds=told.seconds if headers.seconds is None else headers.seconds,
+    )
 
 
 def _of_codex(text: str) -> Output | None:
     if text.startswith(_OBJECT):
         return _structured(text)
-    if text.startswith("Exit code: ") and (match := _FREEFORM.match(text)):
-        return _headed(text, match, match[1], match[2])
-    if text.startswith(("Chunk ID: ", "Wall time: ")) and (match := _UNIFIED.match(text)):
-        return _headed(text, match, match[2], match[1])
     if text.startswith("failed in sandbox ") and (match := _DENIED.match(text)):
         return _denied(text, match)
     return None
@@ -108,10 +102,6 @@ def _denied(text: str, header: re.Match[str]) -> Output:
         return Output(text, _code(header[1]))
     between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
     return Output(stdout + between + stderr, _code(header[1]), notes=(header[0].removesuffix(", stdout: "),))
-
-
-def _headed(text: str, header: re.Match[str], code: str | None, seconds: str) -> Output:
-    return Output(text[header.end() :], _code(code), notes=(header[0].rstrip("\n"),), seconds=_seconds(seconds))
 
 
 def _structured(text: str) -> Output | None:
@@ -130,14 +120,6 @@ def _structured(text: str) -> Output | None:
 
 def _code(digits: str | None) -> int | None:
     return None if digits is None else whole_number_of(int(digits), INT32)
-
-
-def _seconds(digits: str) -> float | None:
-    try:
-        seconds = float(digits)
-    except ValueError:
-        return None
-    return seconds if seconds < _LONGEST_SECONDS else None
 
 
 def gemini_output(text: str, shell: bool = False) -> Output | None:

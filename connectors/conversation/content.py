@@ -1,7 +1,9 @@
 """What a content shows, as text and attachments: a text, a list of blocks of any maker, or any other JSON value.
 
 Pictures, sound and documents that stand in a content as base64 become attachments by digest (see `opaque`), in a block
-of their own or as Markdown within a text; what an API puts into a block for itself alone is left out.
+of their own or as Markdown within a text; documents that are text are that text. What an API puts into a block for
+itself alone is left out. No block is passed over in silence: one that only refers to what it shows is told as lost, and
+one of which nobody knows the text is its JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from trajmill.connectors.conversation.opaque import (
     attachment_of_url,
     reference,
     size_of,
+    text_in,
 )
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.connectors.reading.json_text import is_json
@@ -37,14 +40,18 @@ _PICTURES: Final = frozenset(
         "computer_screenshot",
     }
 )
-"""Blocks that may only refer to what they show, so that they show nothing."""
+"""Blocks that may only refer to what they show."""
 
 
 class Shown(NamedTuple):
-    """The text and the attachments of a content; the text is null where there is none."""
+    """The text and the attachments of a content; the text is null where there is none.
+
+    `lost`: a part of what was shown is not in the log, such as a picture that it only refers to.
+    """
 
     text: str | None
     attachments: tuple[Attachment, ...] = ()
+    lost: bool = False
 
 
 def shown(content: object) -> Shown:
@@ -63,30 +70,54 @@ def shown(content: object) -> Shown:
         return Shown(_unsealed(content))
     texts: list[str] = []
     attached: list[Attachment] = []
+    lost = False
     for block in content:
-        text, held = without_pictures(block) if isinstance(block, str) else _of_block(block)
-        texts += [] if text is None else [text]
-        attached += held
-    return Shown("\n".join(texts) if texts else None, tuple(attached))
+        seen = without_pictures(block) if isinstance(block, str) else shown_by(block)
+        texts += [] if seen.text is None else [seen.text]
+        attached += seen.attachments
+        lost = lost or seen.lost
+    return Shown("\n".join(texts) if texts else None, tuple(attached), lost)
 
 
 def _is_block(block: Mapping[str, Any]) -> bool:
     return isinstance(block.get("type"), str) or block.keys() <= {"text"}
 
 
-def _of_block(block: Mapping[str, Any]) -> Shown:
-    """What a block shows: of one without text the JSON of it, of a picture that is only referred to nothing."""
+def shown_by(block: Mapping[str, Any]) -> Shown:
+    """What a block shows: of one without text or bytes the JSON of it, of a picture that is only referred to nothing.
+
+    Raises:
+        MessageError: it nests too deeply.
+    """
+    told = text_in(block)
+    if told is not None:
+        return Shown(told)
     held = attachment_in(block)
     if held is not None:
         return Shown(None, (held,))
-    text, resource = block.get("text"), block.get("resource")
+    text = block.get("text")
     if isinstance(text, str):
         return without_pictures(text)
+    source, document, resource = block.get("source"), block.get("document"), block.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return Shown(resource["text"])
+    if isinstance(source, dict) and source.get("type") == "text" and isinstance(source.get("data"), str):
+        return Shown(source["data"])
+    if isinstance(source, dict) and source.get("type") == "content":
+        return shown(source.get("content"))
+    if document is not None:
+        return Shown(_document(document))
     if block.get("type") in _PICTURES:
-        return Shown(None)
+        return Shown(None, (), True)
     return Shown(_unsealed({key: value for key, value in block.items() if key not in SEALED}))
+
+
+def _document(document: object) -> str | None:
+    """The text of a document of Cohere: its data, which is text, or members of which one may be all there is."""
+    data = document.get("data", document) if isinstance(document, dict) else document
+    if isinstance(data, dict) and data.keys() == {"text"}:
+        data = data["text"]
+    return data if isinstance(data, str) else _unsealed(data)
 
 
 def _unsealed(value: object) -> str | None:
@@ -132,8 +163,8 @@ def is_server_error(content: object) -> bool:
 
 
 def seen_text(seen: Shown) -> str | None:
-    """The text of a result: empty where the log holds an answer without text, null where pictures hold it all."""
-    return "" if seen.text is None and not seen.attachments else seen.text
+    """The text of a result: empty where an answer has none, null where pictures hold it all or the log lost it."""
+    return "" if seen.text is None and not seen.attachments and not seen.lost else seen.text
 
 
 def media_type(content: str | None) -> str:

@@ -1,14 +1,14 @@
 """Texts and attachments of what a server of the Model Context Protocol sends (specification 2024-11-05 to 2026-07-28).
 
 Text blocks are joined by a newline; structured content stands for them only where there is no text, since it repeats
-them. Images, audio and binary resources become attachments by digest.
+them. Images, audio and binary resources become attachments by digest; a block that holds none of all this is its JSON.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from trajmill.connectors.conversation.opaque import attachment, reference, size_of
+from trajmill.connectors.conversation.opaque import attachment, reference, size_of, text_in
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.schemas import Attachment
 
@@ -60,26 +60,31 @@ def blocks(content: Any) -> tuple[list[str], list[Attachment]]:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
-        elif kind in ("image", "audio") and isinstance(block.get("data"), str):
-            attached += _blob(block["data"], kind, block.get("mimeType"))
-        elif kind == "resource" and isinstance(block.get("resource"), dict):
-            _read_resource(block["resource"], texts, attached)
+        elif kind in ("image", "audio") and (held := _blob(block.get("data"), kind, block.get("mimeType"))):
+            attached += held
+        elif kind == "resource" and _read_resource(block.get("resource"), texts, attached):
+            continue
         elif block is not None:
             told = block if isinstance(block, str) else shallow_json(block)
             texts += [told] if told is not None else []
     return texts, attached
 
 
-def _read_resource(resource: Any, texts: list[str], attached: list[Attachment]) -> None:
+def _read_resource(resource: Any, texts: list[str], attached: list[Attachment]) -> bool:
+    """Adds what a resource holds: text, also as base64 of a media type that is text, or bytes; whether it holds any."""
     if not isinstance(resource, dict):
-        return
-    if isinstance(resource.get("text"), str):
-        texts.append(resource["text"])
-    elif isinstance(resource.get("blob"), str):
-        attached += _blob(resource["blob"], "resource", resource.get("mimeType"), resource.get("uri"))
+        return False
+    text = resource.get("text")
+    text = text if isinstance(text, str) else text_in({"type": "resource", "resource": resource})
+    if text is not None:
+        texts.append(text)
+        return True
+    held = _blob(resource.get("blob"), "resource", resource.get("mimeType"), resource.get("uri"))
+    attached += held
+    return bool(held)
 
 
-def _blob(data: str, role: str, media_type: Any, name: Any = None) -> list[Attachment]:
+def _blob(data: Any, role: str, media_type: Any, name: Any = None) -> list[Attachment]:
     held = attachment(data, media_type, role, name)
     return [] if held is None else [held]
 

@@ -85,26 +85,45 @@ def attachment_of_url(url: object, role: str) -> Attachment | None:
 
 def attachment_in(block: Mapping[str, Any]) -> Attachment | None:
     """The attachment that a block holds; None where it holds none, or only refers to one."""
+    held = _data_in(block)
+    return None if held is None else attachment(*held)
+
+
+def text_in(block: Mapping[str, Any]) -> str | None:
+    """The text that a block holds as base64 of a media type that is text; None where it holds none."""
+    held = _data_in(block)
+    kind = held[1] if held is not None else None
+    data = _bytes_of(held[0]) if held is not None and isinstance(kind, str) and kind.startswith("text/") else None
+    try:
+        return None if data is None else data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _data_in(block: Mapping[str, Any]) -> tuple[object, object, str, object] | None:
+    """What `attachment` takes of a block: base64, media type, role and name; None where it holds no bytes."""
     kind = block.get("type")
     if kind == "resource" and isinstance(resource := block.get("resource"), dict):
-        return attachment(resource.get("blob"), resource.get("mimeType"), "resource", resource.get("uri"))
+        return resource.get("blob"), resource.get("mimeType"), "resource", resource.get("uri")
     inline = block.get("inlineData", block.get("inline_data"))
     if isinstance(inline, dict):
         kind = inline.get("mimeType", inline.get("mime_type"))
-        return attachment(inline.get("data"), kind, role_of(kind))
+        return inline.get("data"), kind, role_of(kind), None
     audio = block.get("input_audio")
     if isinstance(audio, dict):
-        return attachment(audio.get("data"), None, "audio")
+        return audio.get("data"), None, "audio", None
     if not isinstance(kind, str) or not ("image" in kind or kind in ("audio", "computer_screenshot", *_DOCUMENTS)):
         return None
     role = "document" if kind in _DOCUMENTS else "audio" if kind == "audio" else "image"
     source = block.get("source")
     if isinstance(source, dict):
-        return attachment(source.get("data"), source.get("media_type"), role)
+        of_text = source.get("type") == "text"
+        return None if of_text else (source.get("data"), source.get("media_type"), role, None)
     for key in ("image_url", "file", "image", "file_data"):
         held = block.get(key)
         if isinstance(held, dict):
             held = held.get("url", held.get("file_data"))
-        if (found := attachment_of_url(held, role)) is not None:
-            return found
-    return attachment(block.get("data"), block.get("mimeType", block.get("mime_type")), role)
+        found = _DATA_URL.match(held) if isinstance(held, str) else None
+        if found is not None and isinstance(held, str):
+            return held[found.end() :], found[1], role, None
+    return block.get("data"), block.get("mimeType", block.get("mime_type")), role, None

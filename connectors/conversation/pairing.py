@@ -22,8 +22,10 @@ from typing import Final
 
 from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import observation
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CODE_TOOLS, Source, speaker
 from trajmill.connectors.conversation.items import Items
-from trajmill.connectors.conversation.reminders import CLOSE, voices, without_reminders
+from trajmill.connectors.conversation.reminders import CLOSE, voices
+from trajmill.connectors.conversation.retries import asks_again
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import (
     Call,
@@ -171,10 +173,10 @@ class Pairing:
 
     def _answer(self, result: Result) -> None:
         given = result.content
-        if result.content and CLOSE in result.content:
-            content, reminders = without_reminders(result.content)
+        content, notes = apart(given) if given else (given, ())
+        if notes:
             result = replace(result, content=content)
-            self._hear(*(Said("harness", reminder) for reminder in reminders))
+            self._hear(*(Said("harness", note) for note in notes))
         found = self._asked(result)
         if not isinstance(found, tuple):
             repeated = isinstance(found, int)
@@ -183,10 +185,16 @@ class Pairing:
             return
         turn, call = found
         told = _told(result.content)
-        seen = observation(told.text, result.is_error, result.attachments, "harness" if told.cut else "none")
+        cut = "harness" if told.cut else "recorder" if result.lost else "none"
+        seen = observation(told.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and told.text == given:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
-        call.shown = replace(seen, origin="harness") if _asks_again(told.text or "") else seen
+        if asks_again(told.text or ""):
+            seen = replace(seen, origin="harness")
+        elif call.name in CLAUDE_CODE_TOOLS:
+            source = Source(CLAUDE_CODE, None, call.name, result.is_error is True)
+            seen = replace(seen, origin=speaker(told.text or "", source) or seen.origin)
+        call.shown = seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
         call.ends(told)

@@ -93,6 +93,7 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
             offset=offset,
             is_error=failed(item),
             attachments=seen.attachments,
+            lost=seen.lost,
             at=at,
             hosted=hosted,
         )
@@ -132,6 +133,7 @@ def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]
             offset=offset,
             is_error=error is not None or item.get("status") == "failed",
             attachments=seen.attachments,
+            lost=seen.lost,
             at=at,
             hosted=True,
         )

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.answers import answer, content_of
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
-from trajmill.connectors.conversation.content import is_server_error, seen_text, shown
+from trajmill.connectors.conversation.content import is_server_error, seen_text, shown, shown_by
 from trajmill.connectors.conversation.failures import content_failed, exit_code, failed
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
@@ -204,7 +204,7 @@ def _others(message: Message, offset: int, at: datetime | None, found: list[Part
             found += _block(block, False, offset, at)
         else:
             words.append(block)
-    text, pictures = shown(words)
+    text, pictures, _ = shown(words)
     if text or pictures:
         found.append(Said("user", text or "", pictures, at=at))
 
@@ -272,6 +272,7 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
         offset=offset,
         is_error=error,
         attachments=seen.attachments,
+        lost=seen.lost,
         at=at,
         exit_code=exit_code(content) if isinstance(content, dict) else None,
         hosted=block.get("type") != "tool_result",
@@ -290,6 +291,7 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
         offset=offset,
         is_error=failed(given),
         attachments=seen.attachments,
+        lost=seen.lost,
         at=at,
         exit_code=exit_code(ran) if isinstance(ran, dict) else None,
         hosted="type" in given,
@@ -395,11 +397,16 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
         {"content": given, "name": back.get("name"), "id": back.get("id"), "is_error": error}, offset, at, "id"
     )
     beside = back.get("parts")
-    parts = [part for part in beside if isinstance(part, dict)] if isinstance(beside, list) else []
-    held = [one for part in parts if (one := attachment_in(part)) is not None]
-    if not held:
+    seen = [shown_by(part) for part in beside if isinstance(part, dict)] if isinstance(beside, list) else []
+    if not seen:
         return made
-    return replace(made, content=made.content if given else None, attachments=(*made.attachments, *held))
+    texts = [text for text in (made.content if given else None, *(one.text for one in seen)) if text is not None]
+    return replace(
+        made,
+        content="\n".join(texts) if texts else None,
+        attachments=(*made.attachments, *(held for one in seen for held in one.attachments)),
+        lost=made.lost or any(one.lost for one in seen),
+    )
 
 
 _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {

@@ -133,7 +133,7 @@ class Result:
 
     `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content;
     `hosted` says that the provider of the language model gave it, within the agent's answer; `envelope` is the object
-    of MCP whose text the content is.
+    of MCP whose text the content is; `lost` says that a part of it is not in the log.
     """
 
     call_id: str | None
@@ -146,6 +146,7 @@ class Result:
     exit_code: int | None = None
     hosted: bool = False
     envelope: str | None = None
+    lost: bool = False
 
 
 @record

@@ -32,7 +32,7 @@ from trajmill.connectors.mcp.wire_session import ACTIONS, Message, sender_of
 from trajmill.connectors.reading.documents import concatenated
 from trajmill.connectors.reading.element_places import places_of
 from trajmill.connectors.reading.fields import whole_number_of
-from trajmill.connectors.reading.lines import Line, first_line, line_values
+from trajmill.connectors.reading.lines import Line, first_line, lines, values_of_line
 from trajmill.connectors.reading.times import microseconds, seconds_of
 from trajmill.connectors.reading.values import JsonError, first_value, json_value
 from trajmill.schemas import ParseError, Reject, Trajectory
@@ -184,13 +184,21 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
         yield from ((place, value, None, None) for place, value in _document(blob))
         return
     with blob.open() as stream:
-        for line, value in line_values(stream, blob.uri):
-            if isinstance(value, ParseError):
-                yield from ((*found, line.data) for found in _in_no_json(line, value))
-            elif isinstance(value, list) and not is_message(value):
-                yield from ((line.offset, one, None, line.data) for one in value)
+        for line in lines(stream):
+            text = (line.data or b"").decode("utf-8", "replace")
+            if line.data is None or _OPENS.match(text.lstrip("\0")) is not None:
+                yield from _in_json(line, blob.uri)
             else:
-                yield line.offset, value, None, line.data
+                yield from ((line.offset + place, value, label, line.data) for place, value, label in _in_line(text))
+
+
+def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
+    """The values of a line that begins as JSON does, and its faults; the elements of a batch are values."""
+    for part, value in values_of_line(line, uri):
+        if isinstance(value, list) and not is_message(value):
+            yield from ((part.offset, one, None, part.data) for one in value)
+        elif not isinstance(value, ParseError) or part.data is None or b'"' in part.data or b"\0" in part.data:
+            yield part.offset, value, None, part.data
 
 
 def _is_lines(blob: Blob) -> bool:
@@ -208,19 +216,6 @@ def _is_lines(blob: Blob) -> bool:
         return not line.ended or _first(text.lstrip()) is not None
     # A document of one line is read as a document, so that its elements have their own places.
     return line.ended or not (isinstance(value, list) or _array_of(value))
-
-
-def _in_no_json(line: Line, fault: ParseError) -> Iterator[tuple[int, Any, str | None]]:
-    """The values within a line that is no JSON as a whole; `fault` where it holds none and begins as JSON does."""
-    if line.data is None:
-        yield line.offset, fault, None
-        return
-    text = line.data.decode("utf-8", "replace")
-    found = list(_in_line(text))
-    yield from ((line.offset + place, value, label) for place, value, label in found)
-    if not found and _OPENS.match(text) is not None and '"' in text:
-        reason = "bad_json" if line.ended else "truncated"
-        yield line.offset, ParseError(fault.uri, line.offset, reason, fault.detail, excerpt=fault.excerpt), None
 
 
 def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:

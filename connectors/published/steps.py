@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.conversation.calls import MessageError, call
-from trajmill.connectors.conversation.content import media_type, shown
+from trajmill.connectors.conversation.content import media_type, seen_text, shown
 from trajmill.connectors.conversation.references import with_references
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.published.cells import FORMS, number, role, text, truth, written
@@ -143,13 +143,14 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
     if value is None:
         return None
     seen = shown(value)
-    content = seen.text if seen.text is not None or seen.attachments else ""
+    content = seen_text(seen)
     made = Observation(
         content=content,
         media_type=media_type(content),
         form=form,
         is_error=truth(role(values, rows, "is_error")) if after else None,
         uri=None if after else text(role(values, rows, "url")),
+        truncation="recorder" if seen.lost else "none",
         attachments=seen.attachments,
     )
     return with_references(made)

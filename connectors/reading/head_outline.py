@@ -1,8 +1,8 @@
 """What of a long beginning of a file tells its format: its keys and short values, with long texts and arrays shortened.
 
 A format is told by a file's first bytes. Where the first record alone is longer than these, the keys that tell it may
-stand behind them; in the outline they stand within. Members of a stored zip archive are the other case: their bytes
-would be taken for the archive's own, so only what the archive says of itself is left.
+stand behind them; in the outline they stand within. Binary files are the other case: the text in a column of a table,
+or in a member of a stored zip archive, would be taken for a log, so only what the file says of itself is left.
 
 What comes out is for recognizing alone; nothing is ever parsed from it.
 """
@@ -39,6 +39,16 @@ _KEYED: Final = re.compile(rb"([ ]*(?:- +)*)[^\s#'\"\[\]{},&*!|>%@`][^\n]*?:[ ]+
 
 _YAML: Final = re.compile(rb"(?:---|#[^\n]*|[\w-]+:[^\n]*|- [^\n]*)\n")
 """How a YAML document begins."""
+
+_BINARY: Final = re.compile(
+    rb"PAR1|ARROW1\0\0|\xff\xff\xff\xff|Obj\x01|ORC[\0-\x1f\x80-\xff]|SQLite format 3\0|\x89(?:PNG|HDF)\r\n"
+    rb"|\xff\xd8\xff|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
+    re.DOTALL,
+)
+"""How binary files begin that may hold texts: tables, databases, pictures, documents, arrays, pickles, programs."""
+
+_BINARY_HEAD: Final = 64
+"""Bytes of a binary file that say what it is."""
 
 _ZIP: Final = b"PK\x03\x04"
 _ZIP_HEADER: Final = 30
@@ -130,8 +140,13 @@ def _yaml(data: bytes, size: int) -> bytes:
     return bytes(made[:size])
 
 
-def zip_outline(head: bytes) -> bytes:
-    """The beginning of a zip archive with zeros in the place of what its members hold; any other head as it is."""
+def binary_outline(head: bytes) -> bytes:
+    """The beginning of a binary file without what it holds; any other head as it is.
+
+    Of a zip archive zeros stand in the place of what its members hold.
+    """
+    if _BINARY.match(head):
+        return head[:_BINARY_HEAD]
     if not head.startswith(_ZIP):
         return head
     made, place = bytearray(len(head)), 0

@@ -1,15 +1,20 @@
 """Lines of a stream, each with its byte offset, and the JSON values in them: the first step of line-oriented formats.
 
-What a bad line means is for the caller: it turns a `ParseError` into a reject or lets it end the log.
+A writer that was killed, or two that wrote at once, leave lines that are no JSON and hold whole records all the same:
+half a record with a whole one behind it, two records without a line end between them, zeros in place of what never
+reached the disk, a byte of another encoding. Records that are whole come out, and the rest as faults. What a fault
+means is for the caller: it turns a `ParseError` into a reject or lets it end the log.
 """
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from trajmill.connectors.connector import Blob
-from trajmill.connectors.reading.values import BOM, JsonError, json_value
+from trajmill.connectors.reading.values import BOM, JsonError, json_value, value_or_none
 from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
@@ -21,6 +26,19 @@ WHOLE_BYTES: Final = 256 << 20
 
 _SKIPPED_BYTES: Final = 1 << 20
 _EXCERPT: Final = 4096
+
+_NOTHING: Final = b" \t\r\0"
+"""What may stand between two values of a line without being lost text; zeros alone are told."""
+
+_GLUED: Final = 1024
+"""Whole values that are looked for behind half a one; each is held until the first of them is found."""
+
+_KEY: Final = 256
+
+_AHEAD: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
+_BACK: Final = re.compile(rb'"(?:[^"]++|"(?=(?:\\\\)*+\\(?!\\)))*+"|[{}\[\]]', re.DOTALL)
+"""Texts and brackets of a line, read forward, and of its bytes in reverse order: a quote is a text's own where an odd
+number of backslashes stands before it, so that where a text begins is known from either end."""
 
 
 @record
@@ -70,25 +88,141 @@ def is_by_line(blob: Blob) -> bool:
     try:
         return isinstance(json_value(first.data), dict)
     except JsonError:
-        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
+        begin = first.data.strip(_NOTHING + b"\n")
+        return begin[:1] == b"{" and len(begin) > 1 and first.ended
 
 
 def line_values(stream: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
     """(line, value) of each line that is not blank; the value is a `ParseError` where the line is not JSON.
 
-    The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`.
+    The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. Of a line that is no JSON and holds
+    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line.
     """
     for line in lines(stream):
-        data = line.data
-        if data is None:
-            detail = f"a line of more than {LINE_BYTES} bytes"
-            yield line, ParseError(uri, line.offset, "line_too_long", detail, member)
-        elif data and not data.isspace():
-            try:
-                value = json_value(data)
-            except JsonError as error:
-                value = line_fault(error, line, uri, member)
-            yield line, value
+        yield from values_of_line(line, uri, member)
+
+
+def values_of_line(line: Line, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
+    """As `line_values`, of one line."""
+    data = line.data
+    if data is None:
+        yield line, ParseError(uri, line.offset, "line_too_long", f"a line of more than {LINE_BYTES} bytes", member)
+        return
+    if not data or data.isspace():
+        return
+    try:
+        yield line, json_value(data)
+    except JsonError as error:
+        fault = error
+    else:
+        return
+    end = 0
+    for begin, after, value in _whole_values(data):
+        yield from _stretch(line, end, begin, uri, member)
+        yield _part(line, begin, after), value
+        end = after
+    if end == 0:
+        yield line, line_fault(fault, line, uri, member)
+    else:
+        yield from _stretch(line, end, len(data), uri, member)
+
+
+def _part(line: Line, begin: int, end: int) -> Line:
+    data = line.data or b""
+    return Line(line.offset + begin, data[begin:end], line.ended or end < len(data))
+
+
+def _stretch(line: Line, begin: int, end: int, uri: str, member: str) -> Iterator[tuple[Line, ParseError]]:
+    """The fault that a stretch of a line between whole values is, if it is not blank."""
+    part = _part(line, begin, end)
+    try:
+        json_value(part.data or b"")
+    except JsonError as error:
+        if error.reason != "empty":
+            yield part, line_fault(error, part, uri, member)
+    else:
+        yield part, line_fault(JsonError("bad_json", 0, "no object or array"), part, uri, member)
+
+
+def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
+    """(begin, end, value) of the objects and arrays that stand whole in a damaged line, in order.
+
+    They stand one after the other from the line's beginning, and, behind half a value, up to its end. What stands where
+    half a value wants one is nested in it, unless it begins with the same key, as the records of a log do.
+    """
+    end = 0
+    for begin, after in _balanced(_AHEAD, data):
+        value = _value(data[begin:after])
+        if data[end:begin].strip(_NOTHING) or value is None:
+            break
+        yield begin, after, value
+        end = after
+    rest = data[end:]
+    is_half = _is_half(rest)
+    found: list[tuple[int, int, Any]] = []
+    last = len(rest)
+    for skipped, taken in _balanced(_BACK, rest[::-1]) if rest.strip(_NOTHING) else ():
+        begin, after = len(rest) - taken, len(rest) - skipped
+        value = _value(rest[begin:after])
+        is_nested = is_half or rest[max(0, begin - 8) : begin].rstrip(_NOTHING).endswith((b":", b"["))
+        if is_nested and _first_key(rest) != _first_key(rest[begin : begin + _KEY]):
+            break
+        if rest[after:last].strip(_NOTHING) or value is None or len(found) == _GLUED:
+            break
+        found.append((end + begin, end + after, value))
+        last = begin
+    yield from reversed(found)
+
+
+def _first_key(data: bytes) -> bytes:
+    return data[:_KEY].strip(_NOTHING).partition(b":")[0]
+
+
+def _balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
+    """Where stretches begin and end of which the brackets are balanced, in the order of the bytes."""
+    depth = begin = 0
+    for token in tokens.finditer(data):
+        sign = token[0]
+        if sign[:1] == b'"':
+            continue
+        opens = sign in ((b"{", b"[") if tokens is _AHEAD else (b"}", b"]"))
+        if opens and depth == 0:
+            begin = token.start()
+        depth += 1 if opens else -1
+        if depth < 0:
+            return
+        if depth == 0:
+            yield begin, token.end()
+
+
+def _value(data: bytes) -> Any:
+    """The JSON value of a part of a line; None if it is none. See `_stray` for bytes that are no UTF-8."""
+    try:
+        return json_value(data)
+    except JsonError as error:
+        if error.reason != "not_utf8":
+            return None
+    return value_or_none(data.decode("utf-8", _STRAY))
+
+
+def _is_half(data: bytes) -> bool:
+    """Whether the data is the beginning of a value and nothing else."""
+    try:
+        json_value(data.decode("utf-8", _STRAY))
+    except JsonError as error:
+        return error.reason == "truncated"
+    return False
+
+
+def _stray(error: UnicodeError) -> tuple[str, int]:
+    """A byte that is no UTF-8, as Windows-1252 has it; U+FFFD for what is left of a character that was cut."""
+    assert isinstance(error, UnicodeDecodeError)
+    stray = error.object[error.start : error.end]
+    return (stray.decode("cp1252", "replace") if len(stray) == 1 else "\ufffd"), error.end
+
+
+_STRAY: Final = "trajmill.stray"
+codecs.register_error(_STRAY, _stray)
 
 
 def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:

@@ -1,10 +1,10 @@
 """YAML documents as plain values with places, read by PyYAML's C loader; untrusted, so no tag makes an object.
 
 Only strings, numbers, booleans, nulls and binary scalars, sequences and mappings are read. Dates and what is no number
-of JSON (`.inf`) stay text. An alias
-stands for what it names, up to a size; a document of aliases of aliases is refused. Values are made from the events of
-the parser one by one, since the loader's own tree of nodes takes a level of the C stack for each level of nesting and
-a crafted document can exhaust it.
+of JSON (`.inf`) stay text. Tags of these types count with one exclamation mark too, as Ruby writes them (`!binary`).
+An alias stands for what it names, up to a size; a document of aliases of aliases is refused. Values are made from the
+events of the parser one by one, since the loader's own tree of nodes takes a level of the C stack for each level of
+nesting and a crafted document can exhaust it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ _LEAST: Final = 1 << 20
 _PREFIX: Final = "tag:yaml.org,2002:"
 _TEXT: Final = frozenset({"str", "timestamp", "merge", "value", "python/unicode", "python/str"})
 _BOOLS: Final = {"yes": True, "no": False, "true": True, "false": False, "on": True, "off": False}
+
+
+def _standard(tag: str) -> str:
+    """A tag with Ruby's one exclamation mark in place of the standard's prefix, as the standard writes it."""
+    return _PREFIX + tag[1:] if tag.startswith("!") else tag
 
 
 @dataclass(slots=True)
@@ -86,7 +91,7 @@ class YamlDocument:
             self._place(event)
             maps = isinstance(event, yaml.MappingStartEvent)
             plain = _PREFIX + ("map" if maps else "seq")
-            if event.tag is not None and event.tag != plain:
+            if event.tag is not None and _standard(event.tag) != plain:
                 raise self._error(event, "bad_tag", f"wanted plain values, met {event.tag:.80}")
             if len(self._open) >= LEVELS:
                 raise self._error(event, "nested_too_deeply", f"nested more than {LEVELS} levels deep")
@@ -131,7 +136,7 @@ class YamlDocument:
             tag = loader.resolve(  # type: ignore[no-untyped-call]
                 yaml.ScalarNode, text, event.implicit
             )
-        kind = tag.removeprefix(_PREFIX)
+        kind = _standard(tag).removeprefix(_PREFIX)
         if kind in _TEXT:
             return text
         if kind == "null":

@@ -27,6 +27,9 @@ _STATUS: Final = re.compile(r"\x1b\]133;D;(\d{1,10})(?:[;\x07]|\x1b\\)")
 """Shell integration (OSC 133, FinalTerm): D marks the end of a command and states its exit status."""
 
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_TITLE_CHARS: Final = 4096
+_TITLE: Final = re.compile(rf"\x1bk[^\x1b\x07]{{0,{_TITLE_CHARS}}}(?:\x1b\\|\x07)")
+_TITLE_BEGUN: Final = re.compile(rf"\x1b(?:k[^\x1b\x07]{{0,{_TITLE_CHARS}}}\x1b?)?\Z")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -49,6 +52,26 @@ def encoded(text: str) -> bytes:
 def visible(output: str) -> str:
     """The characters of some output that take up a cell, without escape sequences and control characters."""
     return _CONTROL.sub("", _ESCAPE.sub("", output))
+
+
+class Titles:
+    r"""Takes window titles of GNU screen and tmux (`\ek…\e\\`) out of output, wherever it was divided.
+
+    Shells that run in one of these set them before and after each command. No other terminal knows the sequence, the
+    emulator neither, which would print the title.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def taken_from(self, output: str) -> str:
+        """The output without titles; what may be the beginning of one is held back until more comes."""
+        if not self._held and "\x1bk" not in output and output[-1:] != "\x1b":
+            return output
+        output = _TITLE.sub("", self._held + output)
+        begun = _TITLE_BEGUN.search(output, max(0, len(output) - _TITLE_CHARS - 3))
+        self._held = begun[0] if begun is not None else ""
+        return output[: len(output) - len(self._held)]
 
 
 def screen_observation(content: str, truncation: str = "none") -> Observation:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from trajmill.connectors.recordings.acts import Act, Ending, leaves, shelf_of_acts
 from trajmill.connectors.recordings.bursts import Bursts
 from trajmill.connectors.recordings.echo import EchoReader
-from trajmill.connectors.recordings.screen import Screen
+from trajmill.connectors.recordings.screen import Screen, Titles
 from trajmill.connectors.recordings.typed_lines import Gap
 from trajmill.schemas import ParseError, Shelf
 
@@ -51,6 +51,7 @@ class Session:
         self.has_input = False
         self.gaps: list[Gap] = []
         self._screen = Screen(columns, rows)
+        self._titles = Titles()
         self._echo = EchoReader(self._screen)
         self._bursts = Bursts(self._screen)
         self._status: str | None = None
@@ -67,12 +68,7 @@ class Session:
 
     def _take(self, offset: int, now: float, code: str, data: str) -> None:
         if code == "o":
-            if not self.has_input:
-                self._echo.output(offset, now, data)
-            elif self._bursts.listening:
-                self._bursts.output(data)
-            else:
-                self._screen.write(data)
+            self._output(offset, now, self._titles.taken_from(data))
         elif code == "i":
             if not self.has_input:
                 self._echo.release()
@@ -84,6 +80,14 @@ class Session:
         else:
             self._status = data
         self._now = now
+
+    def _output(self, offset: int, now: float, data: str) -> None:
+        if not self.has_input:
+            self._echo.output(offset, now, data)
+        elif data and self._bursts.listening:
+            self._bursts.output(data)
+        else:
+            self._screen.write(data)
 
     def runs(self) -> Iterator[Run]:
         """The runs of acts in the session, in order: one if input was recorded, else one between any two gaps."""

@@ -36,7 +36,7 @@ from typing import BinaryIO, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.recordings.acts import Act, Ending, shelf_of_acts, steps_of
 from trajmill.connectors.recordings.recording import UNDATED, Recording, terminal_words, trajectories_of
-from trajmill.connectors.recordings.screen import Screen, checked_size
+from trajmill.connectors.recordings.screen import Screen, Titles, checked_size
 from trajmill.connectors.recordings.session import Event, Session
 from trajmill.schemas import Context, ParseError, Reject, Trajectory
 
@@ -167,12 +167,12 @@ def _events(stream: BinaryIO, blob: Blob) -> Iterator[Event]:
 def _keyed(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -> Iterator[Trajectory | Reject]:
     """The one trajectory of a ttyrec3: an act for each record of input."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    screen, acts = Screen(recording.columns, recording.rows), shelf_of_acts()
+    screen, titles, acts = Screen(recording.columns, recording.rows), Titles(), shelf_of_acts()
     now, error = 0.0, None
     try:
         for offset, now, channel, data in _read(stream, blob, _RECORD_3):
             if channel == 0:
-                screen.write(decode(data))
+                screen.write(titles.taken_from(decode(data)))
             elif channel == 1 and data:
                 strokes = [(data.decode("latin-1"), now, now)]
                 acts.append(Act(offset, now, now, screen.seen(), strokes, {"source": "input"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trajmill.connectors.conversation.content import Shown, without_pictures
+from trajmill.connectors.conversation.content import Shown, shown_by, without_pictures
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.schemas import Attachment, Observation
 
@@ -31,8 +31,10 @@ def content_of(value: Any) -> Shown:
             shown = without_pictures(told)
             texts.append(shown.text or "")
             attached += shown.attachments
-        elif isinstance(part, dict) and (held := attachment_in(part)) is not None:
-            attached.append(held)
+        elif isinstance(part, dict) and (attachment_in(part) is not None or part.get("type") == "document"):
+            seen = shown_by(part)
+            texts += [] if seen.text is None else [seen.text]
+            attached += seen.attachments
     return Shown("\n".join(texts) if texts else None, tuple(attached))
 
 
@@ -47,7 +49,7 @@ def observation_of(
     content: Shown, origin: str = "environment", is_error: bool | None = None, uri: str | None = None
 ) -> Observation | None:
     """As `observed`, of a content that is read already."""
-    text, attached = content
+    text, attached, _ = content
     if text is None and not attached:
         return None
     cut = "harness" if text is not None and is_clipped(text) else "none"

@@ -171,7 +171,7 @@ def message_of(value: Any) -> Message | None:
             if (content := get(key)) is not None:
                 break
     role = _ROLES.get(role, role)
-    text, attachments = content_of(content)
+    text, attachments, _ = content_of(content)
     if len(value) == 2 + ("extra" in value) and text is not None:
         return _message(extra, role, text, attachments) if extra else Message(role, text, attachments)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()

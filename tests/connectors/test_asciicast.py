@@ -188,6 +188,24 @@ def test_escape_sequences_split_over_events_stay_whole() -> None:
     assert [seen(step) for step in whole] == [seen(step) for step in split] == ["xy"]
 
 
+@pytest.mark.parametrize("typed", [False, True])
+def test_titles_that_a_shell_sets_in_screen_or_tmux_are_on_no_screen(typed: bool) -> None:
+    title, prompt = "\x1bk~/mill\x1b\\", "\r\x1b[J% \x1b[K\x1b[?2004h"
+    keys = [[1.2, "i", "l"], [1.4, "i", "s\r"]] if typed else []
+    events = [
+        [0.1, "o", title],
+        [0.2, "o", prompt],
+        *keys,
+        [1.5, "o", "ls"],
+        [2.0, "o", "\x1b[?2004l\r\r\n"],
+        [2.1, "o", "\x1bkl"],
+        [2.2, "o", "s\x1b"],
+        [2.3, "o", "\\mill.py\r\n" + title + prompt],
+    ]
+    (step,) = steps_of(recording(*events))
+    assert seen(step) == "% ls\nmill.py\n%"
+
+
 def test_resizes_change_the_screen_from_then_on() -> None:
     steps = steps_of(recording([1, "o", "x" * 12], [2, "r", "10x5"], [3, "i", "q\r"], [4, "o", "!"]))
     assert steps[0].observation is not None
@@ -242,7 +260,7 @@ def test_lines_that_only_together_look_like_events_are_told_apart() -> None:
     joined = recording([1, "i", "a\r"]) + b'[2, "o", "b"],[3, "o", "c"]\n[4, "o"\n'
     trajectories, rejects = parsed(joined)
     assert len(trajectories[0].steps) == 1
-    assert [(one.reason, one.offset) for one in rejects] == [("bad_json", joined.index(b"[2"))]
+    assert [(one.reason, one.offset) for one in rejects] == [("bad_json", joined.index(b",[3"))]
 
 
 def test_version_1_is_read_up_to_its_cut() -> None:

@@ -20,7 +20,7 @@ from tests.connectors.claude_logs import (
     text,
     use,
 )
-from trajmill.connectors.conversation.reminders import voices, without_reminders
+from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.times import microseconds
 from trajmill.schemas import call_text
 
@@ -175,13 +175,13 @@ def test_reminder_at_the_end_of_a_result_is_the_harness_speaking_before_the_next
     ],
 )
 def test_reminder_that_is_the_results_own_stays(content: str) -> None:
-    assert without_reminders(content) == (content, ())
+    assert apart(content) == (content, ())
 
 
 @given(st.text(alphabet="ab\n ", min_size=1).filter(lambda body: not body.isspace()), st.integers(1, 3))
 def test_reminders_hung_on_a_result_are_taken_off_and_nothing_else(body: str, count: int) -> None:
     reminder = "<system-reminder>\nr\n</system-reminder>"
-    assert without_reminders(body + f"\n\n{reminder}" * count) == (body, (reminder,) * count)
+    assert apart(body + f"\n\n{reminder}" * count) == (body, (reminder,) * count)
 
 
 @pytest.mark.parametrize(

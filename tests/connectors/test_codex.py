@@ -11,9 +11,10 @@ import pytest
 
 from trajmill.connectors.agents.codex import Codex
 from trajmill.connectors.agents.codex_exec import CodexExec
-from trajmill.connectors.agents.codex_texts import origin, truncation, voices
+from trajmill.connectors.agents.codex_texts import CLIENT, origin, voices
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.connectors.conversation.client_outputs import codex_output
+from trajmill.connectors.conversation.harness_text import truncation
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import sniff
 from trajmill.schemas import ParseError, Reject, Step, Trajectory
@@ -171,9 +172,9 @@ def test_a_command_may_put_out_the_words_of_a_harness():
 
 
 def test_a_cut_output_was_seen_cut():
-    assert truncation("a\n[... omitted 3 of 9 lines ...]\nb") == "harness"
-    assert truncation("a…12 tokens truncated…b") == "harness"
-    assert truncation("3 lines were omitted and truncated") == "none"
+    assert truncation("a\n[... omitted 3 of 9 lines ...]\nb", CLIENT) == "harness"
+    assert truncation("a…12 tokens truncated…b", CLIENT) == "harness"
+    assert truncation("3 lines were omitted and truncated", CLIENT) == "none"
 
 
 def test_the_editor_is_told_apart_from_the_user():

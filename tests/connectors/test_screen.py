@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trajmill.connectors.recordings.screen import Screen, checked_size, encoded, visible
+from trajmill.connectors.recordings.screen import Screen, Titles, checked_size, encoded, visible
 
 COLUMNS, ROWS = 20, 6
 
@@ -40,6 +40,24 @@ def test_an_escape_sequence_split_over_two_writes_stays_whole() -> None:
     assert screen.text() == "ab"
     screen.write("1;1Hx")
     assert screen.text() == "xb"
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("\x1bk~/mill\x1b\\$ ", "$ "),
+        ("a\x1bkone\x07b\x1bk\x1b\\c\x1bktwo\x1b\\\x1b[1md", "abc\x1b[1md"),
+        ("\x1bk never ended \x1b[2J", "\x1bk never ended \x1b[2J"),
+        ("\x1bk" + "x" * 5000 + "\x1b\\", "\x1bk" + "x" * 5000 + "\x1b\\"),
+        ("ends in \x1bk a title", "ends in "),
+        ("no title", "no title"),
+    ],
+)
+def test_window_titles_of_screen_and_tmux_are_taken_out_wherever_output_is_divided(output: str, shown: str) -> None:
+    for size in (1, 2, 3, len(output)):
+        titles = Titles()
+        pieces = [titles.taken_from(output[place : place + size]) for place in range(0, len(output), size)]
+        assert "".join(pieces) == shown
 
 
 def test_only_the_last_rows_are_visible() -> None:

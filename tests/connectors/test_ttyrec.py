@@ -71,12 +71,13 @@ def test_big_endian_numbers_are_named_as_such():
     assert "big-endian" in caught.value.detail
 
 
-def test_each_key_of_a_ttyrec3_is_an_act_and_scores_are_not_shown():
+def test_each_key_of_a_ttyrec3_is_an_act_and_neither_scores_nor_titles_are_shown():
     (one,) = parsed(
         record(0, "door", 0)
         + record(0.1, "o", 1)
         + record(0.1, b"\x07\0\0\0", 2)
-        + record(0.1, "!", 0)
+        + record(0.1, "\x1bka ti", 0)
+        + record(0.1, "tle\x1b\\!", 0)
         + record(1, "q", 1)
     )
     assert isinstance(one, Trajectory)

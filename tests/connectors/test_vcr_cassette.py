@@ -284,6 +284,15 @@ def test_yaml_comes_back_as_it_was_dumped(value):
     assert YamlDocument(data, "log").value == yaml.load(data, yaml.CSafeLoader)
 
 
+@pytest.mark.parametrize("mark", ["!", "!!"])
+def test_ruby_s_single_exclamation_mark_names_the_same_types_and_no_others(mark):
+    text = f"a: {mark}binary Z3LDvG4=\nb: {mark}str 1\nc: {mark}float 1\nd: {mark}seq [{mark}map {{e: {mark}null x}}]"
+    value = {"a": "grün".encode(), "b": "1", "c": 1.0, "d": [{"e": None}]}
+    assert YamlDocument(text.encode(), "log").value == value
+    with pytest.raises(ParseError, match="ruby/object"):
+        YamlDocument(f"a: {mark}ruby/object:X {{}}".encode(), "log")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

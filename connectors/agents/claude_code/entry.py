@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The answer to a call as the agent saw it, without the reminders that the harness hung on to it.
+    """The answer to a call as the agent saw it, without what the harness hung on to it, which `notes` are.
 
     It was `stopped` if the tool was interrupted, so that it is what had come until then.
     """
@@ -56,7 +56,7 @@ class Result(NamedTuple):
     content: str | None
     is_error: bool
     stopped: bool
-    reminders: tuple[str, ...]
+    notes: tuple[str, ...]
     attachments: tuple[Attachment, ...]
     exit_code: int | None
     agent_id: str | None

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
 from trajmill.connectors.connector import HEAD_BYTES, Blob
-from trajmill.connectors.conversation.opaque import attachment_in
-from trajmill.connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.content import Shown, shown_by
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source
+from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.element_places import elements
 from trajmill.connectors.reading.fields import brief, str_in, whole_number_of
@@ -304,7 +306,9 @@ class _Reader:
                     else:
                         pieces.append((role, [piece]))
             elif kind in ("image", "document"):
-                attachments += self._attached(block)
+                seen = self._block(block)
+                attachments += seen.attachments
+                pieces += [] if seen.text is None else [("harness" if own else "user", [seen.text])]
             else:
                 self._report_type("unknown_block_type", kind, "a block of a user message")
         said = [Said(role, "\n".join(texts), at, cwd) for role, texts in pieces]
@@ -317,9 +321,9 @@ class _Reader:
     def _result(self, block: dict[str, Any], line: dict[str, Any], at: int | None, cwd: str | None) -> Result:
         given = block.get("content")
         content, attachments = (given, ()) if isinstance(given, str) else self._shown(given)
-        reminders: tuple[str, ...] = ()
-        if content and (CLOSE in content[-32:] or content.startswith(OPEN)):
-            content, reminders = without_reminders(content)
+        notes: tuple[str, ...] = ()
+        if content:
+            content, notes = apart(content, Source(CLAUDE_CODE, str_in(line, "version")))
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
@@ -332,7 +336,7 @@ class _Reader:
             content=content,
             is_error=error,
             stopped=stopped,
-            reminders=reminders,
+            notes=notes,
             attachments=attachments,
             exit_code=code,
             agent_id=agent_id,
@@ -342,9 +346,10 @@ class _Reader:
         )
 
     def _shown(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
-        """Text and attachments of a result's content; text is None where only attachments hold it."""
+        """Text and attachments of a result's content; text is None where attachments hold it, or the log does not."""
         texts: list[str] = []
         attachments: list[Attachment] = []
+        lost = False
         for item in content if isinstance(content, list) else () if content is None else (content,):
             kind = item.get("type") if isinstance(item, dict) else None
             if isinstance(item, str):
@@ -352,21 +357,28 @@ class _Reader:
             elif kind == "text" and isinstance(item.get("text"), str):
                 texts.append(item["text"])
             elif kind in ("image", "document"):
-                attachments += self._attached(item)
+                seen = self._block(item)
+                attachments += seen.attachments
+                texts += [] if seen.text is None else [seen.text]
+                lost = lost or seen.lost
             else:
                 text = shallow_json(item)
                 if text is None:
                     self._report("nested_too_deeply", "an item of a result")
                 else:
                     texts.append(text)
-        return (None if attachments and not texts else "\n".join(texts)), tuple(attachments)
+        return (None if (attachments or lost) and not texts else "\n".join(texts)), tuple(attachments)
 
-    def _attached(self, block: dict[str, Any]) -> list[Attachment]:
-        """The attachment of an image or document block as a list of one; empty, and reported, if it holds no bytes."""
-        held = attachment_in(block)
-        if held is None:
-            self._report("no_attached_bytes", f"wanted base64 bytes in a block of type {block['type']}")
-        return [] if held is None else [held]
+    def _block(self, block: dict[str, Any]) -> Shown:
+        """What an image or document block shows; reported if it holds neither bytes nor text."""
+        try:
+            seen = shown_by(block)
+        except MessageError as error:
+            self._report(error.reason, f"a block of type {block['type']}")
+            return Shown(None, (), True)
+        if seen.lost:
+            self._report("no_attached_bytes", f"wanted base64 bytes or text in a block of type {block['type']}")
+        return seen
 
 
 def _add_text(parts: list[Part], kind: str, text: Any) -> None:

@@ -21,9 +21,10 @@ from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Resu
 from trajmill.connectors.agents.claude_code.nodes import Nodes
 from trajmill.connectors.conversation import steps, turns
 from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, headed, signed, speaker, truncation
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Item
-from trajmill.connectors.conversation.wrapped_output import limit_of
+from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Observation, Step, Steps
 from trajmill.schemas.record import record
@@ -56,33 +57,6 @@ _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _POLLS: Final = frozenset({"BashOutput", "TaskOutput", "KillShell"})
 _SEARCHES: Final = frozenset({"WebSearch", "WebFetch"})
 
-_BY_USER: Final = (
-    "The user doesn't want to proceed with this tool use",
-    "The user doesn't want to take this action right now",
-    "[Request interrupted by user",
-)
-_BY_HARNESS: Final = (
-    "InputValidationError",
-    "Error: No such tool available",
-    "Sibling tool call errored",
-    "Cancelled: parallel tool call",
-    "File has not been read yet",
-    "Claude requested permissions to ",
-    "Permission to ",
-    "This command requires approval",
-    "PreToolUse:",
-    "[Tool result missing due to internal error]",
-)
-"""Beginnings of errors, after the tag `<tool_use_error>` if they have it, that the call never reached a tool with."""
-
-_CUT: Final = re.compile(r"\.\.\. \[\d+ (?:lines|characters) truncated\] \.\.\.")
-_CUT_ENDS: Final = (
-    "(Results are truncated. Consider using a more specific path or pattern.)",
-    "</persisted-output>",
-)
-_CLEARED: Final = "[Old tool result content cleared]"
-_EXIT: Final = re.compile(r"(?:Error: )?Exit code (\d{1,10})(?!\d)(?:\n|\Z)")
-_TIMED_OUT: Final = re.compile(r"Command timed out after (?:(\d{1,4})m )?(\d{1,6}(?:\.\d{1,3})?)s(?:\n|\Z)")
 _LONGEST_LIMIT_MS: Final = 10**9
 _POLLED_EXIT: Final = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
 
@@ -154,7 +128,7 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
                 result = nodes.answer(number)
                 if part.prompt is not None:
                     begun.append((len(turn.calls), part.prompt, result.agent_id if result else None))
-                turn.add(_call(part, result))
+                turn.add(_call(part, result, entry.setting.version))
             elif part[0] == "text":
                 turn.texts.append(part[1])
             else:
@@ -163,16 +137,26 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
         yield turn
 
 
-def _call(part: Call, result: Result | None) -> turns.Call:
-    """The call with its answer, if the log holds one."""
+def _call(part: Call, result: Result | None, version: str | None) -> turns.Call:
+    """The call with its answer, if the log holds one; `version` is the client's."""
     call = turns.Call(part.name, part.arguments, part.call_id, part.offset, at=part.at)
     call.limit = _limit(part)
     if result is not None:
-        call.exit_code, late = _exit_code(part.name, result), _out_of_time(part.name, result)
-        if late is not None:
-            call.killed, call.named = True, limit_of(60 * int(late[1] or 0) + float(late[2]))
-        call.shown = _observation(part.name, result)
-        call.seconds, call.notes = turns.seconds_between(part.at, result.at), result.reminders
+        content = result.content
+        source = Source(CLAUDE_CODE, version, part.name, result.is_error)
+        told = headed(content, source) if content else Output(content)
+        call.ends(told)
+        call.exit_code = _exit_code(part.name, result, told)
+        call.shown = Observation(
+            told.text,
+            media_type(told.text),
+            origin=_origin(content or "", source),
+            is_error=result.is_error,
+            truncation="harness" if result.stopped else truncation(content or "", source),
+            uri=result.cwd,
+            attachments=result.attachments,
+        )
+        call.seconds, call.notes = turns.seconds_between(part.at, result.at), result.notes
     return call
 
 
@@ -192,34 +176,6 @@ def _instruction(said: list[Said]) -> tuple[str | None, list[Said]]:
     return (None, said) if place is None else (said[place].text, [*said[:place], *said[place + 1 :]])
 
 
-def _observation(name: str, result: Result) -> Observation:
-    content = result.content
-    if content is not None and name in _SHELLS and result.is_error:
-        content = _after(_TIMED_OUT, _after(_EXIT, content))
-    return Observation(
-        content,
-        media_type(content),
-        origin=_origin(name, result),
-        is_error=result.is_error,
-        truncation=_truncation(content or "", result.stopped),
-        uri=result.cwd,
-        attachments=result.attachments,
-    )
-
-
-def _after(words: re.Pattern[str], content: str) -> str:
-    """The output of a command without what the client wrote before it."""
-    found = words.match(content)
-    return content if found is None else content[found.end() :]
-
-
-def _out_of_time(name: str, result: Result) -> re.Match[str] | None:
-    """The client's words where it killed a command since its time was up: minutes and seconds that it had."""
-    if name not in _SHELLS or not result.is_error:
-        return None
-    return _TIMED_OUT.match(_after(_EXIT, result.content or ""))
-
-
 def _limit(part: Call) -> float | None:
     """The seconds that the agent gave a command; its default is not in the log."""
     if part.name not in _SHELLS or part.arguments is None or '"timeout"' not in part.arguments:
@@ -228,14 +184,10 @@ def _limit(part: Call) -> float | None:
     return given / 1000 if type(given) in (int, float) and 0 < given < _LONGEST_LIMIT_MS else None
 
 
-def _origin(name: str, result: Result) -> str:
-    content = result.content or ""
-    if result.is_error:
-        error = content.removeprefix("<tool_use_error>")
-        if error.startswith(_BY_USER):
-            return "user"
-        if error.startswith(_BY_HARNESS):
-            return "harness"
+def _origin(content: str, source: Source) -> str:
+    who, name = speaker(content, source), source.tool or ""
+    if who is not None:
+        return who
     if name in _USER_TOOLS:
         return "user"
     if name in AGENT_TOOLS:
@@ -245,25 +197,9 @@ def _origin(name: str, result: Result) -> str:
     return "harness" if name in _HARNESS_TOOLS else "environment"
 
 
-def _truncation(content: str, stopped: bool) -> str:
-    """`harness` where the agent saw the result cut; `recorder` where the log has lost what the agent saw."""
-    if content == _CLEARED:
-        return "recorder"
-    if stopped or content.endswith(_CUT_ENDS) or (" truncated] ..." in content and _CUT.search(content)):
-        return "harness"
-    return "none"
-
-
-def _exit_code(name: str, result: Result) -> int | None:
-    """The exit status that the log states, as signed 32 bits; success is not stated and stays null."""
-    code = result.exit_code
-    if code is None and result.content is not None:
-        found = None
-        if name in _SHELLS and result.is_error:
-            found = _EXIT.match(result.content)
-        elif name in _POLLS:
-            found = _POLLED_EXIT.search(result.content)
-        code = None if found is None else int(found[1])
-    if code is not None and 2**31 <= code < 2**32:
-        code -= 2**32
-    return code if code is not None and -(2**31) <= code < 2**31 else None
+def _exit_code(name: str, result: Result, told: Output) -> int | None:
+    """The exit status that the log states; success is not stated and stays null."""
+    code = told.exit_code if result.exit_code is None else result.exit_code
+    if code is None and name in _POLLS and (found := _POLLED_EXIT.search(result.content or "")) is not None:
+        code = int(found[1])
+    return signed(code)

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from trajmill.connectors.agents.codex_texts import killed_by_code, limit, origin, truncation, voices
+from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin, voices
 from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.harness_text import truncation
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
 from trajmill.connectors.conversation.wrapped_output import Output
-from trajmill.connectors.reading.fields import brief
+from trajmill.connectors.reading.fields import brief, text_in
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.own_arguments import arguments_in
 from trajmill.connectors.reading.times import microseconds
@@ -250,20 +251,23 @@ class Reader:
         call.ends(told)
         if killed_by_code(call.arguments, told.exit_code):
             call.exit_code, call.killed = None, True
-        text = told.text or ""
+        text = told.text
         put_out = told.exit_code is not None or told.seconds is not None or told.killed
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
-            origin=origin(call.name, "" if put_out else text),
+            origin=origin(call.name, "" if put_out else text or ""),
             is_error=error,
-            truncation=truncation(text),
+            truncation=truncation(text or "", CLIENT),
             uri=self.cwd,
             attachments=attachments,
         )
         if self._turn is not None and all(call is not one for one in self._turn.calls):
             call.late = True
             self.items.append(call.shown)
+
+    def _version(self) -> str | None:
+        return text_in(self.meta, "cli_version")
 
     def _searching(self) -> str:
         """The id of the search for tools that is open, since what the API searched itself names none."""
@@ -277,11 +281,14 @@ class Reader:
             error = not success if isinstance(success, bool) else None
             given = given.get("content_items") or given["content"]
         if isinstance(given, str):
-            return codex_output(given) or Output(given), error, ()
+            return codex_output(given, self._version()) or Output(given), error, ()
         if isinstance(given, list) and any(_text(part) is not None or _is_image(part) for part in given):
             images = tuple(one for part in given for one in self._images(offset, part))
-            text = "\n".join(text for part in given if (text := _text(part)) is not None)
-            return codex_output(text) or Output(text), error, images
+            texts = [_text(part) or shallow_json(part) or "" for part in given if not _is_image(part)]
+            text = "\n".join(texts)
+            if not texts:
+                return Output(None), error, images
+            return codex_output(text, self._version()) or Output(text), error, images
         return Output(shallow_json(given) or "" if given is not None else ""), error, ()
 
 

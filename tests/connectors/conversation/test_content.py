@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.content import Shown, shown
+from trajmill.connectors.conversation.mcp_content import tool_result
 from trajmill.connectors.conversation.opaque import attachment
+from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.shapes import parts
-from trajmill.connectors.conversation.turns import Result
+from trajmill.connectors.conversation.turns import Call, Result
 
 PICTURE = b"\x89PNG it is"
 DATA = b64encode(PICTURE).decode()
@@ -35,13 +37,79 @@ BLOCKS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("block", "role"), BLOCKS)
 def test_bytes_of_a_block_become_an_attachment_and_no_text(block, role):
-    text, attached = shown([block])
+    text, attached, _ = shown([block])
     assert text is None
     assert [(one.sha256, one.role) for one in attached] == [(DIGEST, role)]
 
 
+NOTE = "The ferry leaves at nine."
+NOTE_DATA = b64encode(NOTE.encode()).decode()
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {"type": "document", "title": "n", "source": {"type": "text", "media_type": "text/plain", "data": NOTE}},
+    {"type": "document", "source": {"type": "content", "content": NOTE}},
+    {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": NOTE}]}},
+    {"type": "document", "source": {"type": "base64", "media_type": "text/plain", "data": NOTE_DATA}},
+    {"type": "document", "document": {"id": "n", "data": {"text": NOTE}}},
+    {"type": "document", "document": {"id": "n", "data": NOTE}},
+    {"type": "document", "document": NOTE},
+    {"type": "document", "text": NOTE},
+    {"type": "input_file", "filename": "n.txt", "file_data": f"data:text/plain;base64,{NOTE_DATA}"},
+    {"type": "file", "file": {"filename": "n.txt", "file_data": f"data:text/plain;base64,{NOTE_DATA}"}},
+    {"type": "resource", "resource": {"uri": "file:///n", "text": NOTE}},
+    {"type": "resource", "resource": {"uri": "file:///n", "mimeType": "text/plain", "blob": NOTE_DATA}},
+    {"type": "file", "inlineData": {"mimeType": "text/plain", "data": NOTE_DATA}},
+    {"type": "what_nobody_knows", "text": NOTE},
+]
+
+
+@pytest.mark.parametrize("block", DOCUMENTS)
+def test_a_document_that_is_text_is_that_text(block):
+    assert shown([block]) == Shown(NOTE)
+    (found,) = parts({"role": "tool", "tool_call_id": "c", "content": [block]}, 0)
+    assert isinstance(found, Result)
+    assert (found.content, found.attachments, found.lost) == (NOTE, (), False)
+
+
+def test_a_document_of_several_members_is_its_json():
+    block = {"type": "document", "document": {"id": "n", "data": {"title": "Ferries", "text": NOTE}}}
+    assert shown([block]).text == '{"title": "Ferries", "text": "The ferry leaves at nine."}'
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image_url", "image_url": {"url": "https://mill.example/sail.png"}},
+        {"type": "document", "source": {"type": "url", "url": "https://mill.example/n.txt"}},
+        {"type": "input_file", "file_id": "file-1"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "<omitted>"}},
+    ],
+)
+def test_an_answer_that_the_log_only_refers_to_is_lost_and_not_empty(block):
+    (step,) = conversation(
+        [Call("read", "{}", "c", 0), *parts({"role": "tool", "tool_call_id": "c", "content": [block]}, 0)]
+    ).steps
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.truncation) == (None, "recorder")
+    (with_text,) = parts({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}, block]}, 0)
+    assert isinstance(with_text, Result)
+    assert (with_text.content, with_text.lost) == ("a", True)
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"type": "image", "data": "<omitted>"}, '{"type": "image", "data": "<omitted>"}'),
+        ({"type": "resource", "resource": {"uri": "a:b"}}, '{"type": "resource", "resource": {"uri": "a:b"}}'),
+        ({"type": "resource", "resource": {"mimeType": "text/csv", "blob": NOTE_DATA}}, NOTE),
+    ],
+)
+def test_a_result_of_mcp_is_never_emptied(block, text):
+    assert tool_result({"content": [block]}) == (text, [])
+
+
 def test_a_picture_within_a_text_is_named_where_it_stood():
-    text, attached = shown(f"before ![screen]({URL}) after")
+    text, attached, _ = shown(f"before ![screen]({URL}) after")
     assert text == f"before ![screen](attachment:image/png;bytes={len(PICTURE)};sha256={DIGEST[:16]}) after"
     assert [one.sha256 for one in attached] == [DIGEST]
 
@@ -73,4 +141,7 @@ def test_what_a_function_of_gemini_returns_beside_its_json_is_attached(response,
     (found,) = parts({"role": "user", "parts": [{"function_response": back}]}, 0)
     assert isinstance(found, Result)
     assert found.content == content
+    (told,) = parts({"role": "user", "parts": [{"function_response": {**back, "parts": [{"text": NOTE}]}}]}, 0)
+    assert isinstance(told, Result)
+    assert told.content == (NOTE if content is None else f"{content}\n{NOTE}")
     assert [(one.sha256, one.role) for one in found.attachments] == [(hashlib.sha256(data).hexdigest(), "document")]

@@ -92,6 +92,76 @@ def test_bad_lines_are_parse_errors_at_their_offset_and_reading_goes_on():
     ]
 
 
+RECORD = b'{"n": "}{\\\\", "m": {"q": "\\""}}'
+"""A record whose texts hold brackets, a quote and a backslash."""
+
+DAMAGED = {
+    "two records without a line end": (b"AA", [0, 1], []),
+    "three of them and blanks": (b"A A\tA", [0, 1, 2], []),
+    "half a record, then a whole one": (b'{"n": "half AA', [0, 1], [(0, "bad_json")]),
+    "half a record that ends in a bracket, then a whole one": (b'{"m": {"x": 1},A', [0], [(0, "bad_json")]),
+    "half a record that wants a value, then a whole one": (b'{"n": A', [0], [(0, "bad_json")]),
+    "a whole record, then half a one": (b'A{"m": [{"x": 1}, {"y": 2}', [0], [(len(RECORD), "bad_json")]),
+    "whole ones around half a one": (b'A{"n": "halfA', [0, 1], [(len(RECORD), "bad_json")]),
+    "zeros, then a record": (b"\0\0\0\0A", [0], [(0, "bad_json")]),
+    "zeros between two records": (b"A\0\0A", [0, 1], [(len(RECORD), "bad_json")]),
+    "the end of a lost record, then a whole one": (b'st"}]}A', [0], [(0, "bad_json")]),
+    "half a record with whole values in it": (b'{"m": [{"x": 1}, {"y": 2}', [], [(0, "bad_json")]),
+    "a fault within a record": (b'{"m": oh, "x": {"y": 1}}', [], [(0, "bad_json")]),
+    "a fault within a record that is cut": (b'{"m": oh, "x": {"y": 1}', [], [(0, "bad_json")]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_of_a_damaged_line_the_whole_records_come_out_and_the_rest_is_a_fault_at_its_offset(name):
+    shape, numbers, faults = DAMAGED[name]
+    line = shape.replace(b"A", RECORD)
+    places = [place for place in range(len(line)) if line.startswith(RECORD, place)]
+    found = list(json_lines(MemoryBlob("log", b'{"a": 1}\n' + line + b'\n{"b": 2}\n')))
+    assert [value for _, value in (found[0], found[-1])] == [{"a": 1}, {"b": 2}]
+    whole = [(at - 9, value) for at, value in found[1:-1] if not isinstance(value, ParseError)]
+    assert whole == [(places[number], json.loads(RECORD)) for number in numbers]
+    assert [(at - 9, one.reason) for at, one in found if isinstance(one, ParseError)] == faults
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"caf\xe9 \x96 na\xefve", "café – naïve"),
+        ("größe ".encode() + b"\xfcber", "größe über"),
+        (b"cut \xe2\x82 here", "cut \ufffd here"),
+        (b"\x81", "\ufffd"),
+    ],
+)
+def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
+    blob = MemoryBlob("log", b'{"n": "' + data + b'"}{"m": 1}\n{"n": "' + data + b'"}')
+    assert [value for _, value in json_lines(blob)] == [{"n": text}, {"m": 1}, {"n": text}]
+
+
+def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():
+    record, count = b'{"a":1}', 3000
+    assert sum(1 for _ in json_lines(MemoryBlob("log", record * count))) == count
+    found = list(line_values(BytesIO(b'{"half' + record * count), "log"))
+    (rest, fault), *values = found
+    assert [value for _, value in values] == [{"a": 1}] * 1024
+    assert isinstance(fault, ParseError)
+    assert rest.data == b'{"half' + record * (count - 1024)
+
+
+@given(st.lists(st.sampled_from([RECORD, b'{"n": "ha', b"\0\0", b"[1]", b"{", b"\xff", b'"', b"x"]), max_size=8))
+def test_every_byte_of_a_damaged_line_is_of_a_value_or_of_a_fault(pieces):
+    line = b"".join(pieces)
+    parts = [part for part, _ in line_values(BytesIO(line), "log")]
+    end = 0
+    for part in parts:
+        assert part.offset >= end
+        assert not line[end : part.offset].strip()
+        assert part.data is not None
+        assert line[part.offset : part.offset + len(part.data)] == part.data
+        end = part.offset + len(part.data)
+    assert not line[end:].strip()
+
+
 def test_values_of_lines_come_with_their_lines_and_name_the_member_that_they_are_of():
     (line, value), (bad, fault) = line_values(BytesIO(b'\n  \r\n {"a":1}\r\n[oh'), "log", "part")
     assert (line.offset, line.data, line.ended, value) == (5, b' {"a":1}', True, {"a": 1})

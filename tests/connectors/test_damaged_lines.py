@@ -1,0 +1,49 @@
+"""One damaged line in every format of JSON lines: it costs itself, and nothing else of the log."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.golden.digests import outcome
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connectors
+
+STOPS = {"asciicast"}
+"""Formats of which a lost record changes what all later ones mean."""
+
+
+def logs():
+    for path in sorted((ROOT / "tests" / "fixtures").glob("*/input/*")):
+        lines = path.read_bytes().strip(b"\n").split(b"\n") if path.is_file() else []
+        try:
+            records = [json.loads(line) for line in lines]
+        except ValueError:
+            continue
+        if len(records) > 3 and all(isinstance(one, dict | list) for one in records):
+            yield path.parents[1].name, path, lines
+
+
+LOGS = [(name, path, lines) for name, path, lines in logs() if name in connectors() and name not in STOPS]
+
+
+def damaged(lines: list[bytes], place: int, between: bytes) -> MemoryBlob:
+    return MemoryBlob("log", b"\n".join(lines[:place]) + between + b"\n".join(lines[place:]) + b"\n")
+
+
+@pytest.mark.parametrize(("name", "path", "lines"), LOGS, ids=[f"{name}/{path.name}" for name, path, _ in LOGS])
+def test_a_line_without_its_end_half_a_line_and_zeros_cost_no_record(name: str, path: Path, lines: list[bytes]):
+    connector, place = connectors()[name], len(lines) // 2
+    whole = outcome(connector, MemoryBlob("log", path.read_bytes()))
+    glued = outcome(connector, damaged(lines, place, b""))
+    assert (glued["rows"], glued["rejects"]) == (whole["rows"], whole["rejects"])
+    half = lines[place - 1][: len(lines[place - 1]) // 2]
+    for more in (half, b"\0" * 64):
+        found = outcome(connector, damaged(lines, place, b"\n" + more))
+        assert found["rows"] == whole["rows"]
+        assert sum(found["rejects"].values()) == sum(whole["rejects"].values()) + 1
+
+
+def test_formats_of_every_family_are_tried():
+    assert len({name for name, _, _ in LOGS}) > 10
