@@ -40,7 +40,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "agentworldbench": Format("trajmill.connectors.published.agentworldbench", "2"),
     "adp": Format("trajmill.connectors.published.adp", "5"),
     "asciicast": Format("trajmill.connectors.recordings.asciicast", "2"),
-    "claude_code": Format("trajmill.connectors.agents.claude_code", "7"),
+    "claude_code": Format("trajmill.connectors.agents.claude_code", "8", (".jsonl",)),
     "codex": Format("trajmill.connectors.agents.codex", "9"),
     "codex_exec": Format("trajmill.connectors.agents.codex_exec", "4"),
     "gemini_cli": Format("trajmill.connectors.agents.gemini_cli", "5"),
