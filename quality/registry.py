@@ -27,6 +27,7 @@ from trajmill.quality.signals.environment_failure import EnvironmentFailure
 from trajmill.quality.signals.error_observation import ErrorObservation
 from trajmill.quality.signals.foreign_answer import ForeignAnswer
 from trajmill.quality.signals.harness_answer import HarnessAnswer
+from trajmill.quality.signals.invented_answer import InventedAnswer
 from trajmill.quality.signals.language import Language
 from trajmill.quality.signals.length import Length
 from trajmill.quality.signals.length_ratio import LengthRatio
@@ -55,6 +56,7 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     EmptyAction,
     DanglingCall,
     ForeignAnswer,
+    InventedAnswer,
     RecorderCut,
     UnannouncedTimeout,
     EnvironmentFailure,
