@@ -23,6 +23,7 @@ from trajmill.quality.signals.empty_action import EmptyAction
 from trajmill.quality.signals.empty_answer import EmptyAnswer
 from trajmill.quality.signals.environment_failure import EnvironmentFailure
 from trajmill.quality.signals.error_observation import ErrorObservation
+from trajmill.quality.signals.invented_answer import InventedAnswer
 from trajmill.quality.signals.language import Language
 from trajmill.quality.signals.leaks import ContextLeak, ReasoningLeak
 from trajmill.quality.signals.length import Length
@@ -46,6 +47,7 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     EmptyAction,
     DanglingCall,
     ForeignAnswer,
+    InventedAnswer,
     RecorderCut,
     UnannouncedTimeout,
     EnvironmentFailure,

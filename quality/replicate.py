@@ -4,7 +4,8 @@ What replicates do not agree on (times, process ids, random ports) cannot be kno
 can predict it: the share of words that they agree on is the *noise ceiling* of a score. The history of a row is the
 first observation and every action with what it led to, in order, screens without the numbers of their elements; its
 environment is its instance, else its task.
-Whole trajectories of equal content count once, since copies of one log are no replicates of each other.
+Whole trajectories of equal content count once, since copies of one log are no replicates of each other; nor is the
+beginning that a branch shares with its parent.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 from trajmill.connectors.published.layouts import known
+from trajmill.connectors.published.row_lines import format_of
 from trajmill.connectors.published.tables import Table
 from trajmill.pipelines.plan.column_mapping import TABLE
 from trajmill.pipelines.plan.plan import Plan
@@ -100,9 +101,9 @@ def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[
         if one.connector == TABLE:
             blob = StoredBlob(one.uri, one.members, limit)
             with suppress(ParseError):
-                schema = Table(blob).schema
-                columns = list(schema.names) if schema is not None else []
-                if _is_unknown(blob, columns):
+                table = Table(blob)
+                columns = list(table.schema.names) if table.schema is not None else []
+                if format_of(table) is None and _is_unknown(blob, columns):
                     yield one.uri, columns
     others = {reject.uri for reject in plan.unrecognized}
     for file in sorted(gather(raws, Dataset()), key=lambda file: file.name) if others else ():

@@ -4,6 +4,8 @@ Clients write a history anew: with ids of their own for calls that had none, mem
 texts in other blocks, without signatures. None of that makes it another conversation. What the API itself ran within an
 answer (`hosted`), and searches for tools, they write in yet another form or not at all; so such parts are passed over
 where the two differ. Thoughts and system prompts are not compared, since no client has to repeat them as they were.
+Ids of calls decide before words do: what the agent said before a call may be left out or written otherwise if the call
+has its id.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ class Mark(NamedTuple):
         sign: equal where the parts are; where it is not, they may still say the same in another form.
         hosted: whether a history may hold it otherwise, or not.
         place: of the part among those of its conversation.
+        call_id: of a call.
     """
 
     kind: str
     sign: tuple[str, ...]
     hosted: bool
     place: int
+    call_id: str | None = None
 
 
 class Shared(NamedTuple):
@@ -62,7 +66,7 @@ def marks(parts: Sequence[Part], begin: int = 0) -> list[Mark]:
         elif isinstance(part, Call):
             hosted = part.hosted or part.name.startswith(_TOOL_SEARCH)
             searches |= {part.call_id} if hosted else set()
-            found.append(Mark("call", (part.name, canonical(part.arguments)), hosted, place))
+            found.append(Mark("call", (part.name, canonical(part.arguments)), hosted, place, part.call_id))
         elif isinstance(part, Result):
             hosted = part.hosted or (part.call_id is not None and part.call_id in searches)
             found.append(Mark("result", ((part.content or "").strip(),), hosted, place))
@@ -77,6 +81,9 @@ def shared(known: Sequence[Mark], told: Sequence[Mark]) -> Shared:
     while place < len(known) and other < len(told):
         ours, theirs = known[place], told[other]
         same = (1, 1) if ours[:2] == theirs[:2] else _alike(known, place, told, other)
+        if same is None and (texts := _before_same_id(known, place, told, other)) is not None:
+            place, other = place + texts[0], other + texts[1]
+            ours, theirs, same = known[place], told[other], (1, 1)
         if same is not None:
             if ours.kind == "call":
                 calls.append((ours.place, theirs.place))
@@ -103,6 +110,16 @@ def _alike(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) 
         same = _squeezed(first) == _squeezed(second) or _written(first) == _written(second)
         return (1, 1) if same or ours.hosted or theirs.hosted else None
     return _in_pieces(known, place, told, other)
+
+
+def _before_same_id(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:
+    """Count the texts on either side before a call that has the same id on both; None if no such call follows."""
+    ours = next((at for at in range(place, len(known)) if known[at].kind != "text"), None)
+    theirs = next((at for at in range(other, len(told)) if told[at].kind != "text"), None)
+    if ours is None or theirs is None:
+        return None
+    call_id = known[ours].call_id
+    return (ours - place, theirs - other) if call_id is not None and call_id == told[theirs].call_id else None
 
 
 def _in_pieces(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:

@@ -24,8 +24,7 @@ from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import observation
 from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CODE_TOOLS, Source, speaker
 from trajmill.connectors.conversation.items import Items
-from trajmill.connectors.conversation.reminders import CLOSE, voices
-from trajmill.connectors.conversation.retries import asks_again
+from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import (
     Call,
@@ -136,7 +135,7 @@ class Pairing:
         if isinstance(part, Result):
             self._answer(part)
         elif isinstance(part, Said):
-            if part.role == "user" and _asks_again(part.text):
+            if part.role == "user" and asks_again(part.text):
                 part = replace(part, role="harness", answers=True)
             self._hear(*(_voices(part) if part.role == "user" and CLOSE in part.text else (part,)))
         elif isinstance(part, System) and self._turn is not None:
@@ -232,7 +231,7 @@ def _told(content: str | None) -> Output:
     told = command_output(content)
     if told is not None:
         return told
-    text, notes = _without_retry(content)
+    text, notes = without_retry(content)
     return Output(text, notes=notes)
 
 
@@ -246,13 +245,13 @@ def _voices(said: Said) -> list[Said]:
     return found
 
 
-def _asks_again(text: str) -> bool:
+def asks_again(text: str) -> bool:
     """Whether the text is the framework's as a whole."""
     return text.endswith(_RETRY) and _REFUSED.match(text) is not None
 
 
-def _without_retry(text: str) -> tuple[str, tuple[str, ...]]:
+def without_retry(text: str) -> tuple[str, tuple[str, ...]]:
     """What a tool said, and the framework's request to try again behind it."""
-    if not text.endswith(f"\n\n{_RETRY}") or _asks_again(text):
+    if not text.endswith(f"\n\n{_RETRY}") or asks_again(text):
         return text, ()
     return text.removesuffix(_RETRY).rstrip("\n"), (_RETRY,)

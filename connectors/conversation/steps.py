@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from trajmill.connectors.conversation.cut_answers import with_cut
 from trajmill.connectors.conversation.references import with_references
 from trajmill.connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
 from trajmill.connectors.reading.fields import joined
@@ -141,7 +142,7 @@ class _Making:
         before = self.shown
         for index, call in enumerate(turn.calls):
             reward, terminated, truncated = call.ending
-            call.shown = with_references(call.shown)
+            call.shown = with_references(with_cut(call.shown))
             self.steps.append(
                 Step(
                     action=Action(call.name, call.written, call.arguments, call.call_id, call.message, call.reasoning),

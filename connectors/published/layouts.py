@@ -1,8 +1,8 @@
 """Rows of a table to trajectories, by the layout that a recipe states or that the columns show.
 
-`mapped` reads rows by a recipe's mapping; `known` reads rows whose columns are those of a published layout: SWE
-trajectories (see `swe.swe_rows`), conversations with tools (see `apis.chat_tools`), the Agent Data Protocol (see
-`adp`). AgentWorldBench is refused, since it is held out, and so is what trajmill itself wrote, which is no raw log.
+`mapped` reads rows by a recipe's mapping; `known` reads rows whose columns are those of a published layout:
+conversations with tools (see `apis.chat_tools`), the Agent Data Protocol (see `adp`). AgentWorldBench is refused, since
+it is held out, and so is what trajmill itself wrote, which is no raw log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ OPEN_BYTES: Final = 1 << 30
 _NAMELESS: Final = "row"
 """Native id of a trajectory whose row has none; the same for all, so that equal trajectories get equal ids."""
 
-_SWE: Final = ("instance_id", "traj_id")
 _CHAT: Final = ("messages", "conversations", "conversation", "contents")
 _OURS: Final = frozenset({"trajectory_id", "next_observation", "provenance"})
 
@@ -59,9 +58,6 @@ def known(blob: Blob, name: str, columns: Sequence[str]) -> Callable[[int, Row],
         raise ParseError(blob.uri, 0, "own_output", "transitions that trajmill wrote are no raw log")
     if adp.is_adp(held):
         return lambda place, row: adp.read_row(blob, name, place, row)
-    listed = held & {"messages", "trajectory"}
-    if listed and (held & set(_SWE) or {"trajectory_id", "reward", "image"} <= held):
-        return lambda place, row: iter([_licensed(read_row(blob, place, row), row)])
     if held & set(_CHAT) or {"prompt", "completion"} <= held:
         return lambda place, row: (_licensed(one, row) for one in _conversation(blob, name, place, row))
     told = ", ".join(columns[:20])

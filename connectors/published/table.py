@@ -10,8 +10,9 @@ action  | {"name": "add", "arguments": {"a": 2, "b": 3}}
 after   | 5
 
 The recipe says what the columns hold (`normalize.dataset`, see `column_mapping`). Without that, published layouts are
-recognized by their columns (see `layouts`, and `web.mind2web.rows` for rows that are actions of a task), as the
-messages in the example are: an Arrow stream of a schema and one batch. The offset of a step is the 0-based number of
+recognized: rows of a format that is published as JSON Lines too are read as such lines (see `row_lines`), others by
+their columns (see `layouts`, and `web.mind2web.rows` for rows that are actions of a task). The example is an Arrow
+stream of a schema and one batch. The offset of a step is the 0-based number of
 its row in the file, in JSON Lines the byte offset of its line. A file is read in order, in batches; see `tables`. Which
 files of a data set are read is decided where a run is planned, not here.
 """
@@ -25,6 +26,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.published import tables
 from trajmill.connectors.published.cells import completed
 from trajmill.connectors.published.layouts import known, mapped
+from trajmill.connectors.published.row_lines import format_of, read_lines
 from trajmill.connectors.registry import connector
 from trajmill.connectors.web.mind2web import read_tasks
 from trajmill.connectors.web.mind2web.rows import COLUMNS, is_row
@@ -37,7 +39,7 @@ class PublishedTable(Connector):
     """Rows of a table."""
 
     name: ClassVar[str] = "table"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "tables of published data sets (Parquet, Arrow; columns mapped by the recipe)"
 
@@ -46,15 +48,22 @@ class PublishedTable(Connector):
         return None if kind is None else Sniff(0.9, NAMES[kind])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        empty = True
-        for found in self._found(blob):
+        table = tables.Table(blob)
+        inner = None if blob.choices.rows.layout is not None or table.schema is None else format_of(table)
+        empty = inner is None
+        found_in = self._found(blob, table) if inner is None else self._in_lines(blob, table, inner)
+        for found in found_in:
             empty = empty and isinstance(found, Reject)
             yield found
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row of the table holds a transition")
 
-    def _found(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        table, rows = tables.Table(blob), blob.choices.rows
+    def _in_lines(self, blob: Blob, table: tables.Table, inner: Connector) -> Iterator[Trajectory | Reject]:
+        for found in read_lines(blob, self.name, table, inner):
+            yield completed(found, {}, blob.choices.rows) if isinstance(found, Trajectory) else found
+
+    def _found(self, blob: Blob, table: tables.Table) -> Iterator[Trajectory | Reject]:
+        rows = blob.choices.rows
         if rows.layout is not None:
             inner = connector(rows.format).parse if rows.format is not None else None
             yield from mapped(blob, self.name, table, rows, inner)

@@ -80,7 +80,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
@@ -92,6 +92,8 @@ class MiniSweAgent(Connector):
         if start[:1] == b"[" and _LIST.match(start) and (marked or named):
             return Sniff(0.85 if marked else 0.6, "a list of messages that name mini-swe-agent's way to submit")
         if start[:1] != b"{":
+            return None
+        if not named and b'"info"' not in head:  # rows of a data set name its version and its way to submit too
             return None
         if b'"mini_version"' in head or b'"mini-swe-agent-1' in head:
             return Sniff(0.95, "an object that names the version of mini-swe-agent")

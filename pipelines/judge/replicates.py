@@ -121,9 +121,17 @@ def told(standing: Standing) -> Keys:
     known = (measures.column("instance_node") != content) & measures.column("has_text")
     known &= measures.decision.transition < 0
     known[simulated_rows(standing.unit, standing.judging)] = False  # what a model says is no answer of the world
+    known[_rows_of_parents(standing)] = False
     partitions = max(standing.judging.partitions, PARTITIONS)
     for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key", partitions):
         yield partition, _with_domain(standing, data)
+
+
+def _rows_of_parents(standing: Standing) -> npt.NDArray[np.int64]:
+    """The rows of branches that are rows of their parents, once more; all of a branch that does not tell its fork."""
+    table = read_table(standing.judging.transitions, standing.unit.name, ["relation", "parent_step", "step"])
+    forked = pc.fill_null(pc.less_equal(table["step"], table["parent_step"]), True)
+    return np.flatnonzero(pc.and_(forked, pc.fill_null(pc.equal(table["relation"], "branch"), False)))
 
 
 def tallied(_: Key, packed: Packed) -> Answers:

@@ -25,6 +25,7 @@ from trajmill.pipelines.render.text_columns import observed
 from trajmill.pipelines.render.turn_columns import TURN_COLUMNS, USER_COLUMNS, answer_texts, user_texts
 from trajmill.pipelines.render.turns import MARKER
 from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.scrubbing.replaced import replaced_spans
 from trajmill.quality.sets import ranges
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
@@ -260,6 +261,7 @@ class _Turns(NamedTuple):
                 action=self.actions[turn] or "",
                 observation=observation,
                 previous=before if state is None else state,
+                volatile=tuple(replaced_spans(observation)) if self.scrubbed[turn] else (),
                 scrubbed=bool(self.scrubbed[turn]),
             )
             before = observation

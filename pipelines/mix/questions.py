@@ -11,6 +11,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
 from trajmill.pipelines.render.loss_spans import turn_spans
 from trajmill.pipelines.render.turns import MARKER, Outline, Turn, View, answering
+from trajmill.quality.scrubbing.replaced import replaced_spans
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 
@@ -27,6 +28,8 @@ def answered_turns(shown: Iterable[Turn], looked: Container[str]) -> Iterator[An
         spans = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in labelled]
         known = [(begin, end, label) for begin, end, label in spans if label is not None]
         volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
+        if turn.row["scrubbed"]:
+            volatile = sorted([*volatile, *replaced_spans(turn.observation)])
         previous = turn.state if turn.state is not None else before
         yield turn_of(turn.row, turn.observation, previous, volatile, known)
         before = turn.observation

@@ -16,6 +16,7 @@ from trajmill.pipelines.mix.drawn_rows import WholeRows
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, WholeTrajectories, lengths
 from trajmill.pipelines.recipe.recipe import Pool
+from trajmill.pipelines.render.loss_spans import told_pieces
 from trajmill.pipelines.render.prompts import Prompt
 from trajmill.pipelines.render.turn_columns import TURN_COLUMNS, answer_texts, user_texts
 from trajmill.pipelines.render.turns import BETWEEN, MARKER
@@ -28,6 +29,8 @@ WHOLE_POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft")
 class WholeSamples(WholeTrajectories):
     """The samples of CPT or SFT that show whole trajectories; arguments as of `WholeTrajectories`."""
 
+    reads = frozenset({"scrubbed"})
+
     def _made(self, some: Numbers, group: WholeRows) -> Iterator[pa.RecordBatch]:
         texts = self._texts(some, group)
         yield self._batch(some, self._own(some, group, texts) | self._ordering(some, group))
@@ -36,12 +39,14 @@ class WholeSamples(WholeTrajectories):
         """The texts of trajectories, one after the other."""
         rows = ranges(self._unit.begins[some], self._size[some])
         rows = rows[self._wholes.held[rows]]
-        shown = group.batch.select(TURN_COLUMNS).take(pa.array(self._places[rows] - group.first))
+        shown = group.batch.select((*TURN_COLUMNS, "scrubbed")).take(pa.array(self._places[rows] - group.first))
         escapable = self._unit.escapable[rows]
         users = user_texts(shown, self._unit.numbers[rows] + 1, self._states(rows, group), self._view, escapable)
         answers = answer_texts(shown, self._view, escapable)
         prompts = self._prompts(some, self._contexts(some, group))
-        return _Texts(prompts, users, answers, self._wholes.turns[some], self._unit.bears[rows])
+        bears = self._unit.bears[rows]
+        scrubbed = shown["scrubbed"].fill_null(0).to_numpy(zero_copy_only=False) > 0
+        return _Texts(prompts, users, answers, self._wholes.turns[some], bears, np.flatnonzero(bears & scrubbed))
 
     def _own(self, some: Numbers, group: WholeRows, texts: _Texts) -> dict[str, Any]:
         """The columns that trainers read, and what is counted."""
@@ -70,16 +75,29 @@ class _Texts:
         answers: the assistant messages.
         turns: of each sample.
         bears: of each turn, whether its answer bears the loss.
+        scrubbed: the turns that do, and in which placeholders may stand.
     """
 
     def __init__(
-        self, prompts: Sequence[Prompt], users: pa.StringArray, answers: pa.StringArray, turns: Numbers, bears: Flags
+        self,
+        prompts: Sequence[Prompt],
+        users: pa.StringArray,
+        answers: pa.StringArray,
+        turns: Numbers,
+        bears: Flags,
+        scrubbed: Numbers,
     ) -> None:
         self.prompts, self._turns, self._bears = prompts, turns, bears
         self._begins = np.cumsum(turns) - turns
         self._number = np.arange(len(users)) - np.repeat(self._begins, turns)
         self._systems = pa.array([one.text for one in prompts], pa.string())
         self._users, self._answers = users, answers
+        texts = answers.take(pa.array(scrubbed)).to_pylist()
+        self._parted = {
+            turn: pieces
+            for turn, text in zip(scrubbed.tolist(), texts, strict=True)
+            if (pieces := told_pieces(text)) is not None
+        }
 
     def _messages(self) -> pa.ListArray:
         """All messages of each sample: of the system, then of user and assistant by turns."""
@@ -119,22 +137,28 @@ class _Texts:
         }
 
     def _spans(self, pool: str, place: Numbers, answers: Numbers) -> pa.ListArray:
-        """What bears the loss: of each answer that does its marker, and what stands below it.
+        """What bears the loss: of each answer that does its marker, and what stands below it but for placeholders.
 
         Args:
             pool: of the samples.
             place: where each answer begins in the text.
             answers: lengths of the answers with their markers.
         """
-        bearing = np.flatnonzero(self._bears)
-        size = 1 + (answers[bearing] > len(MARKER))
-        turn = np.repeat(bearing, size)
+        size = np.where(self._bears, 1 + (answers > len(MARKER)), 0)
+        for number, pieces in self._parted.items():
+            size[number] = 1 + len(pieces)
+        before = np.append(0, np.cumsum(size))
+        turn = np.repeat(np.arange(len(size)), size)
         below = np.ones(len(turn), np.bool_)
-        below[np.cumsum(size) - size] = False
+        below[before[:-1][size > 0]] = False
+        begin, end = np.where(below, len(MARKER), 0), np.where(below, answers[turn], len(MARKER))
+        for number, pieces in self._parted.items():
+            own = slice(before[number] + 1, before[number + 1])
+            begin[own], end[own] = np.array(pieces, np.int64).reshape(-1, 2).T
         values = {
             "message": 2 * self._number[turn] + 2,
-            "begin": place[turn] + np.where(below, len(MARKER), 0),
-            "end": place[turn] + np.where(below, answers[turn], len(MARKER)),
+            "begin": place[turn] + begin,
+            "end": place[turn] + end,
             "label": _LABELS.take(pa.array(below.astype(np.int64))),
         }
         kind = SAMPLE_SCHEMAS[pool].field("spans").type
@@ -142,7 +166,6 @@ class _Texts:
         struct = pa.StructArray.from_arrays(
             [pa.array(values[one.name]).cast(one.type) for one in fields], fields=fields
         )
-        before = np.append(0, np.cumsum(np.where(self._bears, 1 + (answers > len(MARKER)), 0)))
         offsets = before[np.append(self._begins, len(answers))]
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
 

@@ -16,7 +16,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.connectors.reading.attached import handed_to
+from trajmill.connectors.registry import NAMED, connector, sniff_one
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
@@ -25,10 +27,12 @@ from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import WORKER_DIED, connector_error, is_connectors, noted
 from trajmill.pipelines.normalize.input_at_hand import InputAtHand
 from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.normalize.reasons import DAMAGED, NOTHING_TO_LEARN
 from trajmill.pipelines.plan.plan import Input, Part
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
+from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.scrub import scrub, scrub_reject
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
@@ -39,6 +43,7 @@ from trajmill.schemas.transition import encoded_schema
 
 STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"
+OTHER_DOMAIN: Final = "other_domain"
 FORGOTTEN: Final = "forgotten"
 _WHERE: Final = ("uri", "member", "offset", "connector")
 
@@ -103,13 +108,15 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
     recipe = normalizer.recipe
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
-    trajectories = records = transitions = 0
+    trajectories = records = transitions = elsewhere = 0
     for found, origin in read_input(one, recipe):
         if isinstance(found, Reject):
             rejects.append(replace(found, connector=one.connector))
         elif found.domain not in recipe.domains:
             detail = f"domain {found.domain} is not among the recipe's domains"
-            rejects.append(Reject("trajectory", "other_domain", detail, one.uri, transitions=len(found.steps)))
+            rejects.append(Reject("trajectory", OTHER_DOMAIN, detail, one.uri, transitions=len(found.steps)))
+            places = len({(step.member, step.offset) for step in found.steps})
+            elsewhere += places if places > 1 else len(found.steps)
         else:
             assembler = flow.assemblers.setdefault(found.domain, Assembler())
             before = assembler.records
@@ -122,22 +129,41 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
     flow.counts["trajectories"] += trajectories
     flow.counts["transitions"] += transitions
     flow.counts["records"] += records if records > 1 else transitions
+    if elsewhere:
+        flow.counts[f"rejected.record.{OTHER_DOMAIN}"] += elsewhere
     flow.attachments.forget()
     _settle(one, trajectories, rejects, normalizer, flow)
 
 
 def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: Normalizer, flow: _Flow) -> None:
-    """Records an input's rejects; an input without a trajectory is itself rejected, for the first fault that is one."""
+    """Records an input's rejects; an input without a trajectory is itself rejected.
+
+    That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
+    taken for a format by its shape, and holds no record of that, was misrecognized, and its records are none.
+    """
     if not trajectories:
         none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)
         faults = [reject for reject in rejects if reject.reason != NO_TRANSITIONS] or rejects or [none]
-        rejects = [reject for reject in rejects if reject is not faults[0]]
-        rejects.append(replace(faults[0], unit="input"))
+        first = next((reject for reject in faults if reject.reason == OTHER_DOMAIN), faults[0])
+        if _is_misrecognized(one, faults):
+            detail = f"{one.why}, and no record is such a one; the first: {first.reason}, {first.detail}"
+            rejects, first = [], replace(first, reason="misrecognized", detail=detail)
+        rejects = [reject for reject in rejects if reject is not first]
+        rejects.append(replace(first, unit="input"))
     flow.counts["inputs"] += 1
     flow.counts["bytes"] += one.bytes
     for reject in rejects:
         flow.counts[f"rejected.{reject.unit}.{reject.reason}"] += 1
         flow.rejects.append(normalizer.scrubbed(reject))
+
+
+def _is_misrecognized(one: Input, rejects: Sequence[Reject]) -> bool:
+    """Whether nothing but the shape of a file's beginning says its format, and it has read but refused all of it."""
+    if len(one.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
+        return False
+    with StoredBlob(one.uri, one.members, HEAD_BYTES) as blob:
+        told = sniff_one(connector(one.connector), blob.head("", HEAD_BYTES), one.uri)
+    return told is not None and told.score < NAMED
 
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:

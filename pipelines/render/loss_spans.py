@@ -17,6 +17,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.envelopes import in_envelope
 from trajmill.pipelines.render.turns import BETWEEN, MARKER, Turn
 from trajmill.quality.control_strings import escape_places
+from trajmill.quality.scrubbing.replaced import replaced_spans
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
 CLASS_OF_LABEL: Final[Mapping[str, str]] = {
@@ -74,9 +75,38 @@ _FRAME: Final = LossSpan(0, len(MARKER), "frame")
 
 
 def turn_spans(turn: Turn) -> list[LossSpan]:
-    """The spans of a turn's assistant message; none if it bears no loss."""
+    """The spans of a turn's assistant message, but for placeholders of scrubbing; none if it bears no loss."""
     if not turn.loss:
         return []
+    spans = _every_span(turn)
+    if not turn.row.get("scrubbed"):
+        return spans
+    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(turn.observation)]
+    return [piece for span in spans for piece in _outside(span, invented)]
+
+
+def told_pieces(assistant: str) -> list[tuple[int, int]] | None:
+    """What of an assistant message stands below its marker and is no placeholder; None if it holds none."""
+    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(assistant[len(MARKER) :])]
+    whole = LossSpan(len(MARKER), len(assistant), None)
+    return [piece[:2] for piece in _outside(whole, invented)] if invented else None
+
+
+def _outside(span: LossSpan, invented: Sequence[tuple[int, int]]) -> Iterator[LossSpan]:
+    """What is left of a span without what was invented."""
+    at = span.begin
+    for begin, end in invented:
+        if begin >= span.end:
+            break
+        if at < begin:
+            yield LossSpan(at, begin, span.label)
+        at = max(at, end)
+    if at < span.end:
+        yield span if at == span.begin else LossSpan(at, span.end, span.label)
+
+
+def _every_span(turn: Turn) -> list[LossSpan]:
+    """The spans of an assistant message that bears the loss: all of it, in order."""
     head, end = len(MARKER), len(MARKER) + len(turn.observation)
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
     after = turn.row["next_observation"]

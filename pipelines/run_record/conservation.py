@@ -14,41 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from trajmill.pipelines.normalize.attachments import KEPT, LOST
+from trajmill.pipelines.normalize.reasons import NOTHING_TO_LEARN
 from trajmill.schemas import ContractError
-
-NOTHING_TO_LEARN: Final = frozenset(
-    (
-        "benchmark",
-        "empty",
-        "empty_patch",
-        "empty_recording",
-        "no_action",
-        "no_actions",
-        "no_calls",
-        "no_conversation",
-        "no_entries",
-        "no_episodes",
-        "no_events",
-        "no_history",
-        "no_input",
-        "no_lines",
-        "no_messages",
-        "no_observation",
-        "no_output",
-        "no_outputs",
-        "no_pages",
-        "no_results",
-        "no_rows",
-        "no_screens",
-        "no_start",
-        "no_states",
-        "no_transitions",
-        "other_domain",
-        "own_output",
-        "unrecorded_input",
-    )
-)
-"""Reasons of what a connector could read, and that holds no action with an answer, or none that is wanted."""
 
 _MERGED: Final = ("duplicate_trajectory", "duplicate_transition")
 

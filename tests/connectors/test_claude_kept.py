@@ -95,7 +95,7 @@ def test_an_entry_comes_back_from_the_file_as_it_was(far: None) -> None:
         talk.result("r", "t1", [text("seen"), pictured]),
         talk.line("system", "c", None, subtype="compact_boundary", logicalParentUuid="r"),
     ]
-    read = [one for one in entries(MemoryBlob("log.jsonl", log(*lines)), seen) if isinstance(one, Entry)]
+    read = [one for one in entries(MemoryBlob("log.jsonl", log(*lines)), "", seen, 0) if isinstance(one, Entry)]
     for one in read:
         kept.add(one)
     assert [kept[place] for place in range(len(kept))] == read

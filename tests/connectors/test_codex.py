@@ -75,6 +75,15 @@ def test_calls_and_answers_written_in_pairs_at_one_moment_are_one_turn():
     assert turns(*pairs) == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"), [("0.9.0", [0, 0]), ("0.40.0", [0, 0]), ("0.41.0", [0, 1]), ("0.145.0", [0, 1])]
+)
+def test_versions_after_0_40_write_a_replayed_session_at_one_moment_without_token_counts(version, expected):
+    meta = {**META, "payload": {**META["payload"], "cli_version": version}}
+    replay = [call(1, "a"), answer(1.001, "a"), call(1.002, "b"), answer(1.003, "b")]
+    assert [step.turn for step in read(log(meta, *replay), Codex())[0][0].steps] == expected
+
+
 def test_calls_at_one_moment_are_two_turns_if_a_response_ended_between_them():
     assert turns(call(1, "a"), answer(1, "a"), event(1, "token_count"), call(1, "b"), answer(1, "b")) == [0, 1]
     context = {"timestamp": at(1), "type": "turn_context", "payload": {"model": "m"}}

@@ -2,7 +2,10 @@
 
 import io
 import json
+import re
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,16 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.column_mapping import Rows
-from trajmill.connectors.connector import Choices, MemoryBlob
+from trajmill.connectors.connector import Choices, Connector, MemoryBlob
 from trajmill.connectors.published import tables
 from trajmill.connectors.published.table import PublishedTable
 from trajmill.connectors.published.tables import Table
+from trajmill.connectors.registry import connector, sniff
+from trajmill.connectors.swe.swe_rows import SweRows
 from trajmill.schemas import ParseError, Reject, Trajectory
 
 
 def parquet(rows: list, schema: pa.Schema | None = None, **settings: object) -> bytes:
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), stream, **settings)
+    return stream.getvalue()
+
+
+def arrow(rows: list) -> bytes:
+    """An Arrow stream of the rows of `table_of`."""
+    table = pq.read_table(io.BytesIO(table_of(rows)))
+    stream = io.BytesIO()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
     return stream.getvalue()
 
 
@@ -434,3 +448,89 @@ def test_rows_whose_calls_stand_in_their_texts_have_calls(chosen):
     [one] = read(parquet([{"conversations": talk}]), **chosen)
     assert seen(one) == [(None, '{"name": "look", "arguments": {"bed": 2}}', "dry")]
     assert one.context.action_space == '[{"name": "look"}]'
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def table_of(rows: list[dict]) -> bytes:
+    """A Parquet file of the rows, which may have different columns."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return parquet([{name: row.get(name) for name in names} for row in rows])
+
+
+def contents(connector: Connector, data: bytes) -> list[object]:
+    """What a file gives, but for where it stands; a table of numbers with a fraction has no integers."""
+    made: list[object] = []
+    try:
+        for one in connector.parse(MemoryBlob("rows", data)):
+            if isinstance(one, Reject):
+                made.append(one.reason)
+            else:
+                steps = [replace(step, offset=0, member="") for step in one.steps]
+                made.append(re.sub(r"(?<=\d)\.0\b", "", repr(replace(one, steps=steps))))
+    except ParseError as error:
+        made.append(error.reason)
+    return made
+
+
+ROW_FILES = [
+    "adp/input/atif_rows.jsonl",
+    "adp/input/sample_std.json",
+    "adp/input/std.jsonl",
+    "agentnet/input/array.json",
+    "agentnet/input/tasks.jsonl",
+    "android_control_jsonl/input/array.json",
+    "android_control_jsonl/input/two_episodes.jsonl",
+    "android_world/input/notes.json",
+    "chat_tools/input/hermes.json",
+    "chat_tools/input/qwen.jsonl",
+    "chat_tools/input/toolace.json",
+    "swe_rows/input/nebius.jsonl",
+    "swe_rows/input/smith.jsonl",
+    "swebench_predictions/input/all_preds.jsonl",
+    "swebench_predictions/input/list.json",
+    "terminus_rows/input/array.json",
+    "terminus_rows/input/rows.jsonl",
+    "webdancer/input/array.json",
+    "webdancer/input/tongyi.jsonl",
+]
+
+
+@pytest.mark.parametrize("name", ROW_FILES)
+def test_the_same_rows_give_the_same_in_parquet_and_in_json_lines(name):
+    data = (FIXTURES / name).read_bytes()
+    rows = json.loads(data) if name.endswith(".json") else [json.loads(line) for line in data.splitlines() if line]
+    expected = contents(connector(name.partition("/")[0]), data)
+    assert contents(PublishedTable(), table_of(rows)) == expected
+    assert contents(PublishedTable(), arrow(rows)) == expected
+
+
+def test_messages_about_an_issue_are_rows_of_swe_without_any_column_that_says_so():
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": f"<uploaded_files>\n/lamp/{number}\n</uploaded_files>\nLight it."},
+                {"role": "assistant", "content": "<function=bash>\n<parameter=command>ls</parameter>\n</function>"},
+                {"role": "user", "content": "EXECUTION RESULT of [bash]:\nlamp.py"},
+            ]
+        }
+        for number in range(3)
+    ]
+    made = read(parquet(rows))
+    assert [(one.domain, one.steps[0].offset) for one in made] == [("swe", 0), ("swe", 1), ("swe", 2)]
+    assert seen(made[2]) == seen(next(iter(SweRows().parse(MemoryBlob("rows.jsonl", jsonl(rows[2:]))))))
+
+
+def test_rows_that_name_the_version_of_an_agent_are_no_log_of_that_agent():
+    messages = [
+        {"role": "user", "content": "<pr_description>\nLight the lamp.\n</pr_description>"},
+        {"role": "assistant", "content": "Look.\n\n```bash\nls\n```"},
+        {"role": "user", "content": "<returncode>0</returncode>\n<output>\nlamp.py\n</output>"},
+        {"role": "assistant", "content": "Done.\n\n```bash\necho COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n```"},
+    ]
+    row = {"instance_id": "acme__lamp-1", "messages": messages, "trajectory_format": "mini-swe-agent-1"}
+    rows = [{**row, "exit_status": "Submitted"}] * 2
+    assert sniff(jsonl(rows), "train.jsonl")[0][0].name == "swe_rows"
+    assert contents(SweRows(), jsonl(rows)) == contents(PublishedTable(), parquet(rows))
+    assert seen(read(parquet(rows))[0])[0][1:] == ('{"name": "bash", "arguments": {"command": "ls\\n"}}', "lamp.py")

@@ -7,6 +7,7 @@ import pytest
 from tests.make import batch_of, call, steps_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
 from trajmill.quality.registry import signal, signals
+from trajmill.quality.scrub import scrub
 from trajmill.quality.signal import Measured, Signal
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import (
@@ -140,6 +141,42 @@ def test_a_call_without_a_result_dangles():
 def test_what_the_environment_did_not_say_is_foreign(origin, foreign):
     step = Step(call(), None, Observation("x", origin=origin), 0, 0)
     assert measure("foreign_answer", Trajectory("t", "swe", [step])) == [foreign]
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer", "is_error", "expected"),
+    [
+        ("generate_password", "tulip-4-rose", None, 1),
+        ("vault__generate_secure_password", "tulip-4-rose", False, 1),
+        ("new_uuid", "1f", None, 1),
+        ("tools.roll_dice", "4", None, 1),
+        ("generate_password", "length must be 8 or more", True, 0),
+        ("reset_password", "done", None, 0),
+        ("get_pinned_messages", "none", None, 0),
+        ("random_forest", "0.93", None, 0),
+    ],
+)
+def test_a_tool_that_draws_its_answers_tells_nothing_of_the_world(tool, answer, is_error, expected):
+    step = Step(Action(tool, tool, "{}"), None, Observation(answer, is_error=is_error), 0, 0)
+    assert measure("invented_answer", Trajectory("t", "mcp", [step])) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('{"password": "aB3#fG7!kLp"}', 1),
+        ('{"api_key": "Zk83hsQ0pLm29xWv", "bed": 2}', 1),
+        ('{"api_key": "Zk83hsQ0pLm29xWv", "bed": 4711}', 0),
+        ("API_TOKEN=Zk83hsQ0pLm29xWv\n", 1),
+        ("API_TOKEN=Zk83hsQ0pLm29xWv\nPORT=8080", 0),
+        ('{"bed": 2}', 0),
+    ],
+)
+def test_an_answer_of_nothing_but_placeholders_tells_nothing_anew(answer, expected):
+    action = Action("look", '{"name": "look", "arguments": {"bed": 2}}', '{"bed": 2}')
+    batch, counts = scrub(batch_of(Trajectory("t", "mcp", [Step(action, None, Observation(answer), 0, 0)])))
+    batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), counts)
+    assert signal("invented_answer").measure(Measured.of(batch, TokenCounter())).tolist() == [expected]
 
 
 @pytest.mark.parametrize(

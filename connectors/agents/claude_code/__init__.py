@@ -31,8 +31,8 @@ Each line of a session log names the line before it (`parentUuid`), so a session
 from its root. The path to the leaf that stands last in the log is the session's main trajectory. The path to another
 leaf is a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the
 beginning that it shares, and judging takes the loss of repeated steps away. A sub-agent's lines (`isSidechain`) are a
-trajectory of relation `subagent`; its parent is the step that started it, where the agent's id or its prompt tells
-which, and a sub-agent in a file of its own has none. Order: sessions with their branches, then sub-agents.
+trajectory of relation `subagent`, in files of their own too (see `files`); its parent is the step that started it,
+where the agent's id or its prompt tells which. Order: sessions with their branches, then sub-agents.
 
 A branch that ends within a call, since it was interrupted or the log was cut, is truncated there. A compaction does not
 end a trajectory: its summary is an interleaved harness text. Several files of one session are not joined.
@@ -52,11 +52,12 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.claude_code.branches import Branch, Family, tree
 from trajmill.connectors.agents.claude_code.entry import Result
-from trajmill.connectors.agents.claude_code.kept import Kept
+from trajmill.connectors.agents.claude_code.files import log_members, session_logs
+from trajmill.connectors.agents.claude_code.kept import Kept, unpacked
 from trajmill.connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
 from trajmill.connectors.agents.claude_code.nodes import Nodes
 from trajmill.connectors.agents.claude_code.steps import Course, course, domain
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.connector import Answers, Blob, Connector, Sniff
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import checkout
 from trajmill.connectors.reading.documents import head_object
@@ -72,9 +73,10 @@ class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
 
     name: ClassVar[str] = "claude_code"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON)"
+    asked_by = "claude_code"
     companions = re.compile(r"[^/]*/tool-results/.*|memory/[^/]*\.md|(?:[^/]*/)?subagents/[^/]*\.meta\.json")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -95,18 +97,25 @@ class ClaudeCode(Connector):
                 books = Sniff(0.8, f"line {number} is a {kind} line of Claude Code")
         return books
 
+    def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
+        """Each session that has sub-agents or answers in files of their own."""
+        return Answers(tuple(session_logs(own, asking)))
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         kept = Kept()
-        for one in entries(blob, kept.seen):
-            if isinstance(one, ParseError):
-                yield Reject.of(one, "record", self.name)
-            else:
-                kept.add(one)
+        for member in log_members(blob):
+            kept.begin(member)
+            for one in entries(blob, member, kept.seen, len(kept)):
+                if isinstance(one, ParseError):
+                    yield Reject.of(one, "record", self.name)
+                else:
+                    kept.add(one)
         if not kept.acts and not kept.results:
             raise _idle(blob)
         grown = tree(kept)
         for number, repeated in grown.unmatched:
-            yield self._unmatched(blob, grown.nodes.result(number), repeated)
+            member = kept.member(unpacked(number)[0])
+            yield self._unmatched(blob, member, grown.nodes.result(number), repeated)
         writing = _Writing(grown.nodes)
         refused = []
         empty = True
@@ -122,20 +131,21 @@ class ClaudeCode(Connector):
             raise _idle(blob)
         yield from refused
 
-    def _unmatched(self, blob: Blob, result: Result, repeated: bool) -> Reject:
+    def _unmatched(self, blob: Blob, member: str, result: Result, repeated: bool) -> Reject:
         reason, detail = "result_without_call", f"no call has the id {result.call_id:.80}"
         if repeated:
             reason, detail = "result_repeated", f"call {result.call_id:.80} was answered otherwise before"
         error = ParseError(
-            blob.uri, result.offset, reason, detail, "", (result.content or "")[:1024].encode("utf-8", "replace")
+            blob.uri, result.offset, reason, detail, member, (result.content or "")[:1024].encode("utf-8", "replace")
         )
         return Reject.of(error, "record", self.name)
 
     def _refused(self, blob: Blob, nodes: Nodes, family: Family, branch: Branch, reason: str, detail: str) -> Reject:
         rows = sum(1 for node in branch.own for _ in nodes.calls_of(node))
         where = f"{detail} (session {family.session:.80})"
-        offset = nodes.kept[nodes.firsts[branch.turn]].offset
-        return Reject("trajectory", reason, where, blob.uri, offset=offset, connector=self.name, transitions=rows)
+        first = nodes.firsts[branch.turn]
+        place = nodes.kept.member(first), nodes.kept[first].offset
+        return Reject("trajectory", reason, where, blob.uri, *place, self.name, transitions=rows)
 
 
 def _idle(blob: Blob) -> ParseError:

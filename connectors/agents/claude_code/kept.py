@@ -7,7 +7,7 @@ stands in arrays; the entries themselves go to a file, and come back as copies.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from functools import partial
 from typing import Any, Final
 
@@ -77,7 +77,19 @@ class Kept:
         self._setting: Setting | None = None
         self._number = 0
         self._offset = 0
+        self._files = array("q")
+        self._members: list[str] = []
         self._read: tuple[int, Entry | None] = (-1, None)
+
+    def begin(self, member: str) -> None:
+        """Takes the entries that follow for those of another file."""
+        self._files.append(len(self.flags))
+        self._members.append(member)
+        self._offset = 0
+
+    def member(self, place: int) -> str:
+        """The file that the line at a place stands in."""
+        return self._members[bisect_right(self._files, place) - 1]
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
@@ -101,7 +113,8 @@ class Kept:
         if compacted is not None:
             flags |= KEEPS
         self.flags.append(flags)
-        self._pile.append(entry, _ENTRY_BYTES + offset - self._offset)
+        texts = sum(len(result.content or "") for result in results)  # which may stand in another file than the line
+        self._pile.append(entry, _ENTRY_BYTES + max(offset - self._offset, texts))
         self._offset = offset
 
     def results_of(self, place: int) -> range:

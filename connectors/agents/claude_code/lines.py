@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
+from trajmill.connectors.agents.claude_code.files import moved_answer
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import Shown, shown_by
@@ -73,18 +74,18 @@ def is_export(head: bytes) -> bool:
     return _EXPORT.match(head) is not None
 
 
-def _lines(blob: Blob) -> Iterator[tuple[int, Any | ParseError]]:
+def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
     """(offset, line) of each line of a log, or of an export.
 
     Raises:
         ParseError: an export is no JSON document.
     """
-    with blob.open() as stream:
+    with blob.open(member) as stream:
         head = stream.read(HEAD_BYTES)
     if not is_export(head.removeprefix(BOM)):
-        yield from json_lines(blob)
+        yield from json_lines(blob, member)
         return
-    value, data = json_document(blob, "", _SHAPES)
+    value, data = json_document(blob, member, _SHAPES)
     held = value if isinstance(value, dict) else {}
     session = next((name for key in _EXPORT_IDS if (name := str_in(held, key))), _NAMELESS)
     found = held.get("loglines")
@@ -92,22 +93,24 @@ def _lines(blob: Blob) -> Iterator[tuple[int, Any | ParseError]]:
         yield offset, {"sessionId": session, **line} if isinstance(line, dict) else line
 
 
-def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
-    """The entries of the log in the order of its lines, and an error for each line or block that is not carried on.
+def entries(blob: Blob, member: str, seen: dict[str, int], place: int) -> Iterator[Entry | ParseError]:
+    """The entries of a file of the log in the order of its lines, and an error for each line or block not carried on.
 
     A line whose `uuid` was met before is a replica, as a resumed session writes them, and is left out. Of an unknown
     type of line or block the first is reported.
 
     Args:
         blob: the log.
-        seen: empty; gets the place of each entry that has a `uuid`, by its digest.
+        member: the file.
+        seen: gets the place of each entry that has a `uuid`, by its digest; holds those of the files before.
+        place: of the first entry.
 
     Raises:
         ParseError: an export is no JSON document.
     """
-    reader = _Reader(blob.uri, seen)
+    reader = _Reader(blob, member, seen, place)
     errors = reader.errors
-    for offset, line in _lines(blob):
+    for offset, line in _lines(blob, member):
         if isinstance(line, ParseError):
             yield line
             continue
@@ -123,12 +126,12 @@ def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
 class _Reader:
     """What reading one log has to remember: ids and unknown types met, and what to report of the current line."""
 
-    def __init__(self, uri: str, seen: dict[str, int]) -> None:
-        self.uri = uri
+    def __init__(self, blob: Blob, member: str, seen: dict[str, int], place: int) -> None:
+        self._blob, self._member = blob, member
         self.offset = 0
         self.errors: list[ParseError] = []
         self._seen = seen
-        self._place = 0
+        self._place = place
         self._unknown: set[str] = set()
         self._told: tuple[Any, ...] = ()
         self._last = Setting("", None, None, None)
@@ -160,7 +163,7 @@ class _Reader:
         return entry
 
     def _report(self, reason: str, detail: str) -> None:
-        self.errors.append(ParseError(self.uri, self.offset, reason, detail))
+        self.errors.append(ParseError(self._blob.uri, self.offset, reason, detail, self._member))
 
     def _report_type(self, reason: str, kind: Any, what: str) -> None:
         name = f"{reason} {brief(kind)}"
@@ -323,6 +326,7 @@ class _Reader:
         content, attachments = (given, ()) if isinstance(given, str) else self._shown(given)
         notes: tuple[str, ...] = ()
         if content:
+            content = self._whole(content)
             content, notes = apart(content, Source(CLAUDE_CODE, str_in(line, "version")))
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
@@ -344,6 +348,14 @@ class _Reader:
             at=at,
             cwd=cwd,
         )
+
+    def _whole(self, content: str) -> str:
+        """The content, or where the client moved it to another file, what stands there."""
+        try:
+            return moved_answer(self._blob, content) or content
+        except ParseError as error:
+            self.errors.append(error)
+            return content
 
     def _shown(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
         """Text and attachments of a result's content; text is None where attachments hold it, or the log does not."""

@@ -120,15 +120,15 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
         if not nodes.turns[node]:
             yield from map(_said, nodes.said(node))
             continue
-        entry = nodes.kept[nodes.firsts[node]]
-        turn = turns.Turn(entry.offset, at=entry.at, mark=node)
+        entry, member = nodes.kept[nodes.firsts[node]], nodes.kept.member(nodes.firsts[node])
+        turn = turns.Turn(entry.offset, member, at=entry.at, mark=node)
         begun: list[tuple[int, str, str | None]] = []
         for part, number in nodes.parts(node):
             if isinstance(part, Call):
                 result = nodes.answer(number)
                 if part.prompt is not None:
                     begun.append((len(turn.calls), part.prompt, result.agent_id if result else None))
-                turn.add(_call(part, result, entry.setting.version))
+                turn.add(_call(part, result, entry.setting.version, member))
             elif part[0] == "text":
                 turn.texts.append(part[1])
             else:
@@ -137,9 +137,9 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
         yield turn
 
 
-def _call(part: Call, result: Result | None, version: str | None) -> turns.Call:
+def _call(part: Call, result: Result | None, version: str | None, member: str) -> turns.Call:
     """The call with its answer, if the log holds one; `version` is the client's."""
-    call = turns.Call(part.name, part.arguments, part.call_id, part.offset, at=part.at)
+    call = turns.Call(part.name, part.arguments, part.call_id, part.offset, member, at=part.at)
     call.limit = _limit(part)
     if result is not None:
         content = result.content

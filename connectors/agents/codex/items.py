@@ -5,10 +5,12 @@ A line is `{timestamp, type, payload}`; before version 0.3 it was the bare item.
 
 Where a turn ends: what the agent did after an answer is a new turn, except that versions up to 0.40 write call and
 answer of each parallel call in pairs, all at one moment and with neither token count nor turn context between them.
+Later versions write a whole session anew at one moment when it is resumed or forked, and leave out its token counts.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import Any, Final
 
@@ -51,6 +53,9 @@ _SILENT: Final = frozenset({"ghost_snapshot", "compaction", "compaction_summary"
 _AT_ONCE: Final = 20_000
 """µs between two lines that were written together; a model takes longer to answer."""
 
+_PAIRED: Final = re.compile(r"0\.(?:[0-9]|[1-3][0-9]|40)(?![0-9])")
+"""Versions that write call and answer in pairs; a log that names no version is older than any that does."""
+
 
 class Reader:
     """The items of one rollout, read line by line into `items`; what could not be read is in `errors`.
@@ -78,6 +83,7 @@ class Reader:
         self._last: dict[str, int] = {}
         self._unknown: set[str] = set()
         self._told_meta = False
+        self._paired = True
 
     def line(self, offset: int, line: Any) -> None:
         """Takes in one line."""
@@ -117,6 +123,8 @@ class Reader:
         if not self._told_meta:
             self._told_meta = True
             self.meta = payload
+            version = payload.get("cli_version")
+            self._paired = not isinstance(version, str) or _PAIRED.match(version) is not None
             self._context(payload)
 
     def _context(self, payload: dict[str, Any]) -> None:
@@ -158,6 +166,7 @@ class Reader:
             at = microseconds(timestamp) if isinstance(timestamp, str) else None
             together = (
                 not self._ended
+                and self._paired
                 and at is not None
                 and self._answered_at is not None
                 and 0 <= at - self._answered_at <= _AT_ONCE

@@ -41,6 +41,9 @@ def goes_on(before: list[Part], history: list[Part]) -> bool:
         ([ASKED, Text("So.", 0)], [ASKED, acted("find", hosted=True), gave("x", hosted=True), Text("So.", 0)]),
         ([acted("find", {"q": 1}, hosted=True), gave("x", hosted=True)], [acted("find", hosted=True), gave("y")]),
         ([acted("tool_search_tool_bm25", {"q": 1}), gave("x")], [acted("tool_search", call_id="k"), gave("y", "k")]),
+        ([ASKED, Text("Let me see.", 0), acted(call_id="k")], [ASKED, acted(call_id="k"), gave("dry", "k")]),
+        ([ASKED, Text("<b>See</b>", 0), acted(call_id="k")], [ASKED, Text("See", 0), acted(call_id="k")]),
+        ([ASKED, acted(arguments={"bed": 2}, call_id="k")], [ASKED, acted(arguments={"bed": "2"}, call_id="k")]),
     ],
 )
 def test_a_history_that_says_the_same_otherwise_goes_on_with_the_conversation(before, history):
@@ -57,6 +60,9 @@ def test_a_history_that_says_the_same_otherwise_goes_on_with_the_conversation(be
         ([ASKED, Text("Dry.", 0)], [ASKED, Said("user", "Dry.")]),
         ([acted(), gave("wet")], [acted(), gave("dry")]),
         ([ASKED, acted("find")], [ASKED, acted("walk")]),
+        ([ASKED, Text("Let me see.", 0), acted(call_id="k")], [ASKED, acted(call_id="j"), gave("dry", "j")]),
+        ([ASKED, Text("Let me see.", 0), acted()], [ASKED, acted(), gave("dry")]),
+        ([ASKED, acted(call_id="k")], [Said("user", "How is bed 3?"), acted(call_id="k")]),
         ([ASKED, acted("find", hosted=True), acted("walk")], [ASKED, acted("find", hosted=True), Text("So.", 0)]),
     ],
 )
@@ -83,6 +89,18 @@ def test_every_history_goes_on_with_what_it_repeats(before, more):
     assert alike.known == len(known)
     assert alike.told >= 0
     assert shared(known, known)[:2] == (len(known), len(known))
+
+
+def test_requests_that_leave_out_what_was_said_before_a_call_are_one_conversation():
+    chains = Chains()
+    history: list[Part] = [ASKED]
+    for number in range(4):
+        made = acted(arguments={"bed": number}, call_id=f"k{number}")
+        chains.add(number, list(history), [Text(f"Let me see bed {number}.", number), made])
+        history += [made, gave("dry", f"k{number}")]
+    chains.add(4, history, [Text("All are dry.", 4)])
+    assert len(chains.chains) == 1
+    assert [one.content for one in chains.chains[0].parts if isinstance(one, Result)] == ["dry"] * 4
 
 
 def test_a_call_without_an_id_gets_that_of_the_history_and_results_that_of_their_call():

@@ -76,6 +76,30 @@ def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, p
     return {"tally": summed, **told}
 
 
+def rollout(native_id: str, answers: list[str], **meta: str) -> str:
+    """A Codex rollout in one working folder that makes as many calls as there are answers."""
+    lines = [{"type": "session_meta", "payload": {"id": native_id, "cwd": "/a/b/c", "cli_version": "0.99.0", **meta}}]
+    for number, text in enumerate(answers):
+        call = {"type": "function_call", "name": "shell", "arguments": f'{{"n": {number}}}', "call_id": f"c{number}"}
+        answer = {"type": "function_call_output", "call_id": f"c{number}", "output": text}
+        lines += [{"type": "response_item", "payload": item} for item in (call, answer)]
+    return "".join(json.dumps({"timestamp": "2026-01-05T10:00:00Z", **line}) + "\n" for line in lines)
+
+
+def test_the_beginning_that_a_branch_shares_with_its_parent_is_no_replicate_of_it(tmp_path: Path):
+    texts = {
+        "one": rollout("one", [START, listening(1)]),
+        "fork": rollout("fork", [START, listening(1), "forked"], forked_from_id="one"),
+        "other": rollout("other", [START, listening(2)]),
+    }
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name, text in texts.items():
+        (logs / f"rollout-{name}.jsonl").write_text(text)
+    found = Run(recipe(), [str(logs)], str(tmp_path / "out")).run("judge").replicates["terminal"]
+    assert (found["groups"], found["rows"], found["differing"]) == (2, 4, 1)
+
+
 @pytest.mark.parametrize("partitions", [128, 4096])
 def test_rows_to_compare_are_the_same_in_however_many_partitions(monkeypatch: pytest.MonkeyPatch, partitions: int):
     monkeypatch.setattr(replicates, "SAMPLED", 3)

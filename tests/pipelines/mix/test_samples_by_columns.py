@@ -22,13 +22,15 @@ from trajmill.pipelines.mix.asked_samples import AskedSamples
 from trajmill.pipelines.mix.drawn_rows import WholeRows
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.mix import blocks_by_shard
+from trajmill.pipelines.mix.questions import answered_turns
 from trajmill.pipelines.mix.sample_columns import made_schema
 from trajmill.pipelines.mix.samples import Unlearnable, samples_of
 from trajmill.pipelines.mix.whole_samples import WholeSamples
 from trajmill.pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Distractors, turn_of
-from trajmill.pipelines.render.turns import View, answer
+from trajmill.pipelines.render.turns import MARKER, View, answer, turns
+from trajmill.quality.scrub import scrub_text
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
 
@@ -195,9 +197,40 @@ def is_short(sample: dict[str, Any]) -> bool:
     return bool(sample["num_tokens"] + 17 * sample["num_turns"] + 4 < 2500)
 
 
+SECRETS = ["token is Zk83hsQ0pLm29xWv, keep it", "Zk83hsQ0pLm29xWv", "no secret", "ü Zk83hsQ0pLm29xWv"]
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft"])
+def test_placeholders_bear_no_loss_row_by_row_and_by_columns(pool):
+    name = scrub_text("API_TOKEN=Zk83hsQ0pLm29xWv").removeprefix("API_TOKEN=")
+    rows = [
+        {
+            **row(number, "x", text.replace("Zk83hsQ0pLm29xWv", name)),
+            "trajectory_id": "t",
+            "domain": "mcp",
+            "source": "s",
+        }
+        for number, text in enumerate(SECRETS)
+    ]
+    rows = [{**one, "row_id": f"t{one['step']}", "scrubbed": 1, "num_segments": 1} for one in rows]
+    [sample] = by_rows(pool, rows, Mix())["t"]
+    assert by_columns(pool, rows, wholes_of(pool, rows, Mix()), len(rows), plain=True).samples == [sample]
+    assert isinstance(sample, dict)
+    texts = [sample["text"]] if pool == "cpt" else [one["content"] for one in sample["messages"]]
+    told = [texts[span.get("message", 0)][span["begin"] : span["end"]] for span in sample["spans"]]
+    assert [one for one in told if one != MARKER] == ["token is ", ", keep it", "no secret", "ü "]
+
+
+def test_a_placeholder_is_not_asked_for():
+    name = scrub_text("API_TOKEN=Zk83hsQ0pLm29xWv").removeprefix("API_TOKEN=")
+    shown = turns([{**row(0, "x", f"token is {name}"), "row_id": "t0", "scrubbed": 1}])
+    [turn] = answered_turns(shown, {"t0"})
+    assert turn.volatile == ((9, 25),)
+
+
 def test_a_trajectory_that_is_drawn_twice_is_there_twice():
     rows = [{**row(0, "ls", "a"), "trajectory_id": "t", "domain": "web", "source": "s"}]
-    group = WholeRows(0, batch_of(rows, [*NEEDED, "source"]))
+    group = WholeRows(0, batch_of(rows, [*NEEDED, "source", "scrubbed"]))
     (made,) = wholes_of("sft", rows, Mix(), copies=2).of(group)
     assert isinstance(made, pa.RecordBatch)
     assert made.num_rows == 2
@@ -210,7 +243,7 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks():
         {**row(0, f"ls {n}", text), "trajectory_id": f"t{n}", "row_id": f"r{n}", "domain": "web", "source": "s"}
         for n in range(12)
     ]
-    made = list(wholes_of("sft", rows, Mix()).of(WholeRows(0, batch_of(rows, [*NEEDED, "source"]))))
+    made = list(wholes_of("sft", rows, Mix()).of(WholeRows(0, batch_of(rows, [*NEEDED, "source", "scrubbed"]))))
     blocks = [block for batch in made for block in blocks_by_shard(batch, 3)]
     told = [(index, sample["_hash"]) for index, block in blocks for sample in block.to_pylist()]
     assert sorted(told) == sorted((one["_hash"] * 3 >> 64, one["_hash"]) for one in read("sft", made))

@@ -95,3 +95,35 @@ def test_a_run_that_keeps_nothing_is_not_called_done(tmp_path, content):
     with pytest.raises(TooManyRejectsError, match=r"100\.0% of 1 files were not recognized"):
         run(tmp_path / "raw", tmp_path / "out")
     assert run(tmp_path / "raw", tmp_path / "other", max_reject_ratio=1).line("inputs").entered == 0
+
+
+def test_what_was_read_of_another_domain_counts_as_read(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    lost = {"type": "tool_result", "tool_use_id": "lost", "content": "x"}
+    first = json.loads(next(line for line in LOG.read_text().splitlines() if '"uuid"' in line))
+    for number in range(2):
+        message = {"role": "user", "content": [{**lost, "tool_use_id": f"lost{number}"}]}
+        line = {**first, "type": "user", "uuid": f"u{number}", "message": message}
+        with (raw / "0.jsonl").open("a") as log:
+            log.write(json.dumps(line) + "\n")
+    table(raw / "rows.jsonl", 3, 0)
+    recipe = Recipe.model_validate({"name": "t", "source": "t", "domains": ["mcp"]})
+    summary = Run(recipe, [str(raw)], str(tmp_path / "out")).run("normalize")
+    assert summary.line("inputs").lost == {"other_domain": 1}
+    records = summary.line("records")
+    assert (records.kept, records.lost) == (3, {"other_domain": 7, "result_without_call": 2})
+
+
+def test_files_that_only_look_like_a_format_are_no_failures_to_read_it(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    row = {"messages": [ROW["messages"][0], {"role": "assistant", "content": "", "tool_calls": ["ls"]}]}
+    for number in range(9):
+        (raw / f"like{number}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+    inputs = run(raw, tmp_path / "out").line("inputs")
+    assert (inputs.kept, inputs.lost) == (1, {"misrecognized": 9})
+
+
+def test_a_damaged_file_of_a_format_that_only_its_shape_tells_is_a_failure(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    (raw / "cut.json").write_text(json.dumps([ROW] * 3)[:-40])
+    assert run(raw, tmp_path / "out", max_reject_ratio=0.5).line("inputs").unreadable == 0.5

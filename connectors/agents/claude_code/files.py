@@ -1,0 +1,77 @@
+"""The files of a Claude Code session: its log, logs of sub-agents beside it, and answers that were too long for it.
+
+A session `<folder>/<session>.jsonl` has its sub-agents in `<folder>/<session>/subagents/agent-<id>.jsonl`; before
+version 2.1 they stood in `<folder>/agent-<id>.jsonl`, and only their lines name the session. An answer that the client
+moved to `<folder>/<session>/tool-results/<id>.txt` stands there whole; the log holds how it begins, and a path of the
+machine that it was written on, of which the name alone counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Log
+from trajmill.connectors.reading.documents import head_object
+from trajmill.connectors.reading.fields import plain_text
+
+_AGENT: Final = re.compile(r"(?P<session>.+)/subagents/(?:[^/]+/)*agent-[^/]*\.jsonl")
+_AGENT_BESIDE: Final = re.compile(r"(?P<folder>(?:.*/)?)agent-[^/]*\.jsonl")
+_RESULT: Final = re.compile(r"(?P<session>.+)/tool-results/[^/]+\.txt")
+_MOVED: Final = re.compile(r"<persisted-output>\s*Output too large[^\n]*saved to: (?:[^\n]*[\\/])?([^\\/\n]+)\n")
+
+
+def session_logs(paths: Iterable[str], logs: Iterable[tuple[str, Blob]]) -> Iterator[Log]:
+    """The sessions that have files besides their log, each with these as one log.
+
+    Args:
+        paths: of all files.
+        logs: those that hold lines of Claude Code, with their bytes.
+    """
+    sessions: list[str] = []
+    beside: dict[str, list[str]] = {}
+    for path, blob in logs:
+        if agent := _AGENT.fullmatch(path):
+            beside.setdefault(f"{agent['session']}.jsonl", []).append(path)
+        elif agent := _AGENT_BESIDE.fullmatch(path):
+            session = plain_text(_first_line(blob, "").get("sessionId"))
+            beside.setdefault(f"{agent['folder']}{session}.jsonl", []).append(path)
+        else:
+            sessions.append(path)
+    for path in paths:
+        if result := _RESULT.fullmatch(path):
+            beside.setdefault(f"{result['session']}.jsonl", []).append(path)
+    for session in sessions:
+        if session in beside:
+            folder = session[: session.rfind("/") + 1]
+            files = {path.removeprefix(folder): path for path in (session, *beside[session])}
+            yield Log(session, files, session.removeprefix(folder))
+
+
+def _first_line(blob: Blob, member: str) -> dict[str, object]:
+    with blob.open(member) as stream:
+        head: bytes = stream.read(HEAD_BYTES)
+    return head_object(head.split(b"\n", 1)[0]) or {}
+
+
+def log_members(blob: Blob) -> Sequence[str]:
+    """The members that hold lines: the session's, then those of its sub-agents, by when they began."""
+    names = [name for name in blob.members if not _RESULT.fullmatch(name)]
+    if len(names) < 2:
+        return names
+
+    def begin(name: str) -> tuple[bool, str, str]:
+        is_agent = bool(_AGENT.fullmatch(name) or _AGENT_BESIDE.fullmatch(name))
+        return is_agent, plain_text(_first_line(blob, name).get("timestamp")) if is_agent else "", name
+
+    return sorted(names, key=begin)
+
+
+def moved_answer(blob: Blob, content: str) -> str | None:
+    """The whole of an answer that the client moved to a file of its own; None if it did not, or the file is gone."""
+    found = _MOVED.match(content)
+    if found is None:
+        return None
+    name = next((one for one in blob.members if one.endswith(f"/tool-results/{found[1]}")), None)
+    return None if name is None else blob.read(name).decode("utf-8", "replace")

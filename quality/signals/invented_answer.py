@@ -1,0 +1,91 @@
+"""Answers that tell nothing anew but placeholders of scrubbing, and those of tools that draw what they answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.signal import Measured, Numbers, Signal
+
+_DRAWS: Final = (
+    r"(?i)(?:^|[_.\-/ :])(?:"
+    r"(?:gen(?:erate)?|get|create|make|new|roll|pick|draw|random)[_\- ]?(?:(?:a|secure|strong|random)[_\- ])*"
+    r"(?:password|passphrase|passcode|pin|otp|nonce|salt|uuid|guid|ulid|nanoid|dice"
+    r"|random(?:[_\- ]?(?:number|int|integer|string|bytes|id|name|color|choice))?)"
+    r"|uuid[1-8]?|guid|nanoid|coin[_\- ]?flip|flip[_\- ]?coin|(?:roll|throw)[_\- ]?dic?e)s?$"
+)
+"""Names of tools whose answers are random by nature: `generate_password`, `new_uuid`, `server__roll_dice`."""
+
+_WORD: Final = re.compile(r"\w+")
+_LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d][\w '/-]{0,40}[:=](?=\s|\Z)", re.MULTILINE)
+"""What stands before a value on a line."""
+
+
+class InventedAnswer(Signal):
+    """1 where the next observation tells nothing that the world knew: what scrubbing put there, or a tool drew.
+
+    What the action and the observation before say, names of members and labels are nothing new. A tool draws its
+    answers by its name; an error of such a tool is an answer of the world.
+    """
+
+    name: ClassVar[str] = "invented_answer"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = (
+        "1: the next observation tells nothing anew but placeholders of scrubbing, or its tool draws answers by chance"
+    )
+
+    def measure(self, measured: Measured) -> Numbers:
+        batch = measured.batch
+        texts = measured.texts("next_observation", "content")
+        drawn = measured.texts("action", "name").matching(_DRAWS) & texts.matching(r".")
+        drawn &= ~np.array([one is True for one in _field(batch["next_observation"], "is_error")], np.bool_)
+        found = drawn.astype(np.float32)
+        scrubbed = batch["scrubbed"].fill_null(0).to_numpy(zero_copy_only=False) > 0
+        for row in np.flatnonzero(scrubbed & ~drawn).tolist():
+            one = batch.slice(row, 1).to_pylist()[0]
+            found[row] = _is_invented(one)
+        return found
+
+
+def _field(column: Any, name: str) -> list[Any]:
+    values: list[Any] = column.field(name).to_pylist()
+    return values
+
+
+def _is_invented(row: dict[str, Any]) -> bool:
+    """Whether an answer with placeholders says nothing else that its action and the state before do not."""
+    text = (row["next_observation"] or {}).get("content") or ""
+    spans = replaced_spans(text)
+    if not spans:
+        return False
+    rest = list(text)
+    for begin, end in spans:
+        rest[begin:end] = " " * (end - begin)
+    said = set(_WORD.findall(" ".join(_leaves("".join(rest)))))
+    action, before = row["action"], row["observation"] or {}
+    known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
+    return not said or said <= set(_WORD.findall(known))
+
+
+def _leaves(text: str) -> Iterator[str]:
+    """The values of JSON, or the lines of a text without their labels."""
+    try:
+        values = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        values = None
+    if values is None:
+        yield _LABEL.sub("", text)
+        return
+    while values:
+        value = values.pop()
+        if isinstance(value, dict | list):
+            values += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, str):
+            yield value
+        elif value is not None and not isinstance(value, bool):
+            yield str(value)
