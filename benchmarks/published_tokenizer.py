@@ -19,7 +19,13 @@ import typer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from benchmarks.environment import environment
-from trajmill.pipelines.publish.forms.tokenizing import CHARACTERS
+
+_SHOWN_BYTES: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_HIDDEN_BYTES: Final = sorted({*range(256)} - {*_SHOWN_BYTES})
+_CHARACTERS: Final = {byte: chr(byte) for byte in _SHOWN_BYTES} | {
+    byte: chr(0x100 + number) for number, byte in enumerate(_HIDDEN_BYTES)
+}
+"""The character that byte-level tokenizers write each byte as."""
 
 PACKAGES: Final = ("dashscope==2.0.2", "trl==1.16.0")
 PATTERN: Final = (
@@ -72,7 +78,7 @@ def tokenizer(held: Mapping[bytes, int]) -> Tokenizer:
     """The tokenizer of ranks, byte for byte as Qwen's own."""
 
     def written(token: bytes) -> str:
-        return "".join(CHARACTERS[byte] for byte in token)
+        return "".join(_CHARACTERS[byte] for byte in token)
 
     vocabulary = {written(token): number for token, number in held.items()}
     pairs = [(written(left), written(right)) for left, right in merges(held)]

@@ -54,7 +54,7 @@ def _is_open(text: str) -> bool:
         return _is_open_json(text)
     root = _ROOT.match(text)
     name = ((root[1] or root[2]) if root is not None else "").lower()
-    return bool(name) and name not in _VOID and not root[0].endswith("/>") and f"</{name}" not in text.lower()
+    return bool(root and name) and name not in _VOID and not root[0].endswith("/>") and f"</{name}" not in text.lower()
 
 
 def _is_open_json(text: str) -> bool:

@@ -96,7 +96,8 @@ class RowLines:
     """
 
     def __init__(self, blob: Blob, table: Table) -> None:
-        self.uri, self.members, self.choices = blob.uri, ("",), blob.choices
+        self.uri, self.choices = blob.uri, blob.choices
+        self.members: tuple[str, ...] = ("",)
         self.faults: dict[int, ParseError] = {}
         self.broken: ParseError | None = None
         self._table = table

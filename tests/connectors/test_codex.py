@@ -19,7 +19,11 @@ from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import sniff
 from trajmill.schemas import ParseError, Reject, Step, Trajectory
 
-META = {"timestamp": "2026-01-05T10:00:00Z", "type": "session_meta", "payload": {"id": "s", "cwd": "/a/b/c"}}
+META: dict[str, Any] = {
+    "timestamp": "2026-01-05T10:00:00Z",
+    "type": "session_meta",
+    "payload": {"id": "s", "cwd": "/a/b/c"},
+}
 
 Line = dict[str, Any]
 
@@ -79,7 +83,7 @@ def test_calls_and_answers_written_in_pairs_at_one_moment_are_one_turn():
     ("version", "expected"), [("0.9.0", [0, 0]), ("0.40.0", [0, 0]), ("0.41.0", [0, 1]), ("0.145.0", [0, 1])]
 )
 def test_versions_after_0_40_write_a_replayed_session_at_one_moment_without_token_counts(version, expected):
-    meta = {**META, "payload": {**META["payload"], "cli_version": version}}
+    meta: dict[str, Any] = {**META, "payload": {**META["payload"], "cli_version": version}}
     replay = [call(1, "a"), answer(1.001, "a"), call(1.002, "b"), answer(1.003, "b")]
     assert [step.turn for step in read(log(meta, *replay), Codex())[0][0].steps] == expected
 

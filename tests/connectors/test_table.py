@@ -519,7 +519,9 @@ def test_messages_about_an_issue_are_rows_of_swe_without_any_column_that_says_so
     ]
     made = read(parquet(rows))
     assert [(one.domain, one.steps[0].offset) for one in made] == [("swe", 0), ("swe", 1), ("swe", 2)]
-    assert seen(made[2]) == seen(next(iter(SweRows().parse(MemoryBlob("rows.jsonl", jsonl(rows[2:]))))))
+    (line,) = SweRows().parse(MemoryBlob("rows.jsonl", jsonl(rows[2:])))
+    assert isinstance(line, Trajectory)
+    assert seen(made[2]) == seen(line)
 
 
 def test_rows_that_name_the_version_of_an_agent_are_no_log_of_that_agent():

@@ -1,3 +1,5 @@
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
@@ -58,7 +60,7 @@ def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_
     monkeypatch.setattr(exchange, "HELD_BYTES", room)
     graph = LocalGraph()
     parts = LocalCollection[tuple[int, int]](graph, [(number, number) for number in PARTS])
-    made = parts | Exchange(produced, Folder(str(tmp_path)))
+    made: Any = parts | Exchange(produced, Folder(str(tmp_path)))
     graph.run()
     found = {key: sorted(map(bytes, blocks)) for key, blocks in made.elements}
     assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
