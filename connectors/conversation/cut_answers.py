@@ -53,8 +53,10 @@ def _is_open(text: str) -> bool:
     if _JSON.match(text):
         return _is_open_json(text)
     root = _ROOT.match(text)
-    name = ((root[1] or root[2]) if root is not None else "").lower()
-    return bool(root and name) and name not in _VOID and not root[0].endswith("/>") and f"</{name}" not in text.lower()
+    if root is None:
+        return False
+    name = (root[1] or root[2]).lower()
+    return name not in _VOID and not root[0].endswith("/>") and f"</{name}" not in text.lower()
 
 
 def _is_open_json(text: str) -> bool:
