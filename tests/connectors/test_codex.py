@@ -24,10 +24,6 @@ META: dict[str, Any] = {
     "type": "session_meta",
     "payload": {"id": "s", "cwd": "/a/b/c"},
 }
-    "timestamp": "2026-01-05T10:00:00Z",
-    "type": "session_meta",
-    "payload": {"id": "s", "cwd": "/a/b/c"},
-}
 
 Line = dict[str, Any]
 
