@@ -12,6 +12,7 @@ CONSUMER ?=
 TABLE ?= docs/consumers.md
 PYTHON ?= python3
 
+CODE := trajmill schemas connectors quality pipelines worlds synthesis app
 BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
@@ -33,6 +34,7 @@ help: ## list the targets
 .venv/installed: requirements/runtime.txt pyproject.toml | .venv/bin/python
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/runtime.txt
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q $(CODE)
 	@touch $@
 
 .venv/developing: requirements/dev.txt .venv/installed

@@ -62,6 +62,8 @@ def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_
     parts = LocalCollection[tuple[int, int]](graph, [(number, number) for number in PARTS])
     made: Any = parts | Exchange(produced, Folder(str(tmp_path)))
     graph.run()
+    assert isinstance(made, LocalCollection)
+    assert made.elements is not None
     found = {key: sorted(map(bytes, blocks)) for key, blocks in made.elements}
     assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == {0: 1002, 2: 1000, 1002: 0, 1003: 0}[room]
