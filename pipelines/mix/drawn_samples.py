@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.execution.memory import keeping_freed
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import costs_name
 from trajmill.pipelines.mix.asked_samples import POOL as ASKED
@@ -48,13 +46,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
     """
     check_file(mixing.transitions, unit.name, unit.sha256)
     kept, beside = _beside(unit, mixing)
-    with keeping_freed() if _tokens(beside) < _LONG else nullcontext():
-        yield from _samples(unit, kept, beside, mixing)
-
-
-def _tokens(beside: pa.Table) -> int:
-    shown = (pa.compute.sum(beside[name], min_count=0).as_py() for name in ("user_tokens", "answer_tokens"))
-    return int(sum(shown))
+    yield from _samples(unit, kept, beside, mixing)
 
 
 def _samples(unit: Unit, kept: npt.NDArray[np.bool_], beside: pa.Table, mixing: Mixing) -> Iterator[Made]:
@@ -190,7 +182,3 @@ def _asked(
     asked = kept.copy()
     asked[kept] = drawn[of] & (is_first | ~has_one[of])
     return asked, np.bincount(of[is_first], minlength=len(draws))
-
-
-_LONG: Final = 64 << 20
-"""Tokens of a unit from which on memory is taken sparingly: one log may fill it."""

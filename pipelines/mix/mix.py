@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
-from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
+from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.drawn_samples import Made, samples
 from trajmill.pipelines.mix.keyed import keyed_hash
@@ -58,31 +58,30 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
     sizes: Counter[int] = Counter()
     rejects: list[Reject] = []
     made = 0
-    with rare_collections():
-        for pool, domain, sample in _drawn(unit, mixing):
-            if isinstance(sample, Reject):
-                rejects.append(sample)
-                continue
-            count = by_place[pool, domain, 0].count
-            if isinstance(sample, pa.RecordBatch):
-                for index, block in blocks_by_shard(sample, count):
-                    made += block.nbytes
-                    shard = by_place[pool, domain, index]
-                    if shard.number in mixing.open:
-                        yield shard.number, block
-                continue
-            # held-out turns of a trajectory stand in one file
-            place = keyed_hash(f"file:{sample['_row']}", mixing.recipe.mix.seed) if pool == "eval" else sample["_hash"]
-            shard = by_place[pool, domain, place * count >> 64]
-            if shard.number not in mixing.open:
-                continue
-            waiting.setdefault(shard.number, []).append(sample)
-            weight = _weight(sample)
-            sizes[shard.number] += weight
-            made += weight
-            if sizes[shard.number] >= BLOCK_BYTES // 2:
-                yield shard.number, _block(pool, waiting.pop(shard.number))
-                sizes[shard.number] = 0
+    for pool, domain, sample in _drawn(unit, mixing):
+        if isinstance(sample, Reject):
+            rejects.append(sample)
+            continue
+        count = by_place[pool, domain, 0].count
+        if isinstance(sample, pa.RecordBatch):
+            for index, block in blocks_by_shard(sample, count):
+                made += block.nbytes
+                shard = by_place[pool, domain, index]
+                if shard.number in mixing.open:
+                    yield shard.number, block
+            continue
+        # held-out turns of a trajectory stand in one file
+        place = keyed_hash(f"file:{sample['_row']}", mixing.recipe.mix.seed) if pool == "eval" else sample["_hash"]
+        shard = by_place[pool, domain, place * count >> 64]
+        if shard.number not in mixing.open:
+            continue
+        waiting.setdefault(shard.number, []).append(sample)
+        weight = _weight(sample)
+        sizes[shard.number] += weight
+        made += weight
+        if sizes[shard.number] >= BLOCK_BYTES // 2:
+            yield shard.number, _block(pool, waiting.pop(shard.number))
+            sizes[shard.number] = 0
     for number, rows in sorted(waiting.items()):
         yield number, _block(mixing.shards[number].pool, rows)
     _write_rejects(unit, mixing, rejects)

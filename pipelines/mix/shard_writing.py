@@ -10,7 +10,6 @@ import orjson
 import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Block
-from trajmill.pipelines.execution.memory import keeping_freed
 from trajmill.pipelines.mix.mixing import STAGE, Mixing
 from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
 from trajmill.pipelines.mix.samples import held_out_kinds, with_own_ids
@@ -35,8 +34,7 @@ def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
 
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
-    with keeping_freed():
-        return _written(mixing.shards[number], blocks, mixing)
+    return _written(mixing.shards[number], blocks, mixing)
 
 
 def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:

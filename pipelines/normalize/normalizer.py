@@ -21,7 +21,7 @@ from trajmill.connectors.reading.attached import handed_to
 from trajmill.connectors.registry import NAMED, connector, sniff_one
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
-from trajmill.pipelines.execution.memory import give_back_memory, rare_collections
+from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.generations.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import WORKER_DIED, connector_error, is_connectors, noted
@@ -216,8 +216,7 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     while True:
         rest = [one for one in part.inputs if one.uri not in failed]
         try:
-            with rare_collections():
-                files, flow = _write_transitions(part.name, rest, normalizer)
+            files, flow = _write_transitions(part.name, rest, normalizer)
             break
         except _FailedError as failure:
             if failure.one is not None and normalizer.strict:

@@ -1,45 +1,19 @@
-"""The garbage collector is put back as it was, whatever happens in between."""
+"""What was freed does not stay with the process."""
 
-import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from trajmill.pipelines.execution.memory import _of_libc, rare_collections
-
-
-@pytest.fixture(autouse=True)
-def _as_python_begins() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    yield
-    gc.set_threshold(*before)
-
-
-def test_collections_are_rare_in_the_block_and_as_before_after_it() -> None:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    with rare_collections():
-        assert gc.get_threshold()[0] > before[0]
-        assert gc.get_freeze_count() > frozen
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
-
-
-def test_a_failing_block_leaves_the_collector_as_it_was() -> None:
-    before = gc.get_threshold()
-    with pytest.raises(ValueError, match=r"^inside$"), rare_collections():
-        raise ValueError("inside")
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
-
+from trajmill.pipelines.execution.memory import _of_libc
 
 _SCATTERED = """
-import pipelines, pyarrow as pa
-from trajmill.pipelines.execution.memory import allocate_sparingly
+import trajmill, pyarrow as pa
+from trajmill.pipelines.execution.memory import tune_memory
 def data():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) >> 10
-allocate_sparingly()
+tune_memory()
 before, small = data(), []
 for size in range(30):  # by which the C library learns to take such blocks from its heap
     del [pa.allocate_buffer((size + 1) << 20)][:]
