@@ -14,8 +14,9 @@ import fsspec
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
+from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
 from tests.conftest import ROOT
@@ -97,8 +98,10 @@ def work_through(job: Submitted, pool: str) -> None:
         endpoint = endpoints_pb2.ApiServiceDescriptor(url=pool)
         environment.urn = common_urns.environments.EXTERNAL.urn
         environment.payload = beam_runner_api_pb2.ExternalPayload(endpoint=endpoint).SerializeToString()
+    # Else the image's boot asks for files, which no job has.
+    nothing_staged = ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo())
     options = PipelineOptions(["--runner=FnApiRunner"])
-    FnApiRunner().run_via_runner_api(graph, options).wait_until_finish()
+    FnApiRunner(provision_info=nothing_staged).run_via_runner_api(graph, options).wait_until_finish()
 
 
 def test_workers_of_the_image_give_the_bytes_of_a_local_run(image, pool, raw, made, monkeypatch):
