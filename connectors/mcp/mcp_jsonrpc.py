@@ -108,7 +108,7 @@ class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
