@@ -51,7 +51,7 @@ class CodexExec(Connector):
     """Event streams of `codex exec --json`, versions 0.44 to 0.14x."""
 
     name: ClassVar[str] = "codex_exec"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "codex exec --json event stream (JSONL)"
 

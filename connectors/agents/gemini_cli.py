@@ -53,7 +53,7 @@ class GeminiCli(Connector):
     """Session logs of the Gemini command line client, as one document or as lines."""
 
     name: ClassVar[str] = "gemini_cli"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI session log (JSON or JSONL)"
 

@@ -77,7 +77,7 @@ class GeminiStream(Connector):
     """Event streams of the Gemini command line client."""
 
     name: ClassVar[str] = "gemini_stream"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI event stream (stream-json)"
 

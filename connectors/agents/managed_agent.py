@@ -62,7 +62,7 @@ class ManagedAgent(Connector):
     """Event logs of sessions of Claude managed agents."""
 
     name: ClassVar[str] = "managed_agent"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude managed agent events (JSONL)"
 

@@ -55,7 +55,7 @@ class McpInterceptor(Connector):
     """Traces of the explore-mcp interceptor."""
 
     name: ClassVar[str] = "mcp_interceptor"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "explore-mcp interceptor trace (JSONL)"
 

@@ -108,7 +108,7 @@ class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
@@ -193,12 +193,18 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
 
 
 def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
-    """The values of a line that begins as JSON does, and its faults; the elements of a batch are values."""
+    """The values of a line that begins as JSON does, and its faults; the elements of a batch are values.
+
+    Of a line that holds no whole record, as of an envelope that is damaged, the messages within it are its values.
+    """
     for part, value in values_of_line(line, uri):
         if isinstance(value, list) and not is_message(value):
             yield from ((part.offset, one, None, part.data) for one in value)
         elif not isinstance(value, ParseError) or part.data is None or b'"' in part.data or b"\0" in part.data:
             yield part.offset, value, None, part.data
+        if isinstance(value, ParseError) and part is line and line.data is not None:
+            within = _in_line(line.data.decode("utf-8", "replace"))
+            yield from ((line.offset + place, one, label, line.data) for place, one, label in within)
 
 
 def _is_lines(blob: Blob) -> bool:

@@ -76,7 +76,7 @@ class WebDancer(Connector):
     """Conversations of WebDancer and Tongyi DeepResearch."""
 
     name: ClassVar[str] = "webdancer"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML; JSONL, JSON)"
 

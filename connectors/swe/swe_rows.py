@@ -67,7 +67,7 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 

@@ -62,7 +62,7 @@ class OtelGenai(Connector):
     """OTLP JSON with spans of the GenAI semantic conventions."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON)"
 
