@@ -15,7 +15,7 @@ from trajmill.schemas import Observation
 
 _DOTS: Final = ("...", "…")
 _LEAST: Final = 200
-"""Characters from which a size is one that limits have: a multiple of 100, or a power of 2."""
+"""Characters from which a size is one that limits have: a multiple of 500, or a power of 2."""
 
 _JSON: Final = re.compile(r"\s*[\[{]\s*(?:[\"'\[{]|-?\d+(?:\.\d+)?\s*,)")
 _TOKENS: Final = {
@@ -45,7 +45,7 @@ def is_cut(text: str) -> bool:
 
 
 def _is_round(size: int) -> bool:
-    return size >= _LEAST and (size % 100 == 0 or size & (size - 1) == 0)
+    return size >= _LEAST and (size % 500 == 0 or size & (size - 1) == 0)
 
 
 def _is_open(text: str) -> bool:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.connectors.reading.attached import handed_to
-from trajmill.connectors.registry import NAMED, connector, sniff_one
+from trajmill.connectors.registry import connector, sniff_one
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
@@ -44,6 +44,9 @@ from trajmill.schemas.transition import encoded_schema
 STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"
 OTHER_DOMAIN: Final = "other_domain"
+_SURE: Final = 0.7
+"""The score of a format from which more than its shape tells it."""
+
 FORGOTTEN: Final = "forgotten"
 _WHERE: Final = ("uri", "member", "offset", "connector")
 
@@ -163,7 +166,7 @@ def _is_misrecognized(one: Input, rejects: Sequence[Reject]) -> bool:
         return False
     with StoredBlob(one.uri, one.members, HEAD_BYTES) as blob:
         told = sniff_one(connector(one.connector), blob.head("", HEAD_BYTES), one.uri)
-    return told is not None and told.score < NAMED
+    return told is not None and told.score < _SURE
 
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:

@@ -58,17 +58,17 @@ def _field(column: Any, name: str) -> list[Any]:
 
 
 def _is_invented(row: dict[str, Any]) -> bool:
-    """Whether an answer with placeholders says nothing else that its action and the state before do not."""
+    """Whether an answer with placeholders of its own says nothing else that its action and the state before do not."""
     text = (row["next_observation"] or {}).get("content") or ""
     spans = replaced_spans(text)
-    if not spans:
+    action, before = row["action"], row["observation"] or {}
+    known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
+    if all(text[begin:end] in known for begin, end in spans):
         return False
     rest = list(text)
     for begin, end in spans:
         rest[begin:end] = " " * (end - begin)
     said = set(_WORD.findall(" ".join(_leaves("".join(rest)))))
-    action, before = row["action"], row["observation"] or {}
-    known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
     return not said or said <= set(_WORD.findall(known))
 
 

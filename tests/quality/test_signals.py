@@ -170,10 +170,12 @@ def test_a_tool_that_draws_its_answers_tells_nothing_of_the_world(tool, answer, 
         ("API_TOKEN=Zk83hsQ0pLm29xWv\n", 1),
         ("API_TOKEN=Zk83hsQ0pLm29xWv\nPORT=8080", 0),
         ('{"bed": 2}', 0),
+        ("written to: /home/jonathan/beds", 0),
     ],
 )
 def test_an_answer_of_nothing_but_placeholders_tells_nothing_anew(answer, expected):
-    action = Action("look", '{"name": "look", "arguments": {"bed": 2}}', '{"bed": 2}')
+    given = '{"bed": 2, "path": "/home/jonathan/beds"}'
+    action = Action("look", f'{{"name": "look", "arguments": {given}}}', given)
     batch, counts = scrub(batch_of(Trajectory("t", "mcp", [Step(action, None, Observation(answer), 0, 0)])))
     batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), counts)
     assert signal("invented_answer").measure(Measured.of(batch, TokenCounter())).tolist() == [expected]

@@ -52,6 +52,8 @@ def test_what_stops_within_its_form_or_in_dots_at_a_round_size_was_cut(text):
         "{...",
         ROWS,
         ROWS[:1001],
+        ROWS[:1100],
+        ("The tulips need water. " * 50)[:700] + "...",
         "a" * 1000,
         PAGE,
         "<br>Loading...",
