@@ -10,7 +10,7 @@ them; a short observation has at most `SHORT` characters; a turn without a word 
 `other`; which turns of a category keep their loss is decided by hash of (trajectory, step).
 
 Measured are the values of the action and what is new in the observation: of a whole screen or state the lines that the
-one before did not hold. `literal` measures the texts as they are written, which is what the paper says.
+one before did not hold.
 """
 
 from __future__ import annotations
@@ -144,19 +144,6 @@ def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.S
 def turns(measured: Measured) -> Turns:
     """The measures of each row, over the values of its action and what is new in its next observation."""
     return compared(measured.once(action_values), measured.once(new_text))
-
-
-def literal_turns(measured: Measured) -> Turns:
-    """The measures as the paper words them: over the texts of action and next observation as they are written."""
-    return compared(measured.texts("action", "text"), measured.texts("next_observation", "content"))
-
-
-def category_counts(measured: Measured, *, literal: bool = False) -> dict[str, int]:
-    """How many rows with a next observation as text are of each category, in the order of `KEEPS`."""
-    found = measured.once(literal_turns if literal else turns).categories()
-    shown = measured.texts("next_observation", "content").index >= 0
-    numbers = np.bincount(found[shown], minlength=len(KEEPS))
-    return dict(zip(KEEPS, numbers.tolist(), strict=True))
 
 
 def keeps_loss(measured: Measured) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The commands that tell what logs and runs hold: connectors, sniff, inspect, verify, turns and diversity."""
+"""The commands that tell what logs and runs hold: connectors, sniff, inspect, verify and diversity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (connectors, sniff, inspect, verify, turns, diversity):
+    for command in (connectors, sniff, inspect, verify, diversity):
         app.command()(command)
 
 
@@ -88,16 +88,6 @@ def verify(
         show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
-
-
-def turns(
-    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
-) -> None:
-    """Count turns by the categories of the published loss mask, by domain, in our measure and in the paper's words."""
-    from trajmill.app.cli.tables import show_mask
-    from trajmill.app.cli.turn_report import mask_report
-
-    show_mask(mask_report(path), results())
 
 
 def diversity(

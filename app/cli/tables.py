@@ -16,12 +16,10 @@ from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
 from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
 from trajmill.pipelines.run_record.summary import Summary
-from trajmill.quality.turns import KEEPS
 from trajmill.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
     from trajmill.app.cli.inspection import Found
-    from trajmill.app.cli.turn_report import MaskReport
     from trajmill.pipelines.append import Appended
     from trajmill.pipelines.forgetting.forgetting import Forgotten
     from trajmill.pipelines.generations.compatibility import RuleSet
@@ -253,17 +251,6 @@ def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> No
     table = Table("connector", "version", "domains", "format")
     for one in connectors.values():
         table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
-    console.print(table)
-
-
-def show_mask(report: MaskReport, console: Printer) -> None:
-    """The share of each category of the published mask, by domain and definition, and what would keep its loss."""
-    table = Table("domain", "definition", "turns", *KEEPS, "keep loss", title="turn-level mask", title_justify="left")
-    for (domain, definition), counts in report.counts.items():
-        shares = {name: report.share(domain, definition, name) for name in KEEPS}
-        kept = sum(share * KEEPS[name] for name, share in shares.items())
-        row = [f"{share:.1%}" if counts.total() else "" for share in [*shares.values(), kept]]
-        table.add_row(domain, definition, f"{counts.total():,}", *row)
     console.print(table)
 
 
