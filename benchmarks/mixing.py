@@ -28,8 +28,8 @@ from rich.table import Table
 from benchmarks.judge_memory import UNITS, write_unit
 from benchmarks.logs.rollouts import DOMAINS
 from benchmarks.processes import Task, load_ours, measured, work
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.candidates import candidates
 from trajmill.pipelines.mix.mix import UnitsToShards

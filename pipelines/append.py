@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution, Seeing
-from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.generations.compatibility import by_rebuild, recipe_of, require_follows, versions_of
 from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.generations.generations import FIRST, Generation, chain, commit, folder_of, ledgers_of

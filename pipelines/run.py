@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution, Seeing
-from trajmill.pipelines.execution.flow import Step, run_over
+from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
 from trajmill.pipelines.judge.judging import Judging, Unit, packed_records
 from trajmill.pipelines.recipe.judgement import RuleValues

@@ -20,6 +20,7 @@ from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
 from trajmill.pipelines.execution.dataflow.job_options import is_installed as is_dataflow_installed
 from trajmill.pipelines.execution.dataflow.job_options import job_flags
 from trajmill.pipelines.execution.dataflow.jobs import METER
+from trajmill.pipelines.execution.execution import RUNNERS
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS, FlinkServers
 from trajmill.pipelines.execution.flink.jars import missing as missing_of_flink
 from trajmill.pipelines.storage.scratch import scratch_folder
@@ -69,8 +70,6 @@ def running(
     if name == "local":
         yield ()
         return
-    from trajmill.pipelines.execution.runner import RUNNERS
-
     if name not in (*ENGINES, *RUNNERS):
         raise ConfigError(
             f"There is no runner '{name}'; there are: {', '.join(ENGINES)}; of Beam's {', '.join(RUNNERS)}."

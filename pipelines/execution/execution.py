@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
+from trajmill.pipelines.execution.addresses import require_answer
+from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
+from trajmill.pipelines.execution.dataflow.job_options import faults_of
+from trajmill.pipelines.execution.dataflow.jobs import require_reachable
 from trajmill.pipelines.execution.environment import differences, environment
 from trajmill.pipelines.storage.folders import Folder, unfinished_name
 from trajmill.pipelines.storage.object_store import forget
@@ -22,7 +26,10 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 IN_PROCESS: Final = "FnApiRunner"
-"""Beam's runner in this process."""
+"""Beam's runner in this process; `DirectRunner` tries Prism first and changes silently with a pipeline's transforms."""
+
+RUNNERS: Final = (IN_PROCESS, "FlinkRunner", "PortableRunner", "DataflowRunner")
+"""Runners of Beam that a run can be given; other names are taken for a slip of the pen."""
 
 RECORDS: Final = 500_000
 """Packed records of one exchange that a worker holds at once, by default: of near copies each takes 1.4 kB there."""
@@ -75,9 +82,7 @@ class Execution:
             ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
                 runner is none of `RUNNERS`.
         """
-        from trajmill.pipelines.execution.runner import checked
-
-        return checked(self.beam, self.workers)
+        return _options(self.beam, self.workers)
 
     def require_runner(self, places: Sequence[str] = ()) -> None:
         """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
@@ -90,9 +95,7 @@ class Execution:
             ShardError: nobody answers there.
         """
         if not self.is_plain:
-            from trajmill.pipelines.execution.runner import require_runner
-
-            require_runner(self.options(), places)
+            _require_runner(self.options(), places)
 
     @property
     def runner(self) -> str:
@@ -105,6 +108,63 @@ class Execution:
     def is_local(self) -> bool:
         """Whether the work is done on this machine, where hashes and samples on their way are spilled to files."""
         return self.runner in (LOCAL, IN_PROCESS)
+
+
+def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
+    """Return Beam's options, by flags that are valid and complete.
+
+    Raises:
+        ConfigError: they are not, or the runner is none of `RUNNERS`.
+    """
+    from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
+    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+    from apache_beam.runners import create_runner
+
+    from trajmill.pipelines.execution.beam_flags import parsed
+
+    given = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
+    unknown = parsed(given)[1]
+    if unknown:
+        raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
+    options = PipelineOptions(given)
+    runner = options.view_as(StandardOptions).runner
+    if runner not in RUNNERS:
+        raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
+    if runner == IN_PROCESS and workers > 1:
+        raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
+    options.view_as(SetupOptions).save_main_session = False
+    made = create_runner(runner)
+    faults = faults_of(options, made) if runner == DATAFLOW else PipelineOptionsValidator(options, made).validate()
+    if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+        faults.append("PortableRunner needs --job_endpoint=host:port.")
+    if faults:
+        raise ConfigError(f"The runner's options are not complete: {' '.join(' '.join(map(str, faults)).split())}")
+    return options
+
+
+def _require_runner(options: PipelineOptions, places: Sequence[str] = ()) -> None:
+    """Return if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+
+    Args:
+        options: of the runner.
+        places: paths and URLs that its workers read and write.
+
+    Raises:
+        ConfigError: an address is none, or workers elsewhere see no such place.
+        ShardError: nobody answers there.
+    """
+    from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
+    from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
+
+    if options.view_as(StandardOptions).runner == DATAFLOW:
+        require_reachable(options, places)
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if endpoint and endpoint != "embed":
+        require_answer(endpoint, "job_endpoint")
+    if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+        master = options.view_as(FlinkRunnerOptions).flink_master
+        if master not in MAGIC_HOST_NAMES:
+            require_answer(master, "flink_master")
 
 
 def execution_of(

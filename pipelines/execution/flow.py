@@ -11,12 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from trajmill.pipelines.execution.pool import WorkerPool, worker_pool
-
-if TYPE_CHECKING:
-    from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.pool import WorkerPool
 
 T = TypeVar("T")
 
@@ -246,36 +243,3 @@ class FusedSteps:
         for step in self.steps:
             elements = step.over(elements)
         return list(elements)
-
-
-def run_over(work: Sequence[Any], transform: Step, execution: Execution, seeing: Seeing | None = None) -> None:
-    """Run a transform over the elements of `work`, and return when it is done.
-
-    Args:
-        work: the elements.
-        transform: the steps.
-        execution: how.
-        seeing: what each worker proves before its first element; None where workers are of this machine.
-
-    Raises:
-        Exception: what the transform raised; what else a runner raises.
-        WorkerDiedError: a worker of this machine ended from outside.
-    """
-    if not work:
-        return
-    if not execution.is_plain:
-        from trajmill.pipelines.execution import runner
-        from trajmill.pipelines.execution.beam_steps import BeamTransform
-
-        runner.run_over(work, BeamTransform(transform), execution, seeing)
-    elif execution.workers > 1 or execution.isolated:
-        with worker_pool(execution.workers) as pool:
-            _run_here(work, transform, pool)
-    else:
-        _run_here(work, transform, None)
-
-
-def _run_here(work: Sequence[Any], transform: Step, pool: WorkerPool | None) -> None:
-    graph = LocalGraph(pool)
-    _ = LocalCollection(graph, list(work)) | transform
-    graph.run()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trajmill.pipelines.execution.addresses import require_openable
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
 from trajmill.pipelines.normalize.dying_inputs import normalize_parts

@@ -141,7 +141,7 @@ def options_of(flags: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: a flag has no valid value.
     """
-    from trajmill.pipelines.execution.runner import parsed
+    from trajmill.pipelines.execution.beam_flags import parsed
 
     return dict(vars(parsed(flags)[0]))
 

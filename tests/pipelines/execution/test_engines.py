@@ -27,10 +27,10 @@ from apache_beam.portability.api import endpoints_pb2 as endpoints
 from tests.conftest import ROOT
 from trajmill.pipelines.beam_worker import provisioned
 from trajmill.pipelines.execution.beam_steps import BeamTransform
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
 from trajmill.pipelines.execution.execution import IN_PROCESS, Execution, Seeing
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
-from trajmill.pipelines.execution.flow import run_over
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
 from trajmill.pipelines.execution.work_blocks import Taken, kept
 from trajmill.pipelines.judge.judge import UnitsToVerdicts

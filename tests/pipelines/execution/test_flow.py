@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import MOST_PARTITIONS, Execution
 from trajmill.pipelines.execution.flow import (
     FlatMap,
@@ -19,7 +20,6 @@ from trajmill.pipelines.execution.flow import (
     MapTuple,
     SideInput,
     Transform,
-    run_over,
 )
 from trajmill.pipelines.judge.packed_rows import partitioned
 

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import Step, run_over
+from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.judge.evaluation_index import write_index
 from trajmill.pipelines.mix.passages.measuring import UnitsToPassages, read_unit
 from trajmill.pipelines.mix.passages.preparation import Preparation
