@@ -290,6 +290,8 @@ def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
     named_in, separator, quote = match.group(2), match.group(3), match.group(4)
     if text[max(0, begin - 2) : begin] == b"::":  # a type: `AWS::IAM::AccessKey`
         return None
+    if not quote and b"=" not in separator and text[begin : match.end(1)].lower() == b"pass":  # what a test did
+        return None
     if separator.isspace() and not _is_apart(text, begin, match):
         return None
     if separator.startswith(b">") and text[begin - 1 : begin] not in (b"<", b":"):

@@ -27,7 +27,7 @@ _ISSUED: Final = Later(
 """One group a form; a secret that runs on into more of its alphabet is none of that form."""
 
 _MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)
-_BEFORE_MIDDLE: Final = 40
+_BEFORE_MIDDLE: Final = 80
 _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 

@@ -18,7 +18,7 @@ from trajmill.quality.scrubbing.sensitive_names import Sensitivity
 _DUMMY: Final = re.compile(
     rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"
     rb"|\A(?:\{.*|%(?![0-9A-Fa-f]{2}).*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
-    rb"|(?:\A|[^A-Za-z])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
+    rb"|(?:\A|[^A-Za-z0-9])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
     rb"|process\.env|environ|getenv|(?:self|this|config|settings|args|options|request|os)\."
 )
 _DUMMY_WORD: Final = re.compile(rb"(?i)passw(?:or)?d|passphrase|secret|token|credential|api_?key")
@@ -26,7 +26,7 @@ _NO_VALUE: Final = re.compile(
     rb"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+"  # a number
     rb"|\d{4}-\d\d-\d\d.*|\d\d?-[A-Za-z]{3}-\d{2,4}.*|\d\d?:\d\d.*|\d\d?/\d\d?/\d{2,4}.*"  # a date, a time
     rb"|(?:~|\.{1,2})/.*|[A-Za-z]:[\\/].*|[A-Za-z][A-Za-z0-9+.-]*://.*"  # a path, an address
-    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}"
+    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}|arn:[a-z].*"  # a file, a name of Amazon
 )
 _EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
 _NAMES: Final = re.compile(rb"[$_]*(?:[A-Za-z]+\d{0,5}[A-Za-z]*(?:[_$.:>-]+|\Z))+")
@@ -107,7 +107,7 @@ def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool
         mixed = digits or random or (quoted and special and value.lower() != value != value.upper())
         variable = not quoted and b"_" in value and is_wordy(value)
         return bool(mixed) and len(set(core)) >= 4 and not variable
-    if sensitivity == "key" and (len(core) < 20 or _ID.fullmatch(value)):
+    if sensitivity == "key" and (len(core) < 20 or _ID.fullmatch(value) or not (random or len(_NUMBER.findall(value)) > 2)):
         return False
     long = len(value) >= (12 if quoted else 14)
     number = core == value.decode("latin-1") and digits == len(value) >= 16
@@ -117,6 +117,7 @@ def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool
 
 
 _CODE: Final = re.compile(rb"\d{4,8}")
+_NUMBER: Final = re.compile(rb"\d+")
 _ID: Final = re.compile(
     rb"(?:[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]+|\d+(?:[._:-]\d+)*)(?:\.\w+)?"
 )
