@@ -15,7 +15,7 @@ from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
 from trajmill.quality.scrubbing.kinds import Encoded, Finds, Loose
 from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, past_escape, quoted_end
 from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
-from trajmill.quality.scrubbing.sensitive_names import sensitivity
+from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_cookie, is_password, is_secret
 
 URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
@@ -278,8 +278,8 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
         if kind and value:
             if not match.group(4) and value[1] - value[0] > _NESTED:
                 at = value[1]
-            environment = name == name.upper() and b"=" in match.group(3)
-            if environment and kind == "key" and b"_" in name:
+            environment = (name == name.upper() and b"=" in match.group(3)) or _is_setting(text, begin, match, kind)
+            if kind == "key" and environment and b"_" in name:
                 kind = "secret"
             accepts = partial(is_secret, sensitivity=kind, quoted=environment or match.group(4) is not None)
             yield _opened(text, value, accepts, inner)
@@ -310,6 +310,16 @@ def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
     if text[end : end + 1] in (b"(", b"[", b"{"):
         return None
     return start, start + len(text[start:end].rstrip(b".,:;!?#*"))
+
+
+def _is_setting(text: bytes, begin: int, match: Any, kind: Sensitivity) -> bool:
+    """Whether an assignment is no source code: `password=x` alone in its line, of a form, or as an option."""
+    if text[begin : begin + 1] == b"-":
+        return kind == "password"
+    before = text[begin - 1 : begin]
+    return match.group(3) == b"=" and (
+        before in b"&?" or _LINE_BEGINS.search(text, max(0, begin - 3), begin) is not None
+    )
 
 
 def _is_apart(text: bytes, begin: int, match: Any) -> bool:

@@ -14,7 +14,17 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from trajmill.quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
+from trajmill.quality.scrubbing import (
+    base64_bodies,
+    context,
+    hex_bodies,
+    logins,
+    numbers,
+    own_form,
+    personal,
+    sighted,
+    structures,
+)
 from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from trajmill.quality.scrubbing.matching import compiled, compiled_set
 from trajmill.quality.scrubbing.plain_names import plain_names
@@ -282,6 +292,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
+        ({"assignment"}, structures.TRIGGER, structures.structured),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)

@@ -107,7 +107,9 @@ def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool
         mixed = digits or random or (quoted and special and value.lower() != value != value.upper())
         variable = not quoted and b"_" in value and is_wordy(value)
         return bool(mixed) and len(set(core)) >= 4 and not variable
-    if sensitivity == "key" and (len(core) < 20 or _ID.fullmatch(value) or not (random or len(_NUMBER.findall(value)) > 2)):
+    if sensitivity == "key" and (
+        len(core) < 20 or _ID.fullmatch(value) or not (random or len(_NUMBER.findall(value)) > 2)
+    ):
         return False
     long = len(value) >= (12 if quoted else 14)
     number = core == value.decode("latin-1") and digits == len(value) >= 16
