@@ -260,7 +260,7 @@ _NESTED: Final = 512
 """Bytes of a value without quotes up to which another assignment is looked for in it."""
 
 _BEFORE: Final = 64
-_SET: Final = re.compile(rb"\bset(?:x| -[a-zA-Z]{1,8})\s+(?:-[a-zA-Z]{1,8}\s+)*\Z")
+_SET: Final = re.compile(rb"(?:\b|\\n)set(?:x| -[a-zA-Z]{1,8})\s+(?:-[a-zA-Z]{1,8}\s+)*\Z")
 """Before a variable and its value: `setx` of Windows and `set -gx` of fish."""
 
 _LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)[ \t#+-]*\Z")

@@ -135,7 +135,7 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
         rb"(?:\s|\\{1,4}[nrt]){1,8}[\w.]{0,40}send(?:line)?(?: -- ?| -s ?|\()?\s?[\"'{\\]{1,4}([^\"'\\\s]{3,128})",
         _ANY,
     ),
-    (rb"\bsend (?:-- |-s )?", rb"[\"'\\]{1,4}([^\"'\\\s/]{8,128})\\{1,8}r", _RANDOM),
+    (_AT_WORD + rb"send (?:-- |-s )?", rb"[\"'\\]{1,4}([^\"'\\\s/]{8,128})\\{1,8}r", _RANDOM),
     # what programs print
     (rb"(?i:access key(?: id)?|session token) \[[^\]\n]{0,40}\]: ", rb"([^\s\"\\]{12,1000})", _ANY),
     (

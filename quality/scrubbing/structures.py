@@ -57,11 +57,11 @@ _CODE: Final = re.compile(
 
 _CELL: Final = rb"[\w \"-]{1,40}"
 _HEADER: Final = compiled(
-    rb"(?i)(?:"
+    rb"(?i)((?:"
     + _CELL
     + rb",){0,16}[\w \"-]{0,24}(?:password|secret|token|access key)[\w \"-]{0,16}(?:,"
     + _CELL
-    + rb"){0,16}"
+    + rb"){0,16})"
     + _END
 )
 _LINE: Final = re.compile(rb"([^\r\n\\]{3,1024})(?:" + _END + rb"|\Z)")
@@ -118,7 +118,7 @@ def _field(text: bytes, start: int, end: int) -> Iterator[Loose]:
 def _columns(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
     """The cells below the names of secrets in a table of comma-separated values."""
     for match in matches(_HEADER, text, lo, hi):
-        kinds = [sensitivity(cell) for cell in match.group().split(b",")]
+        kinds = [sensitivity(cell) for cell in match.group(1).split(b",")]
         at = match.end()
         for _ in range(_LINES if len(kinds) > 1 else 0):
             line = _LINE.match(text, at)
