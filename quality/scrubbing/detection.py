@@ -24,6 +24,7 @@ from trajmill.quality.scrubbing import (
     people,
     personal,
     sighted,
+    statements,
     structures,
 )
 from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
@@ -63,6 +64,7 @@ _APART: Final = frozenset(
         numbers.IBAN_TRIGGER,
         numbers.SSN_TRIGGER,
         logins.TRIGGER,
+        statements.TRIGGER,
     }
 )
 """Triggers that begin with fixed letters have an automaton of their own: states of one for all would be multiplied."""
@@ -296,6 +298,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
+        ({"assignment"}, statements.TRIGGER, statements.stated),
         ({"assignment"}, structures.TRIGGER, structures.structured),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]

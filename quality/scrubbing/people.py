@@ -18,7 +18,7 @@ _END: Final = rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|\\{0,8}[\"'<,]|$)"
 _INITIAL: Final = rb"(?:[A-Z]|[\xc3-\xd0][\x80-\xbf])"
 _PART: Final = _INITIAL + rb"(?:[a-z\x80-\xff.'-]|[a-z][A-Z][a-z]){0,24}"
 _NAME: Final = _PART + rb"(?: (?:(?:van|von|de|der|den|da|di|du|la|le|bin|al|el|y) ){0,3}" + _PART + rb"){1,3}"
-_ANY_NAME: Final = _PART + rb"(?: [\w\x80-\xff.'-]{1,24}){0,3}"
+_ANY_NAME: Final = _PART + rb"(?: [A-Za-z\x80-\xff.'-]{1,24}){0,3}"
 _QUOTE: Final = rb"\\{0,8}[\"']"
 
 _PERSON: Final = (
@@ -53,7 +53,7 @@ _PERSON: Final = (
 )
 PERSON_TRIGGER: Final = (
     rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|-by|Patch from|Reporter|Assignee|FN|@author):? *[A-Z\xc3-\xd0]"
-    rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]|[0-9a-f]{7} [^\n]*\([A-Z][^()\n]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
+    rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
     rb"|(?:[fltyrn]_?[nN]ame|author)\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
 )
 _NOBODY: Final = re.compile(
@@ -64,11 +64,16 @@ _NOBODY: Final = re.compile(
 """Words of what is no person."""
 
 
+_TO_NAME: Final = re.compile(rb"(?:(?i:from|copyright|by|cc|to|thanks|see|and|with|patch|reported|suggested|author) )*")
+"""Words before a name that seem to be a part of it."""
+
+
 def persons(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """Names before e-mail addresses, in commits and trailers, settings of git, address cards and lists of accounts."""
     for pattern in _PERSON:
         for match in matches(pattern, text, lo, hi):
             start, end = past_escape(text, match.start(1)), match.end(1)
+            start = _TO_NAME.match(text, start, end).end()  # type: ignore[union-attr]
             name = text[start:end].rstrip(b" .")
             if name and not _NOBODY.fullmatch(name) and not is_common_user(name):
                 yield Span(start, start + len(name), "person", is_placeholder(core_of(name)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -195,7 +195,7 @@ _MOUNTED: Final = (
 )
 HOME_TRIGGER: Final = (
     rb"/(?:home|Users)\\*/[\w\x80-\xff]|" + _DRIVE + rb"[\w\x80-\xff]|-(?:home|Users)-\w"
-    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|/[Uu]sers?)/[a-z_]|\\home\\+[a-z_]|[\s\"'=:(]~[a-z_][\w.-]+/"
+    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|/[Uu]sers?)/[a-z_]|\\home\\+[a-z_]|~[a-z_][\w-]*/"
 )
 _HOME: Final = compiled(
     rb"(?:\\*/(?:home|Users)\\*/|[A-Za-z]%s)(%s)|-(?:home|Users)-([A-Za-z0-9_]{1,32})"
@@ -304,8 +304,26 @@ _TITLES: Final = compiled(
 _COLUMN: Final = re.compile(rb"[^ \r\n\\]+")
 _ENTRY: Final = re.compile(rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)([^\r\n\\]{8,400})")
 _ENTRIES: Final = 500
+
+
+def _other_than(words: Iterable[bytes]) -> bytes:
+    """A pattern that matches where none of the words begins, and nothing else of a word; blanks end them."""
+    by_first: dict[int, list[bytes]] = {}
+    for word in words:
+        by_first.setdefault(word[0], []).append(word[1:])
+    others = b"[^" + b"".join(re.escape(bytes([first])) for first in by_first) + b"]"
+    longer = (re.escape(bytes([first])) + _other_than(rest) for first, rest in by_first.items() if b"" not in rest)
+    return b"(?:" + b"|".join([others, *longer]) + b")"
+
+
+_STRANGER: Final = _other_than(
+    word + b" "
+    for word in b"root dev user users ubuntu runner node vscode agent app staff wheel admin www-data".split()
+)
+"""A listing shows such owners on every line; what begins otherwise is worth a look."""
+
 LISTING_TRIGGER: Final = (
-    rb"[rwxsStT-]{9}[.+@]? +\d+ +(?:[^r\s\d]|r[^o]|ro[^o]|roo[^t]|root +(?:[^r\s\d]|r[^o]|ro[^o]|roo[^t]))"
+    rb"[rwxsStT-]{9}[.+@]? +\d+ +(?:[^\s\d]\S* +)?" + _STRANGER + rb"[\w.-]* "
     rb"|\w +(?:pts/\d|tty\w| :\d)|:[x*!]:[1-5]?\d{4}:\d|\bwhoami[\r\n\\]|(?:USER|UID|OWNER) +[A-Z%][A-Z%]* +[A-Z%]"
 )
 
