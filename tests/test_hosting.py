@@ -55,6 +55,6 @@ def test_every_page_stands_in_the_navigation_once():
     docs = ROOT / "docs"
     there = {path.name for path in docs.glob("*.md")} | {"decisions/index.md"}
     assert set(pages) == there
-    pages = {path.name for path in (docs / "decisions").glob("*.md")} - {"index.md"}
+    listed = {path.name for path in (docs / "decisions").glob("*.md")} - {"index.md"}
     index = (docs / "decisions" / "index.md").read_text("utf-8")
-    assert set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == pages
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == listed
