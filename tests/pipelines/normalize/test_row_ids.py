@@ -19,6 +19,7 @@ from tests.test_docs import blocks
 from trajmill.app.cli.inspection import inspect
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.mix import mix
+from trajmill.pipelines.mix.mixing import Mixing
 from trajmill.pipelines.mix.shard_writing import write_shard
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
@@ -171,7 +172,7 @@ def turned(
     order: Callable[..., Iterable[bytes]],
     number: int,
     blocks: Iterable[bytes],
-    *mixing: object,
+    mixing: Mixing,
 ) -> Manifest:
     """What `write` does with the blocks in another order."""
-    return WRITE(number, order(blocks), *mixing)
+    return WRITE(number, order(blocks), mixing)
