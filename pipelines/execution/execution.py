@@ -37,6 +37,18 @@ RECORDS: Final = 500_000
 MOST_PARTITIONS: Final = 4096
 
 
+class UnknownOptionError(ConfigError):
+    """A word of the command line that neither trajmill nor Beam knows.
+
+    Attributes:
+        option: the word.
+    """
+
+    def __init__(self, option: str) -> None:
+        super().__init__(f"Neither trajmill nor Beam knows the option {option}.")
+        self.option = option
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """How a run is executed: none of it changes a byte of the shards.
@@ -125,7 +137,7 @@ def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
     given = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
     unknown = parsed(given)[1]
     if unknown:
-        raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
+        raise UnknownOptionError(unknown[0])
     options = PipelineOptions(given)
     runner = options.view_as(StandardOptions).runner
     if runner not in RUNNERS:

@@ -193,9 +193,7 @@ CASES: Final[Mapping[str, Hostile]] = {
         {"log.jsonl": GOOD + line(message={"content": "\0 \ud800 \udfff\ud83d"})}, (), ("log.jsonl",)
     ),
     "not_utf8": Hostile(
-        {"log.jsonl": GOOD + b'{"type": "user", "message": {"content": "\xff\xfe\x80"}}\n'},
-        (("log.jsonl", "not_utf8", "", len(GOOD)),),
-        ("log.jsonl",),
+        {"log.jsonl": GOOD + b'{"type": "user", "message": {"content": "\xff\xfe\x80"}}\n'}, (), ("log.jsonl",)
     ),
     "cut": Hostile({"log.jsonl": GOOD[:-20]}, (("log.jsonl", "truncated", "", LAST),)),
     "cut_gzip": Hostile({"log.jsonl.gz": gzip.compress(GOOD)[:-30]}, (("log.jsonl.gz", "truncated", "", None),)),

@@ -66,7 +66,6 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     ("command", "code", "words"),
     [
         ("inspect", 1, "cannot be read"),
-        ("turns", 4, "The run that wrote it makes it again."),
         ("diversity", 4, "The run that wrote it makes it again."),
         ("export", 4, "The run that wrote it makes it again."),
     ],

