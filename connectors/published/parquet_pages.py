@@ -196,7 +196,9 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
             end = place + (header >> 1) * width
             packed = levels[place:end]
             place = end
-            parts = (packed[begin : begin + _PIECE_BYTES * width] for begin in range(0, len(packed), _PIECE_BYTES * width))
+            parts = (
+                packed[begin : begin + _PIECE_BYTES * width] for begin in range(0, len(packed), _PIECE_BYTES * width)
+            )
         else:
             size, value = min(header >> 1, count), int.from_bytes(levels[place : place + 1], "little")
             place += (width + 7) // 8

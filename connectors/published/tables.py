@@ -162,9 +162,7 @@ class Table:
         held = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
         return [name for name in dict.fromkeys(held) if columns is None or name in columns]
 
-    def _parquet_batches(
-        self, stream: BinaryIO, columns: Sequence[str] | None
-    ) -> Iterator[pa.RecordBatch | _Unread]:
+    def _parquet_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Unread]:
         file = self._parquet(stream)
         wanted = self._wanted(columns)
         if not wanted:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Texts
+from trajmill.connectors.screens.tree import MAX_TAGS
 
 
 def _words(text: str) -> frozenset[str]:
@@ -40,8 +41,10 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
         srcdoc: how many levels of `iframe srcdoc` documents are parsed too.
 
     Raises:
-        ValueError: it nests too deeply to be a page.
+        ValueError: it nests too deeply, or has too many elements, to be a page.
     """
+    if text.count("<") > MAX_TAGS:
+        raise ValueError(f"more than {MAX_TAGS} tags")
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.

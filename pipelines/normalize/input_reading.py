@@ -12,6 +12,9 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import Origin, ParseError, Reject, Trajectory
 
+REJECTS: Final = 100_000
+"""Rejects of an input after which it is not read on: each takes up to some kilobytes in memory."""
+
 _SHOWN: Final = frozenset({"android", "os", "web"})
 """Domains in which an action without any screen is nothing that a loss could ever stand on; a patch has its issue."""
 
@@ -33,7 +36,12 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
     ) as blob:
         origin = origin_of(one, blob, recipe)
         try:
+            rejects = 0
             for found in connector(one.connector).parse(blob):
+                rejects += isinstance(found, Reject)
+                if isinstance(found, Reject) and rejects > REJECTS:
+                    detail = f"{REJECTS} rejects stand before this one, {found.reason}; the rest was not read"
+                    raise ParseError(one.uri, found.offset, "too_many_rejects", detail, found.member)
                 yield (found if isinstance(found, Reject) else _with_a_screen(found, one)), origin
         except ParseError as error:
             yield Reject.of(error, connector=one.connector), origin

@@ -162,6 +162,10 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
     "xml_empty_nodes": lambda: dump_of(2_000_000, "<node/>"),
     "har_body_of_nodes": lambda: {"a.har": har_of([packed_body(60 * MB, b"<b>x</b>")] * 2)},
     "har_bodies": lambda: {"a.har": har_of([packed_body(60 * MB)] * 40)},
+    "rejected_lines": lambda: {"log.jsonl": GOOD + b"1\n" * 27_000_000},
+    "rejected_entries": lambda: {"a.har": har_of([packed_body(1000)] * 2)[:-4] + b", 1" * 18_000_000 + b"]}}"},
+    "members": lambda: {"a.har": har_of([packed_body(1000)] * 2, b', "x": {' + b"".join(b'"%d":0,' % n for n in range(5_000_000)) + b'"":0}')},
+    "mind2web": lambda: {"tasks.json": (ROOT / "tests/fixtures/mind2web/input/tasks.json").read_bytes()},
     "cassette": lambda: {"c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes() + b"more: [" + b"[]," * 15_000_000 + b"[]]\n"},
     "cassette_aliases": lambda: {"c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes() + b"more:\n- &a x\n" + b"- *a\n" * 10_000_000},
 }
