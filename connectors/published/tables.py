@@ -4,8 +4,8 @@ A row is a dict of Python values with its place: the byte offset in JSON Lines, 
 and Arrow, where a row begins at no byte of its own. Rows are read in batches of a few megabytes, so that a file of any
 size takes little memory; of Arrow, one record batch is held at a time. What the columns mean is not known here.
 
-What a row may take is looked at before pages and buffers are decompressed (see `parquet_pages` and `arrow_buffers`), and
-what it takes before it becomes Python values (`row_weights`): one that is too large is a fault in its place.
+What a row may take is looked at before pages and buffers are decompressed (`parquet_pages`, `arrow_buffers`), and what
+it takes before it becomes Python values (`row_weights`): one that is too large is a fault in its place.
 
 Fields of a struct that are null are dropped, since Parquet fills ragged structs with nulls: a null cannot be told from
 a field that was absent. NaN is null. Bytes that are UTF-8 are text; of others only the digest is kept, as text. Times

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -172,8 +172,12 @@ class Forgetting:
         self._rewritten: set[str] = set()
         self._shown = np.zeros(0, np.uint64)
 
-    def forget(self, selection: Selection) -> Forgotten:
+    def forget(self, selection: Selection, finish: Callable[[], object] = lambda: None) -> Forgotten:
         """Forgets what is selected, and proves it.
+
+        Args:
+            selection: what to forget.
+            finish: called when it is forgotten; after a kill in it the same command still goes on.
 
         Raises:
             ConfigError: no finished run lies there, or nothing is selected.
@@ -213,6 +217,7 @@ class Forgetting:
             publish_again(last or self.recipe, self.out, made, owner, changed=True)
             forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
+            finish()
             reopen(self.out, generations)
             self.out.remove(JOURNAL)
             owner.let_join()

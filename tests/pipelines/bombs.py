@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
 from tests.conftest import ROOT
 
@@ -75,7 +73,13 @@ def har_of(bodies: list[dict[str, Any]], more: bytes = b"") -> bytes:
 
 def packed_body(size: int, unit: bytes = b"word and ") -> dict[str, Any]:
     packed = gzip.compress(unit * (size // len(unit)), 9)
-    return {"mimeType": "text/html", "size": size, "text": base64.b64encode(packed).decode(), "encoding": "base64", "coding": "gzip"}  # noqa: E501
+    return {
+        "mimeType": "text/html",
+        "size": size,
+        "text": base64.b64encode(packed).decode(),
+        "encoding": "base64",
+        "coding": "gzip",
+    }  # noqa: E501
 
 
 def chat_rows(contents: Any) -> pa.Table:
@@ -105,7 +109,9 @@ def messages_rows(answers: list[str]) -> pa.Table:
 
 def parquet_cell() -> bytes:
     """One cell of 2 GB less a little."""
-    return parquet_of(messages_rows(["a" * (2000 * MB)]), use_dictionary=False, compression="brotli", compression_level=5)
+    return parquet_of(
+        messages_rows(["a" * (2000 * MB)]), use_dictionary=False, compression="brotli", compression_level=5
+    )
 
 
 def parquet_dictionary() -> bytes:
@@ -153,7 +159,9 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
     "text_of_lists": lambda: {"log.jsonl": result_of("[" + "[]," * 18_000_000 + "[]]")},
     "wide_text": lambda: {"log.jsonl": result_of("word " * 12_000_000 + "\U0001f600")},
     "wide_text_120": lambda: {"log.jsonl": result_of("word " * 24_000_000 + "\U0001f600")},
-    "wide_document": lambda: {"a.har": har_of([{"mimeType": "text/html", "text": "word " * 48_000_000 + "\U0001f600"}])},
+    "wide_document": lambda: {
+        "a.har": har_of([{"mimeType": "text/html", "text": "word " * 48_000_000 + "\U0001f600"}])
+    },
     "parquet_cell": lambda: {"a.parquet": parquet_cell()},
     "parquet_dictionary": lambda: {"a.parquet": parquet_dictionary()},
     "arrow_cell": lambda: {"a.arrow": arrow_cell()},
@@ -164,10 +172,23 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
     "har_bodies": lambda: {"a.har": har_of([packed_body(60 * MB)] * 40)},
     "rejected_lines": lambda: {"log.jsonl": GOOD + b"1\n" * 27_000_000},
     "rejected_entries": lambda: {"a.har": har_of([packed_body(1000)] * 2)[:-4] + b", 1" * 18_000_000 + b"]}}"},
-    "members": lambda: {"a.har": har_of([packed_body(1000)] * 2, b', "x": {' + b"".join(b'"%d":0,' % n for n in range(5_000_000)) + b'"":0}')},
+    "members": lambda: {
+        "a.har": har_of(
+            [packed_body(1000)] * 2, b', "x": {' + b"".join(b'"%d":0,' % n for n in range(5_000_000)) + b'"":0}'
+        )
+    },
     "mind2web": lambda: {"tasks.json": (ROOT / "tests/fixtures/mind2web/input/tasks.json").read_bytes()},
-    "cassette": lambda: {"c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes() + b"more: [" + b"[]," * 15_000_000 + b"[]]\n"},
-    "cassette_aliases": lambda: {"c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes() + b"more:\n- &a x\n" + b"- *a\n" * 10_000_000},
+    "cassette": lambda: {
+        "c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
+        + b"more: ["
+        + b"[]," * 15_000_000
+        + b"[]]\n"
+    },
+    "cassette_aliases": lambda: {
+        "c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
+        + b"more:\n- &a x\n"
+        + b"- *a\n" * 10_000_000
+    },
 }
 """Name → what makes the files of a bomb."""
 
@@ -211,7 +232,12 @@ def milled(name: str, limit: int = LIMIT_BYTES) -> Milled | str:
                 del data
         words = [sys.executable, "-c", _MILLING, str(base / "raw"), str(base / "out"), str(limit)]
         # through a small process, since one begins with the peak of the one that starts it
-        command = [sys.executable, "-S", "-c", "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"]
+        command = [
+            sys.executable,
+            "-S",
+            "-c",
+            "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)",
+        ]
         ended = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True)
         if ended.returncode:
             return f"code {ended.returncode}: {ended.stderr.strip()[-300:]}"
