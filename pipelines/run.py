@@ -174,7 +174,6 @@ class Run:
         with self._owner.held():
             try:
                 left = read_record(self.out.found(RUN))
-                self._reached(Summary(self.out.path(), "plan", (), plan, seconds=self._seconds))
                 summary = self._run(plan, last)
                 summary = replace(summary, changed=changes(left, json.loads(self._record.to_json(summary))))
             except BaseException as error:

@@ -462,7 +462,7 @@ class Ownership:
         if self.out.is_local and not _GENERATION.fullmatch(self.out.url):
             names = [name for name in self.out.names() if name.endswith(_CHECKED) and not _TOLERATED.fullmatch(name)]
             told = {name: self.out.sha256(name) for name in names if name != CHECKSUMS}
-            self.out.write(CHECKSUMS, json.dumps(told, indent=0).encode() + b"\n", private=True)
+            self.out.write(CHECKSUMS, json.dumps(told, indent=0).encode() + b"\n")
 
     def _joins(self) -> bool:
         """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.
