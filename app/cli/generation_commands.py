@@ -85,8 +85,7 @@ def rebuild(
     with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
-    report_commands.leave_report(out, summary)
-    tell_summary(summary, recipe)
+    tell_summary(summary, recipe, is_reported=report_commands.leave_report(out, summary))
 
 
 def forget(
@@ -126,8 +125,13 @@ def forget(
     results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
 
 
-def tell_summary(summary: Summary, recipe: Recipe) -> None:
+def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None:
     """Tells what a run did, and ends the command as bugs of connectors do.
+
+    Args:
+        summary: of the run.
+        recipe: that it followed.
+        is_reported: whether it left a report.
 
     Raises:
         typer.Exit: there were some.
@@ -137,7 +141,7 @@ def tell_summary(summary: Summary, recipe: Recipe) -> None:
     if MANNER.is_json:
         results().document(summary_event(summary))
     elif not MANNER.quiet:
-        show_summary(summary, recipe, results())
+        show_summary(summary, recipe, results(), is_reported=is_reported)
     if summary.broken:
         show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)
