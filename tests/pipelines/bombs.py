@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from tests.conftest import ROOT
 
 GOOD: Final = sorted((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))[0].read_bytes()
+CASSETTE: Final = (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
 LIMIT_BYTES: Final = 6 << 30
 """Bound on the data of the process that is measured."""
 
@@ -35,12 +36,12 @@ class Milled(NamedTuple):
     Attributes:
         megabytes: peak resident memory less what the process held before it read the input.
         transitions: of the input.
-        reasons: of its rejects, sorted.
+        rejects: by reason.
     """
 
     megabytes: float
     transitions: int
-    reasons: list[str]
+    rejects: dict[str, int]
 
 
 def line_of(unit: bytes, size: int, end: bytes) -> bytes:
@@ -79,15 +80,7 @@ def packed_body(size: int, unit: bytes = b"word and ") -> dict[str, Any]:
         "text": base64.b64encode(packed).decode(),
         "encoding": "base64",
         "coding": "gzip",
-    }  # noqa: E501
-
-
-def chat_rows(contents: Any) -> pa.Table:
-    """Rows of chats whose tool answers with these texts."""
-    count = len(contents)
-    call = [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
-
-    return pa.table({"id": [str(one) for one in range(count)], "prompt": ["Look."] * count, "response": contents})
+    }
 
 
 def parquet_of(table: pa.Table, **options: Any) -> bytes:
@@ -117,6 +110,13 @@ def parquet_cell() -> bytes:
 def parquet_dictionary() -> bytes:
     """One text of 1 MB in 4,000 rows: the file holds it once."""
     return parquet_of(messages_rows(["a" * MB] * 4000), data_page_size=64 * MB, dictionary_pagesize_limit=64 * MB)
+
+
+def parquet_list() -> bytes:
+    """A row whose list holds one text of 1 MB 4,000 times."""
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["a" * MB]))
+    contents = pa.ListArray.from_arrays(pa.array([0, 4000], pa.int32()), text)
+    return parquet_of(pa.table({"id": ["1"], "messages": contents}), dictionary_pagesize_limit=64 * MB)
 
 
 def arrow_of(table: pa.Table) -> bytes:
@@ -164,6 +164,7 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
     },
     "parquet_cell": lambda: {"a.parquet": parquet_cell()},
     "parquet_dictionary": lambda: {"a.parquet": parquet_dictionary()},
+    "parquet_list": lambda: {"a.parquet": parquet_list()},
     "arrow_cell": lambda: {"a.arrow": arrow_cell()},
     "arrow_cells": lambda: {"a.arrow": arrow_cells()},
     "xml_nodes": lambda: dump_of(600_000, NODE),
@@ -177,7 +178,6 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
             [packed_body(1000)] * 2, b', "x": {' + b"".join(b'"%d":0,' % n for n in range(5_000_000)) + b'"":0}'
         )
     },
-    "mind2web": lambda: {"tasks.json": (ROOT / "tests/fixtures/mind2web/input/tasks.json").read_bytes()},
     "cassette": lambda: {
         "c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
         + b"more: ["
@@ -194,6 +194,7 @@ BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
 
 _MILLING: Final = """
 import json, resource, sys
+from collections import Counter
 from pathlib import Path
 raw, out, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 from trajmill.pipelines.normalize.normalizer import normalize_part
@@ -210,12 +211,12 @@ def mill(raw, out):
     rejects = [pl.read_parquet(one) for one in Path(out).glob("rejects/normalize/*.parquet")]
     rows = sum(len(pl.read_parquet(one, columns=["step"])) for one in Path(out).glob("transitions/*/*.parquet"))
     reasons = [one for table in rejects for one in table["reason"].to_list()]
-    return rows, sorted(reasons + [one.reason for one in plan.unrecognized])
+    return rows, dict(Counter(reasons + [one.reason for one in plan.unrecognized]))
 mill(raw + "/../idle", out + "/idle")
 idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-rows, reasons = mill(raw, out + "/bomb")
-print(json.dumps([(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024, rows, reasons]))
+rows, rejects = mill(raw, out + "/bomb")
+print(json.dumps([(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024, rows, rejects]))
 """
 """Mills a small log, then the bomb, and prints what became of it."""
 
@@ -228,8 +229,6 @@ def milled(name: str, limit: int = LIMIT_BYTES) -> Milled | str:
             (base / folder).mkdir()
             for file, data in files.items():
                 (base / folder / file).write_bytes(data)
-                print(name, file, len(data), file=sys.stderr)
-                del data
         words = [sys.executable, "-c", _MILLING, str(base / "raw"), str(base / "out"), str(limit)]
         # through a small process, since one begins with the peak of the one that starts it
         command = [
