@@ -37,17 +37,28 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
         origin = origin_of(one, blob, recipe)
         try:
             rejects = 0
-            for found in connector(one.connector).parse(blob):
-                rejects += isinstance(found, Reject)
-                if isinstance(found, Reject) and rejects > REJECTS:
-                    detail = f"{REJECTS} rejects stand before this one, {found.reason}; the rest was not read"
-                    raise ParseError(one.uri, found.offset, "too_many_rejects", detail, found.member)
+            for found in _few_rejects(connector(one.connector).parse(blob), one.uri):
                 yield (found if isinstance(found, Reject) else _with_a_screen(found, one)), origin
         except ParseError as error:
             yield Reject.of(error, connector=one.connector), origin
         except Exception as error:
             noted(error, one)
             raise
+
+
+def _few_rejects(made: Iterator[Trajectory | Reject], uri: str) -> Iterator[Trajectory | Reject]:
+    """The same, as long as no more than `REJECTS` are among it.
+
+    Raises:
+        ParseError: one more is.
+    """
+    rejects = 0
+    for found in made:
+        rejects += isinstance(found, Reject)
+        if isinstance(found, Reject) and rejects > REJECTS:
+            detail = f"{REJECTS} rejects stand before this one, {found.reason}; the rest was not read"
+            raise ParseError(uri, found.offset, "too_many_rejects", detail, found.member)
+        yield found
 
 
 def _with_a_screen(found: Trajectory, one: Input) -> Trajectory | Reject:

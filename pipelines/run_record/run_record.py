@@ -47,8 +47,8 @@ class Record:
 
         Args:
             summary: of what is done.
-            code: the exit code that it ended with; None while it works, when the record says that it was killed, as it then
-                may be.
+            code: the exit code that it ended with; None while it works: then the record says that it was killed, which
+                stays if it is.
             error: the line that says why it ended so.
         """
         recipe = self._recipe.model_dump(mode="json")
