@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 import re2
 
-from trajmill.connectors.reading.large.structure import Structure
+from trajmill.connectors.reading.structure import Structure
 
 DEPTH: Final = 600
 """Levels of arrays and objects that a value may have; what reads recursively gets through them on any stack."""

@@ -36,7 +36,6 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
     ) as blob:
         origin = origin_of(one, blob, recipe)
         try:
-            rejects = 0
             for found in _few_rejects(connector(one.connector).parse(blob), one.uri):
                 yield (found if isinstance(found, Reject) else _with_a_screen(found, one)), origin
         except ParseError as error:

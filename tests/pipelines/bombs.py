@@ -138,7 +138,8 @@ def arrow_cells() -> bytes:
 def dump_of(count: int, unit: str) -> dict[str, bytes]:
     before = (
         "<?xml version='1.0' encoding='UTF-8' standalone='yes' ?><hierarchy rotation=\"0\">"
-        '<node class="android.widget.FrameLayout" text="" package="org.example" clickable="true" enabled="true" bounds="[0,0][540,200]">'
+        '<node class="android.widget.FrameLayout" text="" package="org.example" clickable="true" enabled="true" '
+        'bounds="[0,0][540,200]">'
     )
     dump = before + "".join(unit.format(number) for number in range(count)) + "</node></hierarchy>"
     event = b'{"action": "tap", "x": 100, "y": 100, "before": "dump_1.xml", "after": "dump_2.xml"}\n'

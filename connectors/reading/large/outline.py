@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, Final, TypeAlias
 from trajmill.connectors.connector import Blob
 from trajmill.connectors.reading.large.damage import BadPlaceError, DocumentError, fault
 from trajmill.connectors.reading.large.parts import ARRAY, OBJECT, Array, Chosen, Object, Source
-from trajmill.connectors.reading.large.structure import (
+from trajmill.connectors.reading.lines import WHOLE_BYTES
+from trajmill.connectors.reading.structure import (
     CLOSE_LIST,
     CLOSE_OBJECT,
     COLON,
@@ -26,7 +27,6 @@ from trajmill.connectors.reading.large.structure import (
     OPEN_OBJECT,
     Structure,
 )
-from trajmill.connectors.reading.lines import WHOLE_BYTES
 from trajmill.connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
 from trajmill.schemas import ParseError
 

@@ -57,8 +57,8 @@ def test_a_folder_whose_lock_is_held_stays_whoever_made_it(place):
 BEAM = """
 import os, signal
 from apache_beam.options.pipeline_options import PipelineOptions
-from trajmill.pipelines.execution.runner import pipeline
-made = pipeline(PipelineOptions(), 1)
+from trajmill.pipelines.execution.runner import empty_pipeline
+made = empty_pipeline(PipelineOptions())
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
