@@ -212,7 +212,7 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
             continue
         for part in parts:
             bits = np.unpackbits(np.frombuffer(part, np.uint8), bitorder="little")
-            within = bits[: len(bits) // width * width].reshape(-1, width).any(axis=1)[:count]
+            within = bits[: len(bits) // width * width].reshape(-1, width).max(axis=1)[:count] > 0
             count -= len(within)
             starts = np.flatnonzero(~within)
             carried = int(starts[0]) if len(starts) else len(within)

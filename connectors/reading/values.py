@@ -107,17 +107,22 @@ def check_size(data: bytes | str) -> None:
     if len(data) <= SMALL_BYTES:
         return
     given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    raw = np.frombuffer(given, np.uint8)
-    is_wide = len(given) > WIDE_BYTES and int(raw.max()) >= _BEYOND_BMP
+    is_wide = len(given) > WIDE_BYTES and _is_wide(given)
     if not is_wide and given.count(b",") + given.count(b"[") + given.count(b"{") <= VALUES:
         return
     count, texts = Structure(BytesIO(given), 0).longest()
     if count > VALUES:
         raise JsonError("too_many_values", 0, f"it has {count} values, of which {VALUES} are read at most")
-    wide = sum(end - begin for begin, end in texts if end > begin and int(raw[begin:end].max()) >= _BEYOND_BMP)
+    wide = sum(end - begin for begin, end in texts if _is_wide(given[begin:end]))
     if wide > WIDE_BYTES:
         detail = f"its long texts of wide characters have {wide} bytes, of which {WIDE_BYTES} are read at most"
         raise JsonError("text_too_long", 0, detail)
+
+
+def _is_wide(data: bytes) -> bool:
+    """Whether a character beyond U+FFFF stands in JSON, as it is or escaped."""
+    is_there = bool(data) and int(np.frombuffer(data, np.uint8).max()) >= _BEYOND_BMP
+    return is_there or b"\\ud" in data or b"\\uD" in data
 
 
 def value_or_none(data: bytes | str) -> Any:

@@ -1,6 +1,7 @@
 """What a row of a Parquet or Arrow file would take is known before it is decompressed, whatever the file states."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ def streamed(table: pa.Table, codec: str | None) -> bytes:
     return sink.getvalue()
 
 
-def rows_of(data: bytes) -> list:
+def rows_of(data: bytes) -> list[Any]:
     return [row for _, row in Table(MemoryBlob("t", data)).rows()]
 
 
@@ -74,7 +75,7 @@ def test_a_row_group_with_a_row_that_is_too_large_is_refused_and_the_next_one_re
     monkeypatch.setattr(parquet_pages, "_PLAIN_BYTES", 0)
     monkeypatch.setattr(parquet_pages, "ROW_BYTES", 1 << 20)
     data = written(pa.table({"x": [["a"], [TEXT] * 200, ["b"], ["c"]]}), row_group_size=2)
-    found = list(Table(MemoryBlob("t", data)).rows())
+    found: list[tuple[int, Any]] = list(Table(MemoryBlob("t", data)).rows())
     assert [place for place, _ in found] == [0, 2, 3]
     assert (found[0][1].reason, found[0][1].offset) == ("row_too_large", 0)
     assert [row for _, row in found[1:]] == [{"x": ["b"]}, {"x": ["c"]}]
@@ -103,7 +104,8 @@ def test_rows_of_one_row_group_are_read_in_batches_by_the_largest(closely, monke
 def test_a_record_batch_is_refused_by_what_its_buffers_state_and_those_before_it_are_read(monkeypatch, codec):
     monkeypatch.setattr(tables, "RECORD_BATCH_BYTES", 1 << 20)
     whole = pa.concat_tables([pa.table({"x": ["b"]}), pa.table({"x": ["a" * (2 << 20)]})])
-    found, data = [], streamed(whole, codec)
+    found: list[Any] = []
+    data = streamed(whole, codec)
     with pytest.raises(ParseError, match="batch_too_large"):
         found.extend(row for _, row in Table(MemoryBlob("t", data)).rows())
     assert found == [{"x": "b"}]
@@ -142,6 +144,7 @@ def test_runs_are_told_from_repetition_levels_as_pyarrow_writes_them(parts):
     data = written(lists, compression="none", use_dictionary=False, data_page_version="2.0")
     told = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0)
     (page,) = parquet_pages._pages(io.BytesIO(data), told)
+    assert page.levels is not None
     levels = data[page.begin : page.begin + page.levels[0]]
     runs = row_runs(levels, 1, page.values)
     assert (runs.before, runs.longest, runs.last) == (0, max(counts), counts[-1])
