@@ -6,7 +6,6 @@ For what no generation can be added by: another recipe, other fingerprints, or w
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import StageStart, Summary
 from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.scratch import scratch_folder
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.schemas import ConfigError
 
@@ -82,7 +82,7 @@ def _pools(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...
         raise ConfigError(f"{old.path()} holds no finished run whose pools could be kept.")
     units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
     judged = Judged(units, old / "transitions", old / "verdicts", old / "measures")
-    with tempfile.TemporaryDirectory(prefix="trajmill-pools-") as place:
+    with scratch_folder() as place:
         rows = added(recipe, judged, old / "draws", counting=False).rows["groups"]
         rows = np.unique(np.concatenate([rows, *passage_places(old)]))
         entry = write_ledger(Folder(place), "groups", rows)

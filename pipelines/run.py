@@ -70,6 +70,7 @@ from trajmill.pipelines.run_record.conservation import (
     unrecognized_line,
 )
 from trajmill.pipelines.run_record.endings import Code, ending_of
+from trajmill.pipelines.run_record.losses import lost_domains, nothing_kept
 from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
 from trajmill.pipelines.run_record.passage_lines import passage_lines
 from trajmill.pipelines.run_record.reject_bounds import check_rejects
@@ -238,7 +239,9 @@ class Run:
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
         failed = failed_inputs(self._rejects / "normalize", parts)
         broken = broken_connectors([*withdrawals(plan), *failed])
-        summary = self._reached(replace(summary, last="normalize", lines=read, broken=broken))
+        summary = self._reached(
+            replace(summary, last="normalize", lines=read, broken=broken, warnings=nothing_kept(read))
+        )
         check_rejects(files, inputs, records, self.recipe, summary.broken)
         if last == "normalize":
             return summary
@@ -247,12 +250,15 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        summary = self._reached(replace(summary, replicates=self._replicates()))
+        gone = tuple(lost_domains(units, self.verdicts, self._rejects / JUDGE))
+        lost = nothing_kept(read) + gone
+        summary = self._reached(replace(summary, replicates=self._replicates(), warnings=lost))
         if last == "judge":
             return summary
         mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
         samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
-        told = mixture_warnings(mixture, self.recipe.mix, samples)
+        nothing = nothing_kept(lines)
+        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
         more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
         return self._reached(replace(summary, last="mix", lines=lines, **more))
 

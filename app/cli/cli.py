@@ -191,8 +191,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
-        report_commands.leave_report(out, summary)
-        tell_summary(summary, recipe)
+        tell_summary(summary, recipe, is_reported=report_commands.leave_report(out, summary))
 
 
 def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:

@@ -14,6 +14,7 @@ from trajmill.app.cli import report_commands
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
 from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
+from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ def rebuild(
     with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
-    report_commands.leave_report(out, summary)
-    tell_summary(summary, recipe)
+    tell_summary(summary, recipe, is_reported=report_commands.leave_report(out, summary))
 
 
 def forget(
@@ -104,12 +104,14 @@ def forget(
 
     Each option may be given again; what any of them names goes, with its copies, and is not read in again.
     """
+    without_pandas()
     from trajmill.app.cli.tables import show_forgotten
+    from trajmill.app.report.report import write_report
     from trajmill.pipelines.forgetting.forgetting import Forgetting
     from trajmill.pipelines.forgetting.selection import Selection
     from trajmill.pipelines.recipe.recipe_file import recipe_in
     from trajmill.pipelines.storage.folders import Folder
-    from trajmill.pipelines.storage.ownership import RUN
+    from trajmill.pipelines.storage.ownership import REPORT, RUN
 
     folder = Folder.named(out)
     record = folder.found(RUN)
@@ -117,13 +119,19 @@ def forget(
         raise ConfigError(f"{out} holds no run that could forget.")
     day = before.date() if before is not None else None
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
-    made = Forgetting(recipe_in(record, folder.path(RUN)), out).forget(selection)
+    forgetting = Forgetting(recipe_in(record, folder.path(RUN)), out)
+    made = forgetting.forget(selection, lambda: write_report(out))
     show_forgotten(made, results())
-    report_commands.report(out)
+    results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
 
 
-def tell_summary(summary: Summary, recipe: Recipe) -> None:
+def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None:
     """Tells what a run did, and ends the command as bugs of connectors do.
+
+    Args:
+        summary: of the run.
+        recipe: that it followed.
+        is_reported: whether it left a report.
 
     Raises:
         typer.Exit: there were some.
@@ -133,7 +141,7 @@ def tell_summary(summary: Summary, recipe: Recipe) -> None:
     if MANNER.is_json:
         results().document(summary_event(summary))
     elif not MANNER.quiet:
-        show_summary(summary, recipe, results())
+        show_summary(summary, recipe, results(), is_reported=is_reported)
     if summary.broken:
         show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)

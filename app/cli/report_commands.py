@@ -51,13 +51,15 @@ def compare(
         results().print(f"written: {html}", soft_wrap=True)
 
 
-def leave_report(out: str, summary: Summary) -> None:
-    """Writes the report of a run that went to its end; that it cannot be made is told, and ends nothing."""
+def leave_report(out: str, summary: Summary) -> bool:
+    """Writes the report of a run that went to its end, and whether it did; that it cannot be made ends nothing."""
     if summary.last != "mix":
-        return
+        return False
     from trajmill.app.report.report import write_report
 
     try:
         write_report(out)
     except Exception as error:  # noqa: BLE001 - the run is done and whole, whatever its report meets
         notices().print(f"report.html was not written: {type(error).__name__}: {error}", soft_wrap=True)
+        return False
+    return True

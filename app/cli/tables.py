@@ -35,8 +35,8 @@ _SHOWN = 5
 """Names of changed inputs that are told."""
 
 
-def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
-    """The balance of a run, its tokens, the folder and the next command to try."""
+def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool) -> None:
+    """The balance of a run, its tokens, the folder, the report if there is one, and the next command to try."""
     table = Table("", "in", "kept", "not kept, by reason", title=f"{recipe.name}: {summary.last}", title_justify="left")
     for line in summary.lines:
         table.add_row(line.unit, f"{line.entered:,}", f"{line.kept:,}", line.dropped)
@@ -61,7 +61,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
-    if summary.last == "mix":
+    if is_reported:
         console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
         console.print(f"next: {command}", soft_wrap=True)

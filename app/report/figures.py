@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from trajmill.app.pages.why import COPIED, KEEPER, rules_of
 from trajmill.app.report.sources import Sources, UnitFiles
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.run_record.conservation import Line
+from trajmill.pipelines.run_record.losses import nothing_kept
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 LENGTHS: Final[Mapping[str, str]] = {
@@ -105,6 +106,7 @@ class Figures:
         digest: of what the shards were made from; empty before they are.
         generations: how many.
         lines: the balance of each unit, over all generations.
+        nothing: why nothing is kept, a line; none where something is.
         samples: `pool.domain` → samples; likewise tokens and loss_tokens.
         tokens: tokens that are read and that are learnt.
         uses: domain → use (or `dropped`) → transitions, of what was looked at.
@@ -124,20 +126,21 @@ class Figures:
     digest: str
     generations: int
     lines: Sequence[Line]
+    nothing: Sequence[str]
     samples: Mapping[str, int]
     drawn_tokens: Mapping[str, int]
     loss_tokens: Mapping[str, int]
     tokens: tuple[int, int]
-    uses: Mapping[str, Mapping[str, int]]
-    domains: Mapping[str, Mapping[str, Any]]
-    spreads: Mapping[str, Mapping[str, Histogram]]
-    signals: Sequence[Signal]
     classes: Mapping[str, Mapping[str, int]]
     copies: Copies
     ceilings: Mapping[str, Mapping[str, float]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
     seen: tuple[int, int]
+    uses: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    domains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    spreads: Mapping[str, Mapping[str, Histogram]] = field(default_factory=dict)
+    signals: Sequence[Signal] = ()
 
 
 def figures(sources: Sources, rejects: pa.Table) -> Figures:
@@ -149,23 +152,19 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """
     shards = sources.manifest("shards")
     counts = shards.counts if shards else {}
-    rows = _rows(sources)
-    trajectories = _trajectories(rows)
     named = {name: _counted(counts, f"{name}.") for name in ("samples", "tokens", "loss_tokens")}
     return Figures(
         recipe=sources.recipe,
         version=str(sources.records[-1].get("version", "")) if sources.records else "",
         digest=shards.digest if shards else "",
         generations=len(sources.leads),
-        lines=balance(sources.records),
+        lines=(lines := balance(sources.records)),
+        nothing=nothing_kept(lines),
         samples=named["samples"],
         drawn_tokens=named["tokens"],
         loss_tokens=named["loss_tokens"],
         tokens=_tokens(sources.records),
-        uses=_uses(rows),
-        domains=_domains(rows, trajectories),
-        spreads=_spreads(rows, trajectories),
-        signals=list(_signals(rows, rules_of(sources.recipe))),
+        **(_of_rows(sources) if sources.units else {}),
         classes=_classes(sources),
         copies=_copies(rejects),
         ceilings=_ceilings(sources),
@@ -197,6 +196,18 @@ def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     told = [record.get("tokens", {}) for record in records]
     return sum(one.get("all", 0) for one in told), sum(one.get("target", 0) for one in told)
+
+
+def _of_rows(sources: Sources) -> dict[str, Any]:
+    """What is told of the rows that are looked at."""
+    rows = _rows(sources)
+    trajectories = _trajectories(rows)
+    return {
+        "uses": _uses(rows),
+        "domains": _domains(rows, trajectories),
+        "spreads": _spreads(rows, trajectories),
+        "signals": list(_signals(rows, rules_of(sources.recipe))),
+    }
 
 
 def _rows(sources: Sources) -> pa.Table:

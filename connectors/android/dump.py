@@ -31,7 +31,7 @@ from trajmill.connectors.android.dump_tag import (
     remembered_tag,
 )
 from trajmill.connectors.android.view import Screen, Source, Touch, drawn_box, is_outside, window_node
-from trajmill.connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
+from trajmill.connectors.screens.tree import MAX_DEPTH, MAX_TAGS, Box, Node, Tree
 from trajmill.schemas import ParseError
 
 _IOS: Final = re.compile(rb"<(?:XCUIElementType\w*|AppiumAUT)[\s>]")
@@ -48,7 +48,8 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
 
     Raises:
         ParseError: `not_android` (Appium's page source of an iOS app), `empty`, `no_hierarchy` (the tool wrote an
-            error, or it is something else), `doctype`, `bad_xml`, `not_utf8`, `truncated`, `nested_too_deeply`, or
+            error, or it is something else), `doctype`, `bad_xml`, `not_utf8`, `truncated`, `nested_too_deeply`,
+            `too_many_nodes`, or
             `no_nodes` (a document without a view).
     """
     text, bytes_before = _decoded(data, uri, member)
@@ -62,6 +63,8 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
         raise ParseError(uri, 0, "not_android", "a page source of iOS, whose elements are not read here", member)
     if "<!" in text[start:]:
         text = _without_comments(text, uri, member)
+    if text.count("<") > MAX_TAGS:
+        raise ParseError(uri, 0, "too_many_nodes", f"more than {MAX_TAGS} tags", member, data[:512])
     pieces = text[start + 1 :].split("<")
     walk = _Walk()
     try:

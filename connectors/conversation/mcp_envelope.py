@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-import orjson
-
 from trajmill.connectors.conversation.mcp_content import without_data
 from trajmill.connectors.conversation.references import LEAST, may_hold, referring
 from trajmill.connectors.reading.json_text import is_shallow_text, shallow_json
@@ -91,11 +89,6 @@ def _ends(text: str, begin: int) -> Iterator[int]:
 
 def _says(text: str, result: dict[str, Any]) -> bool:
     """Whether a text is the JSON of a result."""
-    try:
-        if orjson.loads(text) == result:
-            return True
-    except orjson.JSONDecodeError:
-        pass  # it may be JSON that only our reader takes
     try:
         return bool(json_value(text) == result)
     except JsonError:

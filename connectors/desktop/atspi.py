@@ -34,7 +34,7 @@ from trajmill.connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, 
 from trajmill.connectors.desktop.element import FARTHEST, clean, kind_of
 from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING
 from trajmill.connectors.reading.values import BOM, json_value
-from trajmill.connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
+from trajmill.connectors.screens.tree import DIALECT, MAX_DEPTH, MAX_TAGS, Node, Tree
 from trajmill.schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "osworld-a11y"
@@ -186,6 +186,8 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
 
 
 def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tuple[Branch, Dialect]:
+    if xml.count("<") > MAX_TAGS:
+        raise ParseError(uri, offset, "too_many_nodes", f"more than {MAX_TAGS} tags", member, _excerpt(xml))
     try:
         return reader.read(xml)
     except DoctypeError:

@@ -4,6 +4,9 @@ A row is a dict of Python values with its place: the byte offset in JSON Lines, 
 and Arrow, where a row begins at no byte of its own. Rows are read in batches of a few megabytes, so that a file of any
 size takes little memory; of Arrow, one record batch is held at a time. What the columns mean is not known here.
 
+What a row may take is looked at before pages and buffers are decompressed (`parquet_pages`, `arrow_buffers`), and what
+it takes before it becomes Python values (`row_weights`): one that is too large is a fault in its place.
+
 Fields of a struct that are null are dropped, since Parquet fills ragged structs with nulls: a null cannot be told from
 a field that was absent. NaN is null. Bytes that are UTF-8 are text; of others only the digest is kept, as text. Times
 are ISO 8601 texts.
@@ -17,16 +20,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import date, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.connectors.connector import Blob
+from trajmill.connectors.published.arrow_buffers import batch_bytes
+from trajmill.connectors.published.parquet_pages import PageError, largest_row
+from trajmill.connectors.published.row_weights import row_weights
 from trajmill.connectors.reading.documents import json_document
-from trajmill.connectors.reading.lines import is_by_line, json_lines
+from trajmill.connectors.reading.lines import LINE_BYTES, is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_beginning
 from trajmill.schemas import ParseError
+from trajmill.schemas.record import record
 
 PARQUET: Final = b"PAR1"
 ARROW_FILE: Final = b"ARROW1\x00\x00"
@@ -34,6 +43,13 @@ ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 
 BATCH_BYTES: Final = 8 << 20
 """Rows become Python values in batches of about so many uncompressed bytes, by the sizes that the file states."""
+
+RECORD_BATCH_BYTES: Final = 640 << 20
+"""Bytes that a record batch of an Arrow file may take, packed and unpacked."""
+
+_ROWS: Final = 4096
+_ROWS_BYTES: Final = 256 << 20
+"""Bytes that rows which are decoded together may take, if each were the largest that it may be."""
 
 _BUFFER: Final = 1 << 20
 _NAMES: Final = 16 << 20
@@ -134,6 +150,10 @@ class Table:
                 batch = self._guarded(lambda: next(batches, None), place)
                 if batch is None:
                     return
+                if isinstance(batch, _Unread):
+                    yield place, self._fault(place, batch.reason, batch.detail)
+                    place += batch.rows
+                    continue
                 yield from self._values(batch, place)
                 place += batch.num_rows
 
@@ -142,33 +162,60 @@ class Table:
         held = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
         return [name for name in dict.fromkeys(held) if columns is None or name in columns]
 
-    def _parquet_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _parquet_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Unread]:
         file = self._parquet(stream)
         wanted = self._wanted(columns)
         if not wanted:
             return
-        for number in range(file.num_row_groups):
-            group = file.metadata.row_group(number)
-            count = min(max(1, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)), 4096)
-            yield from file.iter_batches(count, row_groups=[number], columns=wanted, use_threads=False)
+        with closing(self._blob.seekable()) as pages:
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                try:
+                    row = largest_row(file, pages, number, wanted)
+                except PageError as error:
+                    yield _Unread(error.reason, f"{error}, in a group of {group.num_rows} rows", group.num_rows)
+                    continue
+                count = min(max(1, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)), _ROWS)
+                count = min(count, max(1, _ROWS_BYTES // row)) if row else count
+                yield from file.iter_batches(count, row_groups=[number], columns=wanted, use_threads=False)
 
     def _arrow_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         wanted = self._wanted(columns)
+        size, begin = stream.seek(0, 2), 0
+        stream.seek(0)
+        most = size
         if self.kind == "arrow":
-            file = pa.ipc.open_file(stream)
-            found = (file.get_batch(number) for number in range(file.num_record_batches))
-        else:
-            found = iter(pa.ipc.open_stream(stream))
-        for batch in found:
-            batch.validate(full=True)
-            chosen = batch.select(wanted)
-            # Not `nbytes`: in a damaged file it follows offsets that lead outside, and the process crashes.
-            size = chosen.get_total_buffer_size()
-            count = min(max(1, BATCH_BYTES * chosen.num_rows // max(1, size)), 4096)
-            for start in range(0, chosen.num_rows, count):
-                yield chosen.slice(start, count)
+            most, begin = pa.ipc.open_file(stream).num_record_batches, len(ARROW_FILE)
+        stream.seek(begin)
+        batches = pa.ipc.open_stream(stream)
+        if batches.schema != self.schema:
+            raise ValueError("the schema at its beginning is not that at its end")
+        with closing(self._blob.seekable()) as messages:
+            for taken in islice(batch_bytes(messages, begin), most):
+                if taken > RECORD_BATCH_BYTES:
+                    detail = f"a record batch of {taken} bytes, of which {RECORD_BATCH_BYTES} are read at most"
+                    raise ParseError(self._blob.uri, -1, "batch_too_large", detail)
+                batch = batches.read_next_batch()
+                if not 0 <= batch.num_rows <= size:
+                    raise self._fault(0, "too_many_rows", f"{batch.num_rows} rows stated in {size} bytes")
+                batch.validate(full=True)
+                yield batch.select(wanted)
 
     def _values(self, batch: pa.RecordBatch, place: int) -> Found:
+        """The rows of a batch, some at a time by what they take."""
+        weights = self._guarded(lambda: row_weights(batch), place)
+        first = 0
+        while first < batch.num_rows:
+            taken = np.cumsum(weights[first : first + _ROWS])
+            count = int(np.searchsorted(taken, BATCH_BYTES, "right")) or 1
+            if weights[first] > LINE_BYTES:
+                detail = f"a row of {weights[first]} bytes, of which {LINE_BYTES} are read at most"
+                yield place + first, self._fault(place + first, "row_too_large", detail)
+            else:
+                yield from self._rows(batch.slice(first, count), place + first)
+            first += count
+
+    def _rows(self, batch: pa.RecordBatch, place: int) -> Found:
         """The rows of a batch; row by row if some value cannot be a Python value, so that only its row is lost."""
         try:
             for number, row in enumerate(_python(batch)):
@@ -179,6 +226,15 @@ class Table:
                     yield place + number, _python(batch.slice(number, 1))[0]
                 except _UnreadableError as error:
                     yield place + number, self._fault(place + number, "bad_value", str(error))
+
+
+@record
+class _Unread:
+    """Rows of a row group that are not read, and why."""
+
+    reason: str
+    detail: str
+    rows: int
 
 
 class _UnreadableError(Exception):

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from trajmill.connectors.connector import HEAD_BYTES
-from trajmill.connectors.reading.large.structure import (
+from trajmill.connectors.reading.structure import (
     CLOSE_LIST,
     CLOSE_OBJECT,
     COMMA,

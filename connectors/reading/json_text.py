@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from trajmill.connectors.reading.values import nesting
+from trajmill.connectors.reading.values import check_size, nesting
 from trajmill.schemas import json_text
 
 CARRIED_DEPTH: Final = 128
@@ -46,7 +46,8 @@ def is_json(text: str) -> bool:
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
         return False
     try:
+        check_size(text)
         orjson.loads(text)
-    except orjson.JSONDecodeError:
+    except ValueError:
         return False
     return True

@@ -18,7 +18,7 @@ from trajmill.connectors.reading.values import BOM, JsonError, json_value, value
 from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
-LINE_BYTES: Final = 128 << 20
+LINE_BYTES: Final = 64 << 20
 """A longer line is not held in memory; it becomes a reject."""
 
 WHOLE_BYTES: Final = 256 << 20

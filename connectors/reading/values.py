@@ -2,25 +2,39 @@ r"""JSON values of bytes, by one policy for every format.
 
 What writers beside the standard leave is read: `NaN` and infinities, which Python writes, are null; integers keep all
 their digits; lone surrogates (`\ud800`) stay; a byte order mark before and NUL bytes behind a value, which a writer
-leaves that was killed, are passed over. What is nested more than `DEPTH` deep, or no UTF-8, is no value.
+leaves that was killed, are passed over. What is nested more than `DEPTH` deep, or no UTF-8, is no value, nor is what
+would take much more memory than its bytes; see `check_size`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from io import BytesIO
 from typing import Any, Final, Literal
 
+import numpy as np
 import orjson
 import re2
+
+from trajmill.connectors.reading.structure import Structure
 
 DEPTH: Final = 600
 """Levels of arrays and objects that a value may have; what reads recursively gets through them on any stack."""
 
 BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
-Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "bad_json"]
+Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "too_many_values", "text_too_long", "bad_json"]
 """Why bytes are no JSON value: there are none; they are no UTF-8; they end too early; or else."""
+
+VALUES: Final = 4 << 20
+"""Values that a text of more than `SMALL_BYTES` may have; an empty array of two bytes takes 72 in memory."""
+
+WIDE_BYTES: Final = 64 << 20
+"""Bytes of long texts with a character beyond U+FFFF, for which each of their characters takes four bytes in memory."""
+
+SMALL_BYTES: Final = 8 << 20
+"""Bytes that are parsed without a look at what they come to."""
 
 TOO_DEEP: Final = f"arrays and objects are nested more than {DEPTH} deep"
 NOT_TEXT: Final = "it is no UTF-8"
@@ -44,6 +58,9 @@ at each of their tokens takes forty times as long."""
 
 _SURROGATE: Final = re.compile(rb"\\(u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
 
+
+_BEYOND_BMP: Final = 0xF0
+"""The least byte that begins a character beyond U+FFFF in UTF-8."""
 
 _FITS: Final = 19
 """Bytes of an integer that fits."""
@@ -69,12 +86,43 @@ def json_value(data: bytes | str) -> Any:
     Raises:
         JsonError: it is none.
     """
+    check_size(data)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         return _unusual(data, error)
     _check_depth(data, value)
-    return _exact(data) if len(data) > _FITS and _LONG_INTEGER.search(data) else value
+    if len(data) > _FITS and _LONG_INTEGER.search(data):
+        del value  # which would stand beside the other
+        return _exact(data)
+    return value
+
+
+def check_size(data: bytes | str) -> None:
+    """Refuses JSON that would take much more memory than its bytes, before it is parsed.
+
+    Raises:
+        JsonError: it has too many values, or too long texts of wide characters.
+    """
+    if len(data) <= SMALL_BYTES:
+        return
+    given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    is_wide = len(given) > WIDE_BYTES and _is_wide(given)
+    if not is_wide and given.count(b",") + given.count(b"[") + given.count(b"{") <= VALUES:
+        return
+    count, texts = Structure(BytesIO(given), 0).longest()
+    if count > VALUES:
+        raise JsonError("too_many_values", 0, f"it has {count} values, of which {VALUES} are read at most")
+    wide = sum(end - begin for begin, end in texts if _is_wide(given[begin:end]))
+    if wide > WIDE_BYTES:
+        detail = f"its long texts of wide characters have {wide} bytes, of which {WIDE_BYTES} are read at most"
+        raise JsonError("text_too_long", 0, detail)
+
+
+def _is_wide(data: bytes) -> bool:
+    """Whether a character beyond U+FFFF stands in JSON, as it is or escaped."""
+    is_there = bool(data) and int(np.frombuffer(data, np.uint8).max()) >= _BEYOND_BMP
+    return is_there or b"\\ud" in data or b"\\uD" in data
 
 
 def value_or_none(data: bytes | str) -> Any:
@@ -105,10 +153,9 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
     if plain is data:
         raise _error(fault, plain, begin)
     try:
-        value = orjson.loads(plain)
+        _check_depth(plain, orjson.loads(plain))
     except orjson.JSONDecodeError as error:
         raise _error(error, plain, begin) from None
-    _check_depth(plain, value)
     return _exact(data.removeprefix("\ufeff").rstrip("\0") if isinstance(data, str) else text)
 
 
@@ -186,6 +233,8 @@ def first_value(text: str, at: int = 0) -> tuple[Any, int]:
     Raises:
         JsonError: none begins there; its offset is a character of the text.
     """
+    if not at:
+        check_size(text)
     try:
         value, end = _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:

@@ -23,6 +23,9 @@ LEVELS: Final = 160
 EXPANSION: Final = 8
 """How many times its own size a document may be with its aliases written out."""
 
+NODES: Final = 4 << 20
+"""Values that a document may have; each takes some hundred bytes in memory."""
+
 _LEAST: Final = 1 << 20
 _PREFIX: Final = "tag:yaml.org,2002:"
 _TEXT: Final = frozenset({"str", "timestamp", "merge", "value", "python/unicode", "python/str"})
@@ -56,7 +59,7 @@ class YamlDocument:
         places: of each member that is a sequence, the byte offsets at which its elements begin.
 
     Raises:
-        ParseError: it is not one YAML document, no mapping, too deep, or a tag would make an object.
+        ParseError: it is not one YAML document, no mapping, too deep, too large, or a tag would make an object.
     """
 
     def __init__(self, data: bytes, uri: str) -> None:
@@ -66,6 +69,7 @@ class YamlDocument:
         self._text = "" if data.isascii() else data.decode("utf-8-sig", "replace")
         self._begin = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         self._passed = (0, 0)
+        self._nodes = 0
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._done: list[Any] = []
@@ -83,6 +87,10 @@ class YamlDocument:
         self.value: dict[str, Any] = self._done[0]
 
     def _take(self, event: yaml.Event | None, loader: yaml.CSafeLoader) -> None:
+        if isinstance(event, yaml.NodeEvent):
+            self._nodes += 1
+            if self._nodes > NODES:
+                raise self._error(event, "too_many_values", f"it has more than {NODES} values")
         if isinstance(event, yaml.ScalarEvent):
             self._place(event)
             value = self._scalar(event, loader)

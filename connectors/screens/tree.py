@@ -38,6 +38,9 @@ DIALECT: Final = "uitree/1"
 MAX_DEPTH: Final = 256
 """Levels of shown nodes; deeper trees are refused, since the indent alone would grow without bound."""
 
+MAX_TAGS: Final = 400_000
+"""Tags of a document above which it is no screen: an element takes about a kilobyte in memory."""
+
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Texts
+from trajmill.connectors.screens.tree import MAX_TAGS
 
 
 def _words(text: str) -> frozenset[str]:
@@ -22,6 +23,8 @@ def _words(text: str) -> frozenset[str]:
 
 _SHORT: Final = 2000
 """Documents with fewer tags are parsed without a look at how they nest."""
+_LONGEST: Final = 16 << 20
+"""Characters of a document above which it is no page: its words are told apart, each of some fifty bytes in memory."""
 _MAX_FORMATS: Final = 100
 _TAG: Final = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}")
 _VOID: Final = _words("area base br col embed hr img input link meta param source track wbr")
@@ -40,8 +43,10 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
         srcdoc: how many levels of `iframe srcdoc` documents are parsed too.
 
     Raises:
-        ValueError: it nests too deeply to be a page.
+        ValueError: it nests too deeply, or is too large, to be a page.
     """
+    if len(text) > _LONGEST or text.count("<") > MAX_TAGS:
+        raise ValueError(f"more than {MAX_TAGS} tags, or {_LONGEST} characters")
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.

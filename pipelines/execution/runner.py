@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import apache_beam as beam
 from apache_beam import Pipeline
-from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
 from trajmill.pipelines.execution.dataflow.jobs import finished
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.passed_errors import original
 from trajmill.pipelines.execution.work_blocks import Taken, kept
+from trajmill.pipelines.storage.scratch import own_scratch
 from trajmill.schemas import ShardError
 
 
@@ -37,7 +39,7 @@ def run_over(
         return
     silence_beam()
     with ExitStack() as ends:
-        pipeline = Pipeline(options=execution.options())
+        pipeline = empty_pipeline(execution.options())
         if seeing is None:
             elements = pipeline | "Work" >> beam.Create(list(work))
         else:
@@ -64,3 +66,12 @@ def silence_beam() -> None:
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
         logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
+
+
+def empty_pipeline(options: PipelineOptions) -> Pipeline:
+    """An empty pipeline, whose temporary folder lies in that of this process and is removed with it."""
+    usual, tempfile.tempdir = tempfile.tempdir, own_scratch()
+    try:
+        return Pipeline(options=options)
+    finally:
+        tempfile.tempdir = usual

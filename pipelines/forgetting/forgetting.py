@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -51,6 +51,7 @@ from trajmill.pipelines.forgetting.traces import (
 from trajmill.pipelines.generations.compatibility import recipe_of
 from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.generations.generations import (
+    GENERATIONS,
     JOURNAL,
     Generation,
     chain,
@@ -86,6 +87,9 @@ from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifes
 from trajmill.quality.sets import distinct
 from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
+
+DONE: Final = f"{GENERATIONS}/done.json"
+"""The journal of what is forgotten, while that is not reported."""
 
 _PLACE: Final = np.uint64(32)
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
@@ -140,13 +144,18 @@ class _Journal:
 
     @classmethod
     def begun(cls, out: Folder) -> _Journal:
-        data = out.found(JOURNAL)
+        data = out.found(JOURNAL) or out.found(DONE)
         values: dict[str, list[str]] = json.loads(data) if data is not None else {}
         return cls(out, *(set(values.get(name, ())) for name in _NOTED))
 
     def write(self) -> None:
         values = {name: sorted(getattr(self, name)) for name in _NOTED}
         self.out.write(JOURNAL, json.dumps(values).encode(), private=True)
+
+    def close(self) -> None:
+        """Lets the folder be read again; `DONE` says until the end what was forgotten."""
+        self.out.write(DONE, self.out.read(JOURNAL), private=True)
+        self.out.remove(JOURNAL)
 
     def is_open(self, folder: Folder, name: str, what: str = "") -> bool:
         """Whether a file has still to be changed, which cannot be done twice; notes what it is before that."""
@@ -172,8 +181,12 @@ class Forgetting:
         self._rewritten: set[str] = set()
         self._shown = np.zeros(0, np.uint64)
 
-    def forget(self, selection: Selection) -> Forgotten:
+    def forget(self, selection: Selection, finish: Callable[[], object] = lambda: None) -> Forgotten:
         """Forgets what is selected, and proves it.
+
+        Args:
+            selection: what to forget.
+            finish: called when it is forgotten; after a kill in it the same command still goes on.
 
         Raises:
             ConfigError: no finished run lies there, or nothing is selected.
@@ -214,7 +227,9 @@ class Forgetting:
             forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
             reopen(self.out, generations)
-            self.out.remove(JOURNAL)
+            journal.close()
+            finish()
+            self.out.remove(DONE)
             owner.let_join()
             logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))
             return Forgotten(len(journal.ids), logs, raw, names, scanned, self.out.older())
@@ -502,7 +517,7 @@ class Forgetting:
         Raises:
             ContractError: one does; it is not forgotten.
         """
-        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not _BLOB.fullmatch(name)]
+        names = [name for name in self.out.names() if name not in (JOURNAL, DONE, NAME) and not _BLOB.fullmatch(name)]
         for name in names:
             if name.endswith(".parquet"):
                 held = parquet_holds(self.out, name, journal.ids, journal.uris)

@@ -15,7 +15,7 @@ import numpy as np
 from trajmill.pipelines.generations.generations import GENERATIONS, Generation, chain, ledgers_of, stages_of
 from trajmill.pipelines.generations.ledgers import read_ledger
 from trajmill.pipelines.storage.folders import MARKER, Folder
-from trajmill.pipelines.storage.ownership import Survey, survey
+from trajmill.pipelines.storage.ownership import Survey, survey, unlike_checksums
 from trajmill.pipelines.storage.parquet import read_batches, rows_of
 from trajmill.pipelines.storage.units import MANIFEST, UNITS, files_of, read_manifest, units_of
 from trajmill.schemas import ConfigError, ShardError
@@ -36,6 +36,7 @@ _ORDER: Final = (
 _READERS: Final = 4
 _SHARDS: Final = "shards"
 _CHANGED: Final = "is not as the manifest of its generation says"
+_OTHER: Final = "is not what was written: its sha256 is another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,16 @@ class Verification:
 
 
 def verify(out: str) -> Verification:
-    """Read every file that a manifest of the output folder or of one of its generations names, and list the faults.
+    """Read every file of the output folder and of its generations but the report, and list the faults.
 
     Raises:
         ConfigError: no run wrote the folder.
         ShardError: a file cannot be read.
     """
-    return _with_generations(_verified(out))
+    found = _with_generations(_verified(out))
+    told = {fault.name for fault in found.faults}
+    more = [Fault(name, _OTHER) for name in unlike_checksums(Folder(out)) if name not in told]
+    return replace(found, faults=(*found.faults, *more))
 
 
 def _verified(out: str) -> Verification:

@@ -12,6 +12,9 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import Origin, ParseError, Reject, Trajectory
 
+REJECTS: Final = 100_000
+"""Rejects of an input after which it is not read on: each takes up to some kilobytes in memory."""
+
 _SHOWN: Final = frozenset({"android", "os", "web"})
 """Domains in which an action without any screen is nothing that a loss could ever stand on; a patch has its issue."""
 
@@ -33,13 +36,28 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
     ) as blob:
         origin = origin_of(one, blob, recipe)
         try:
-            for found in connector(one.connector).parse(blob):
+            for found in _few_rejects(connector(one.connector).parse(blob), one.uri):
                 yield (found if isinstance(found, Reject) else _with_a_screen(found, one)), origin
         except ParseError as error:
             yield Reject.of(error, connector=one.connector), origin
         except Exception as error:
             noted(error, one)
             raise
+
+
+def _few_rejects(made: Iterator[Trajectory | Reject], uri: str) -> Iterator[Trajectory | Reject]:
+    """The same, as long as no more than `REJECTS` are among it.
+
+    Raises:
+        ParseError: one more is.
+    """
+    rejects = 0
+    for found in made:
+        rejects += isinstance(found, Reject)
+        if isinstance(found, Reject) and rejects > REJECTS:
+            detail = f"{REJECTS} rejects stand before this one, {found.reason}; the rest was not read"
+            raise ParseError(uri, found.offset, "too_many_rejects", detail, found.member)
+        yield found
 
 
 def _with_a_screen(found: Trajectory, one: Input) -> Trajectory | Reject:

@@ -34,7 +34,7 @@ def changes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple
         return ()
     try:
         begun = f"{datetime.fromtimestamp(before['begun'], UTC):%Y-%m-%d %H:%M}Z"
-        if before["exit_code"] is None or before["last_stage"] != after["last_stage"]:
+        if before["finished"] is None or before["last_stage"] != after["last_stage"]:
             return (f"since the run of {begun}: it stood after {before['last_stage']}, and this one went on",)
         found = [*_of_recipe(before, after), *_of_counts(before, after)]
     except (KeyError, TypeError, ValueError, AttributeError, OSError, OverflowError):

@@ -33,6 +33,7 @@ class Code(IntEnum):
     BUG = 70
     INTERRUPTED = 128 + signal.SIGINT
     TERMINATED = 128 + signal.SIGTERM
+    KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.plan.planned_before import LISTED
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import SALTED, VERSION_KEY
+from trajmill.pipelines.run_record.endings import Code
 from trajmill.pipelines.run_record.summary import Summary
 from trajmill.quality.scrub import scrub_text
 from trajmill.schemas import SCHEMA_VERSION
@@ -41,12 +42,13 @@ class Record:
         self.listed: float | None = None
         """When the raw files were listed for the plan; None where another made it."""
 
-    def to_json(self, summary: Summary, code: int | None = None, error: str = "") -> bytes:
+    def to_json(self, summary: Summary, code: Code | None = None, error: str = "") -> bytes:
         """The record of the run that has come to this summary.
 
         Args:
             summary: of what is done.
-            code: the exit code that it ended with; None while it works.
+            code: the exit code that it ended with; None while it works: then the record says that it was killed, which
+                stays if it is.
             error: the line that says why it ended so.
         """
         recipe = self._recipe.model_dump(mode="json")
@@ -65,7 +67,7 @@ class Record:
             "part_bytes": self._execution.part_bytes,
             "limit": self._execution.limit,
             "last_stage": summary.last,
-            "exit_code": code,
+            "exit_code": Code.KILLED if code is None else code,
             "error": scrub_text(error) or None,
             "begun": self._begun,
             LISTED: self.listed,

@@ -26,7 +26,7 @@ from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.paths import JUNK, local_path, url_of
 from trajmill.pipelines.storage.scratch import scratch_folder
 from trajmill.pipelines.storage.units import MANIFEST, UNITS, read_manifest
-from trajmill.schemas import ConfigError
+from trajmill.schemas import ConfigError, ShardError
 from trajmill.schemas.manifest import PROGRAM_VERSION
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ LAYOUT: Final = 2
 PLAN: Final = "plan.json"
 RUN: Final = "run.json"
 REPORT: Final = "report.html"
-_ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT})
+CHECKSUMS: Final = "checksums.json"
+"""The sha256 of each file that no manifest names, of a folder on this machine in which nobody works."""
+
+_ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT, CHECKSUMS})
 _LAYOUT_1: Final = ("rejects/plan/part-00000.parquet", "measures/benchmarks.parquet", "measures/replicates.json")
 _LAYOUT_1_CARD: Final = "shards/README.md"
 _SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
@@ -62,6 +65,7 @@ _TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
 _HOLDER: Final = re.compile(rb"(?:process \d+)?")
 """What a lock holds; a file of that name that holds anything else is somebody's."""
 
+_CHECKED: Final = (".json", ".log")
 _SHOWN: Final = 3
 
 
@@ -177,6 +181,22 @@ def _accounts_for(listed: Set[str], names: Iterable[str]) -> bool:
     """Whether a marker names all that is there, so that no manifest is read: of units there may be many thousands."""
     blobs = f"{BLOBS}/{MANIFEST}" in listed
     return all(name in listed or is_unfinished(name) or (blobs and _BLOB.fullmatch(name)) for name in names)
+
+
+def unlike_checksums(out: Folder) -> list[str]:
+    """The names of files that are not as they were when the last run in a folder was over; none where one is at work.
+
+    Raises:
+        ShardError: a file cannot be read.
+    """
+    data = out.found(CHECKSUMS)
+    if data is None:
+        return []
+    try:
+        told = dict(json.loads(data))
+    except (ValueError, TypeError):
+        return [CHECKSUMS]
+    return [name for name, sha256 in told.items() if out.sha256(name) != sha256]
 
 
 def identity_of(out: Folder) -> Identity | None:
@@ -327,9 +347,13 @@ class Ownership:
                     yield
                     if self._stale:
                         self._write_marker()
+                    self._write_checksums()
                 except BaseException:
                     if self._made:
                         self._remove({*self._names, *_ALWAYS})
+                    else:
+                        with suppress(OSError, ShardError):  # what ended the run may keep it from writing
+                            self._write_checksums()
                     raise
         finally:
             for folder in reversed(self._made):
@@ -415,6 +439,7 @@ class Ownership:
         self._names = {name for name in found.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
         self._names = self._names - blobs - _ALWAYS | ({f"{BLOBS}/{MANIFEST}"} if blobs else set())
         self._write_marker()
+        self.out.remove(CHECKSUMS)
         leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
         replaced = found.layout and found.identity != self.identity
         self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN, REPORT} if replaced else ())})
@@ -431,6 +456,13 @@ class Ownership:
                 if not self._joining or not self._joins():
                     raise
         self._stale = False
+
+    def _write_checksums(self) -> None:
+        """Notes what the files hold that no manifest names; those of a generation stand with those of its run."""
+        if self.out.is_local and not _GENERATION.fullmatch(self.out.url):
+            names = [name for name in self.out.names() if name.endswith(_CHECKED) and not _TOLERATED.fullmatch(name)]
+            told = {name: self.out.sha256(name) for name in names if name != CHECKSUMS}
+            self.out.write(CHECKSUMS, json.dumps(told, indent=0).encode() + b"\n")
 
     def _joins(self) -> bool:
         """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.

@@ -21,7 +21,7 @@ from trajmill.schemas import ParseError, ShardError
 IN_MEMORY: Final = 64 << 20
 """Members up to this many decompressed bytes are held in memory while their log is read."""
 
-WHOLE_BYTES: Final = 1 << 30
+WHOLE_BYTES: Final = 256 << 20
 """Decompressed bytes of a member above which it is not read whole; formats of larger logs are streamed."""
 
 _CHUNK: Final = 1 << 20

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, Final, TypeAlias
 from trajmill.connectors.connector import Blob
 from trajmill.connectors.reading.large.damage import BadPlaceError, DocumentError, fault
 from trajmill.connectors.reading.large.parts import ARRAY, OBJECT, Array, Chosen, Object, Source
-from trajmill.connectors.reading.large.structure import (
+from trajmill.connectors.reading.lines import WHOLE_BYTES
+from trajmill.connectors.reading.structure import (
     CLOSE_LIST,
     CLOSE_OBJECT,
     COLON,
@@ -26,7 +27,6 @@ from trajmill.connectors.reading.large.structure import (
     OPEN_OBJECT,
     Structure,
 )
-from trajmill.connectors.reading.lines import WHOLE_BYTES
 from trajmill.connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
 from trajmill.schemas import ParseError
 
@@ -40,6 +40,9 @@ PIECE_BYTES: Final = 1 << 20
 
 BLOCK_BYTES: Final = 1 << 18
 """Neighbouring elements of so many bytes are decoded together."""
+
+MEMBERS: Final = 1 << 20
+"""Members of an object whose places are held in memory."""
 
 Shape: TypeAlias = "Mapping[str, Shape] | list[Shape] | None"
 """What of a document may be long: an object by the shapes of its members, an array by that of its elements (`[]` if
@@ -73,7 +76,7 @@ def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape]) ->
 
     Raises:
         DocumentError: it is no JSON document.
-        ParseError: `value_too_long` of a part that is of no shape.
+        ParseError: `value_too_long` of a part that is of no shape, `too_many_values` of an object.
     """
     return _Reader(Source(stream), uri, member).document(shapes)
 
@@ -132,7 +135,9 @@ class _Reader:
             raise DocumentError(deep, self._start, self._source)
         try:
             return json_value(data)
-        except JsonError:
+        except JsonError as error:
+            if error.reason in ("too_many_values", "text_too_long"):
+                raise DocumentError(error, begin, self._source) from None
             raise bad from None
 
     def _part(self, shape: Shape, before: bytes) -> tuple[Any, int]:
@@ -245,6 +250,8 @@ class _Reader:
             else:
                 _, (last, kind) = self._member_value(None, token[0], level, bad, opened)
                 many.put(key, token[0] + 1, last)
+                if len(many) > MEMBERS:
+                    raise ParseError(self._uri, begin, "too_many_values", f"more than {MEMBERS} members", self._member)
             bad, first = BadPlaceError(last, opened + b'"":{}'), False
             if kind == CLOSE_OBJECT:
                 return members if many is None else many, last + 1

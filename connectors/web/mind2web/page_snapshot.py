@@ -17,6 +17,7 @@ from typing import Final
 from lxml import etree
 
 from trajmill.connectors.screens.dom import NO_ATTRIBUTES, NO_CHILDREN, DomNode, Texts
+from trajmill.connectors.screens.tree import MAX_TAGS
 from trajmill.connectors.web.markup import html_document
 
 _LIVE: Final = {"input-value": "value", "option-selected": "selected", "is-clickable": "onclick"}
@@ -36,9 +37,11 @@ def snapshot(html: str) -> Snapshot:
     """The page of an HTML text. Elements that were not laid out are hidden, if the page tells boxes at all.
 
     Raises:
-        ValueError: it nests too deeply to be a page.
+        ValueError: it nests too deeply, or has too many elements, to be a page.
     """
     body = html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
+    if html.count("<") > MAX_TAGS:
+        raise ValueError(f"more than {MAX_TAGS} tags")
     layout = _Layout()
     try:
         root = xml_root(body.encode("utf-8", "replace"))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading import values
 from trajmill.connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
@@ -175,3 +176,38 @@ def test_lines_and_a_document_with_nothing_behind_it_are_told_apart():
     assert opening(b'{"a": 1}\n{"b": 2}\n') == Opening(True, ({"a": 1}, {"b": 2}))
     assert opening(b'{"a": 1}\n\0\0') == Opening(False, ({"a": 1},))
     assert opening(b'{"a":\n1}\n') == Opening(False, ({"a": 1},))
+
+
+def repeated(unit: str, size: int) -> str:
+    return "[" + unit * (size // len(unit)) + "0]"
+
+
+@pytest.mark.parametrize("unit", ["[],", "{},", '"",', "0,", '{"":[]},'])
+@pytest.mark.parametrize("kind", [str.encode, str])
+def test_json_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch, unit, kind):
+    monkeypatch.setattr(values, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(values, "VALUES", 2000)
+    monkeypatch.setattr("orjson.loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(JsonError, match="of which 2000 are read") as caught:
+        json_value(kind(repeated(unit, 20_000)))
+    assert caught.value.reason == "too_many_values"
+
+
+def test_commas_and_brackets_within_texts_are_no_values(monkeypatch):
+    monkeypatch.setattr(values, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(values, "VALUES", 20)
+    text = json.dumps(['[1, {2}, "]\\', ", " * 5000] * 5)
+    assert json_value(text.encode()) == json.loads(text)
+
+
+def test_a_long_text_is_refused_for_a_wide_character_only_where_that_is_in_it(monkeypatch):
+    monkeypatch.setattr(values, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(values, "WIDE_BYTES", 2 << 20)
+    long = "word " * 500_000
+    for text in ([long, "\U0001f600"], ["\U0001f600", long], [long + "ü"]):
+        data = json.dumps(text, ensure_ascii=False).encode()
+        assert json_value(data) == text
+    for is_escaped in (False, True):
+        with pytest.raises(JsonError) as caught:
+            json_value(json.dumps([long + "\U0001f600"], ensure_ascii=is_escaped).encode())
+        assert caught.value.reason == "text_too_long"

@@ -3,6 +3,7 @@
 import socket
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,10 +37,11 @@ def test_paths_and_known_stores_are_openable():
 
 
 @pytest.fixture
-def closed() -> str:
-    """An address at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+def closed() -> Iterator[str]:
+    """An address at which nobody listens, nor can while the test runs."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("option", ["--runner=PortableRunner --job_endpoint", "--runner=FlinkRunner --flink_master"])

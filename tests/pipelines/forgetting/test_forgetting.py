@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -213,6 +214,47 @@ def test_killed_after_whatever_file_it_forgets_to_the_same_bytes(grown, tmp_path
                     break
         assert kept(out) == kept(outs[0])
     assert len(outs) > 5
+
+
+def test_killed_at_whatever_of_its_last_steps_the_same_command_finishes_it(grown, tmp_path, monkeypatch):
+    whole = copied(grown, tmp_path)
+    words = ("--source", "first5.json")
+    steps = dying(monkeypatch, None, lambda: ran("forget", whole, *words))
+    over = 0
+    for last in range(steps - 14, steps):
+        out = tmp_path / str(last)
+        shutil.copytree(grown / "out", out)
+        (out / REPORT).write_text("of the run")
+        dying(monkeypatch, last, lambda out=out: ran("forget", out, *words))
+        code, _, complained = ran("forget", out, *words)
+        if code:  # only the marker and the checksums were left to write
+            assert "Nothing of that is in the folder" in complained
+            over += 1
+        assert (out / REPORT).read_bytes() == report(str(out))
+        assert kept(out) == kept(whole)
+    assert over <= 2
+
+
+def dying(monkeypatch, last, work):
+    """How many files were written or removed by some work, after which it is as if killed at the one of that number."""
+    done = count()
+
+    def stepped(method):
+        def step(*words, **named):
+            if last is not None and next(done) >= last:
+                raise KeyboardInterrupt
+            if last is None:
+                next(done)
+            return method(*words, **named)
+
+        return step
+
+    with monkeypatch.context() as patch:
+        for name in ("writing", "remove"):
+            patch.setattr(Folder, name, stepped(getattr(Folder, name)))
+        with suppress(KeyboardInterrupt):
+            work()
+    return next(done)
 
 
 def kept(out: Path) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import REPORT
 from trajmill.pipelines.storage.parquet import read_batches, write_parquet
 from trajmill.pipelines.storage.units import finish_stage, finish_unit
 from trajmill.schemas import SCHEMA_VERSION, ConfigError, ShardError
@@ -289,6 +290,32 @@ def test_damaged_manifests_are_told(finished):
     told = {fault.name: fault.what for fault in verify(str(finished)).faults}
     assert "no manifest" in told["transitions/manifest.json"]
     assert "not the sum" in told["verdicts/manifest.json"]
+
+
+def test_a_change_in_any_file_but_the_report_is_told_by_verify(finished):
+    names = [path for path in sorted(finished.rglob("*")) if path.is_file() and path.name not in (".lock", REPORT)]
+    assert {"plan.json", "run.json", "trajmill.json", "checksums.json"} <= {path.name for path in names}
+    assert any("_units" in path.parts for path in names)
+    for path in names:
+        data = path.read_bytes()
+        at = len(data) // 2
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            assert verify(str(finished)).faults, path
+        except ConfigError:
+            assert path.name == "trajmill.json"  # the marker, without which it is no folder of ours
+        path.write_bytes(data)
+    assert verify(str(finished)).is_whole
+
+
+def test_while_a_run_works_no_checksums_stand_that_are_not_so_any_more(finished, raw, monkeypatch):
+    seen = []
+    run = Run(load_recipe("terminal"), [str(raw)], str(finished), overwrite=True)
+    usual = run.judge
+    monkeypatch.setattr(run, "judge", lambda units: (seen.append(verify(str(finished)).faults), usual(units))[1])
+    run.run()
+    assert seen == [()]
+    assert verify(str(finished)).is_whole
 
 
 def test_a_folder_of_no_run_cannot_be_verified(tmp_path):

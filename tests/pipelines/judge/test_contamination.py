@@ -101,6 +101,18 @@ def gone(out: Path) -> dict[str, str]:
     return {row["uri"].removesuffix(".json"): row["detail"] for row in found.iter_rows(named=True)}
 
 
+def test_a_domain_that_goes_whole_is_a_warning_that_names_the_rule_and_the_benchmark(benchmarks, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name, answers in PLANTS.items():
+        (logs / f"{name}.json").write_text(json.dumps(atif(name, f"task {name}", [*answers, said(20)])))
+    summary = Run(recipe(benchmarks), [str(logs)], str(tmp_path / "out")).run()
+    nothing, domain = summary.warnings
+    assert "5 trajectories, contaminated 5" in nothing
+    assert domain.startswith("nothing of terminal is kept: of 5 trajectories, contaminated 5")
+    assert domain.endswith("qa 4, world 1")
+
+
 @pytest.mark.parametrize("part_bytes", [1 << 28, 9_000])
 def test_planted_items_go_by_name_and_nothing_else_does(raw, benchmarks, tmp_path, part_bytes):
     summary = Run(recipe(benchmarks), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")

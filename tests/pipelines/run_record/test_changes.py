@@ -11,6 +11,7 @@ RECORD: dict[str, Any] = {
     "version": "1.0",
     "begun": 0.0,
     "exit_code": 0,
+    "finished": 1.0,
     "last_stage": "mix",
     "recipe": {"judge": {"rules": {"few_turns": {"min": 2}}}, "name": "a"},
     "counts": {"trajectories": {"entered": 10, "kept": 8}},
@@ -47,7 +48,7 @@ def test_settings_and_counts_that_differ_are_named_with_both_values():
 
 
 def test_a_run_that_stood_earlier_is_gone_on_with_and_counts_are_not_compared():
-    killed = changed(exit_code=None, last_stage="normalize")
+    killed = changed(exit_code=137, finished=None, last_stage="normalize")
     (told,) = changes(killed, RECORD)
     assert "it stood after normalize" in told
 

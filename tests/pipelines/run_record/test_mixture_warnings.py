@@ -97,7 +97,7 @@ def test_a_run_tells_it_at_its_end_and_in_its_record(raw, tmp_path):
     recipe = type(recipe).model_validate(values)
     summary = Run(recipe, [str(raw)], str(tmp_path / "out")).run()
     told = io.StringIO()
-    show_summary(summary, recipe, Printer(told))
+    show_summary(summary, recipe, Printer(told), is_reported=True)
     assert "pool eval is empty: no group came to it\n" in told.getvalue()
     assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'\n" in told.getvalue()
     assert "pool eval is empty" in (tmp_path / "out" / "run.json").read_text()

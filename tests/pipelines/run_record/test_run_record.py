@@ -42,7 +42,7 @@ def test_while_a_run_works_its_record_says_that_it_has_not_ended_and_then_that_i
             seen.append((start.stage, record(out)["exit_code"]))
 
     Run(RECIPE, [str(raw)], str(out), tell=look).run("normalize")
-    assert seen == [("normalize", None)]
+    assert seen == [("normalize", 137)]
     ended = record(out)
     assert (ended["exit_code"], ended["error"], ended["last_stage"]) == (0, None, "normalize")
     assert ended["finished"] >= ended["begun"]
@@ -92,7 +92,7 @@ def test_where_not_even_the_record_can_be_written_the_error_is_the_one_that_ende
     monkeypatch.setattr(run, "judge", full)
     with pytest.raises(ShardError, match="/out/x"):
         run.run()
-    assert record(out)["exit_code"] is None
+    assert record(out)["exit_code"] == 137
 
 
 def test_a_run_that_is_refused_leaves_the_record_of_the_one_before(

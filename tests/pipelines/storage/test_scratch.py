@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,22 @@ def test_a_folder_whose_lock_is_held_stays_whoever_made_it(place):
         clear_scratch()
         assert other.exists()
         other.rename(folder)
+
+
+BEAM = """
+import os, signal
+from apache_beam.options.pipeline_options import PipelineOptions
+from trajmill.pipelines.execution.runner import empty_pipeline
+made = empty_pipeline(PipelineOptions())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_beam_leaves_when_it_is_killed_goes_at_the_next_start(place):
+    subprocess.run([sys.executable, "-c", BEAM], env=os.environ | {"TMPDIR": str(place)}, check=False)
+    assert list(place.iterdir())
+    clear_scratch()
+    assert not list(place.iterdir())
 
 
 def test_a_process_has_one_folder_of_its_own():

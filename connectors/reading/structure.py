@@ -12,11 +12,14 @@ import numpy as np
 
 CHUNK_BYTES: Final = 1 << 20
 
+LONG_BYTES: Final = 1 << 20
+
 _QUOTE, OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST, COMMA, COLON, _SLASH = range(1, 9)
 _SIGNS: Final = b'"{}[],:\\'
 _CODES: Final = bytes(_SIGNS.find(one) + 1 for one in range(256))
 _STEPS: Final = np.array([0, 0, 1, -1, 1, -1, 0, 0, 0], np.int32)
 _OPENS: Final = np.array([code in (OPEN_OBJECT, OPEN_LIST) for code in range(9)])
+_VALUES: Final = np.array([code in (OPEN_OBJECT, OPEN_LIST, COMMA) for code in range(9)])
 _CLOSES: Final = np.array([code in (CLOSE_OBJECT, CLOSE_LIST) for code in range(9)])
 
 Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -82,6 +85,20 @@ class Structure:
         self._next = 0
         self.known += size
         return True
+
+    def longest(self) -> tuple[int, list[tuple[int, int]]]:
+        """How many values the rest of the document has, roughly, and where texts of more than `LONG_BYTES` stand."""
+        count, long = 0, []
+        last = self.known
+        while self.load():
+            count += int(_VALUES[self._kinds].sum())
+            places = np.concatenate([[last], self._places])
+            long += [
+                (int(places[at]), int(places[at + 1])) for at in np.flatnonzero(np.diff(places) > LONG_BYTES).tolist()
+            ]
+            last = int(places[-1])
+            self._next = len(self._places)
+        return count, [*long, (last, self.known)]
 
     def peek(self) -> Token | None:
         """The next token, None if there is none."""

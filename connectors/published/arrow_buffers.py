@@ -1,0 +1,107 @@
+"""How much memory the batches of an Arrow stream take, by what it states of their buffers, before any is decompressed.
+
+A compressed buffer begins with its uncompressed bytes, by which readers allocate memory (Arrow format, `Message.fbs`;
+metadata are FlatBuffers).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+_CONTINUED: Final = b"\xff\xff\xff\xff"
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
+_METADATA_BYTES: Final = 64 << 20
+
+
+def batch_bytes(stream: BinaryIO, begin: int) -> Iterator[int]:
+    """Bytes that each record batch takes in memory at most, with the dictionaries that stand before it.
+
+    Args:
+        stream: the file.
+        begin: where its first message begins.
+
+    Raises:
+        ValueError: a message is damaged.
+    """
+    size = 0
+    while True:
+        stream.seek(begin)
+        head = stream.read(8)
+        begin += 8
+        if not head.startswith(_CONTINUED):  # before version 0.15 a message began with its length
+            begin -= 4
+            head = _CONTINUED + head[:4]
+        length = int.from_bytes(head[4:], "little", signed=True)
+        if length <= 0 or length > _METADATA_BYTES:
+            return
+        stream.seek(begin)
+        try:
+            kind, body, buffers = _message(stream.read(length))
+        except (struct.error, IndexError) as error:
+            raise ValueError(f"the metadata at byte {begin} are damaged") from error
+        begin += length
+        if buffers:
+            size += body + sum(_unpacked(stream, begin + place, stored) for place, stored in buffers)
+        if kind == _RECORD_BATCH:
+            yield size
+            size = 0
+        begin += body
+
+
+def _unpacked(stream: BinaryIO, place: int, stored: int) -> int:
+    if not stored:
+        return 0
+    stream.seek(place)
+    return max(0, int.from_bytes(stream.read(8), "little", signed=True))
+
+
+def _message(data: bytes) -> tuple[int, int, list[tuple[int, int]]]:
+    """What a message is, the bytes of its body, and (place in it, bytes) of each of its compressed buffers."""
+    message = _Table(data, _uint(data, 0))
+    kind, body = message.number(1, "<B"), message.number(3, "<q")
+    if body < 0:
+        raise struct.error
+    batch = message.table(2)
+    if kind == _DICTIONARY_BATCH and batch is not None:
+        batch = batch.table(1)
+    if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH) or batch is None:
+        return kind, body, []
+    if batch.table(3) is None:
+        return kind, body, [(0, 0)]
+    return kind, body, batch.pairs(2)
+
+
+class _Table:
+    """A table of FlatBuffers: its fields by number."""
+
+    def __init__(self, data: bytes, place: int) -> None:
+        self._data, self._place = data, place
+        self._fields = place - struct.unpack_from("<i", data, place)[0]
+        self._size = struct.unpack_from("<H", data, self._fields)[0]
+
+    def _at(self, number: int) -> int | None:
+        at = 4 + 2 * number
+        offset = struct.unpack_from("<H", self._data, self._fields + at)[0] if at + 2 <= self._size else 0
+        return self._place + offset if offset else None
+
+    def number(self, number: int, form: str) -> int:
+        at = self._at(number)
+        return int(struct.unpack_from(form, self._data, at)[0]) if at is not None else 0
+
+    def table(self, number: int) -> _Table | None:
+        at = self._at(number)
+        return None if at is None else _Table(self._data, at + _uint(self._data, at))
+
+    def pairs(self, number: int) -> list[tuple[int, int]]:
+        """A vector of pairs of 64-bit integers."""
+        at = self._at(number)
+        if at is None:
+            return []
+        at += _uint(self._data, at)
+        return list(struct.iter_unpack("<qq", self._data[at + 4 : at + 4 + 16 * _uint(self._data, at)]))
+
+
+def _uint(data: bytes, place: int) -> int:
+    return int(struct.unpack_from("<I", data, place)[0])

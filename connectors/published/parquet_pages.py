@@ -1,0 +1,322 @@
+"""How much memory a row of a Parquet file can take, by the headers of its pages, before any page is decompressed.
+
+What the footer states of sizes need not be so. A page states its uncompressed bytes and its values in a header of its
+own, by which readers allocate memory. A value in a dictionary stands once in the file and once for each use in memory,
+and repetition levels tell how many values a row has (Parquet format, `PageHeader`, `Encodings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajmill.schemas.record import record
+
+ROW_BYTES: Final = 384 << 20
+"""Bytes that a row, or a page, may take before it is looked at; pages of long rows have some hundred megabytes."""
+
+NESTED_VALUES: Final = 64 << 20
+"""Values that the lists of a row group may hold."""
+
+_PLAIN_BYTES: Final = 128 << 20
+"""Bytes of a row group that are read without a look at its rows."""
+
+_DICTIONARY_PAGE, _DATA_PAGE, _DATA_PAGE_V2 = 2, 0, 3
+_DICTIONARY_ENCODINGS: Final = (2, 8)
+_DELTA_BYTE_ARRAY: Final = 7
+_HEADER_BYTES: Final = 1 << 12
+_LONGEST_HEADER: Final = 16 << 20
+_PIECE_BYTES: Final = 1 << 20
+
+
+class PageError(ValueError):
+    """A page or a row that is not read: what is wrong with it.
+
+    Attributes:
+        reason: `bad_parquet`, `row_too_large` or `too_many_values`.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+@record
+class Page:
+    """A page: where its data begin, its bytes in the file and uncompressed, its values and how they are encoded.
+
+    `levels` is where version 2 states the bytes of its repetition and definition levels, which are not compressed.
+    """
+
+    kind: int
+    begin: int
+    stored: int
+    size: int
+    values: int
+    encoding: int
+    levels: tuple[int, int] | None
+    is_compressed: bool
+
+
+def largest_row(file: pq.ParquetFile, stream: BinaryIO, group: int, columns: Sequence[str]) -> int:
+    """Bytes that a row of a row group takes at most, roughly; 0 where all of its rows together are few bytes.
+
+    Args:
+        file: over the stream.
+        stream: the file.
+        group: number of the row group.
+        columns: names of the columns that are read.
+
+    Raises:
+        PageError: it takes more than `ROW_BYTES`, the lists hold too many values, or a page is damaged.
+    """
+    told = file.metadata.row_group(group)
+    held = [
+        (file.schema.column(number), _Chunk(stream, told.column(number)))
+        for number in range(told.num_columns)
+        if file.schema.column(number).path.partition(".")[0] in columns
+    ]
+    nested = sum(chunk.values for column, chunk in held if column.max_repetition_level)
+    if nested > NESTED_VALUES:
+        raise PageError("too_many_values", f"lists of {nested} values, of which {NESTED_VALUES} are read at most")
+    largest = max((page.size for _, chunk in held for page in chunk.pages), default=0)
+    if largest > ROW_BYTES:
+        raise PageError("row_too_large", f"a page of {largest} bytes, of which {ROW_BYTES} are read at most")
+    if sum(chunk.most for _, chunk in held) <= _PLAIN_BYTES:
+        return 0
+    row = sum(chunk.largest_row(column.max_repetition_level) for column, chunk in held)
+    if row > ROW_BYTES:
+        raise PageError("row_too_large", f"a row that may take {row} bytes, of which {ROW_BYTES} are read at most")
+    return row
+
+
+class _Chunk:
+    """The pages of a column in a row group.
+
+    Attributes:
+        pages: in the order of the file.
+        values: of its data pages.
+        most: bytes of all values, if each were the longest that it may be.
+    """
+
+    def __init__(self, stream: BinaryIO, told: pq.ColumnChunkMetaData) -> None:
+        self._stream, self._told = stream, told
+        self.pages = list(_pages(stream, told))
+        data = [page for page in self.pages if page.kind != _DICTIONARY_PAGE]
+        self.values = sum(page.values for page in data)
+        held = max((page.size for page in self.pages if page.kind == _DICTIONARY_PAGE), default=0)
+        self.most = sum(self._bytes(page, page.values, held) for page in data)
+
+    def _bytes(self, page: Page, values: int, longest: int) -> int:
+        """What some of the values of a page take at most."""
+        if page.encoding in _DICTIONARY_ENCODINGS:
+            return values * longest
+        return values * page.size if page.encoding == _DELTA_BYTE_ARRAY else page.size
+
+    def largest_row(self, max_level: int) -> int:
+        """Bytes that a row takes at most."""
+        longest = max((self._longest(page) for page in self.pages if page.kind == _DICTIONARY_PAGE), default=0)
+        largest = open_row = 0
+        for page in self.pages:
+            if page.kind == _DICTIONARY_PAGE:
+                continue
+            if not max_level:
+                largest = max(largest, self._bytes(page, 1, longest))
+                continue
+            runs = row_runs(self._levels(page), max_level, page.values)
+            open_row += self._bytes(page, runs.before, longest) if runs.before else 0
+            largest = max(largest, open_row)
+            if runs.last is not None:
+                open_row = self._bytes(page, runs.last, longest)
+                largest = max(largest, self._bytes(page, runs.longest, longest))
+        return largest
+
+    def _data(self, page: Page, begin: int = 0) -> bytes:
+        """The uncompressed data of a page from a place on at which they are compressed."""
+        self._stream.seek(page.begin + begin)
+        data = self._stream.read(page.stored - begin)
+        name = self._told.compression.lower()
+        if not page.is_compressed or name == "uncompressed":
+            return data
+        try:
+            codec = pa.Codec("lz4_raw" if name == "lz4" else name)
+            return bytes(codec.decompress(data, page.size - begin))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise PageError("bad_parquet", f"a page cannot be decompressed: {error}") from error
+
+    def _longest(self, page: Page) -> int:
+        """Bytes of the longest value of a dictionary."""
+        if self._told.physical_type != "BYTE_ARRAY":
+            return page.size // max(1, page.values)
+        data, place, longest = self._data(page), 0, 0
+        while place < len(data):
+            size = int.from_bytes(data[place : place + 4], "little")
+            longest, place = max(longest, size), place + 4 + size
+        return longest
+
+    def _levels(self, page: Page) -> bytes:
+        """The encoded repetition levels of a page."""
+        if page.levels is not None:
+            self._stream.seek(page.begin)
+            return self._stream.read(page.levels[0])
+        data = self._data(page)
+        return data[4 : 4 + int.from_bytes(data[:4], "little")]
+
+
+@record
+class Runs:
+    """How many values of a page its rows have: that of the row before it, which goes on in it, the longest, the last.
+
+    `last` is None where no row begins in the page.
+    """
+
+    before: int
+    longest: int
+    last: int | None
+
+
+def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
+    """How many values of a page its rows have.
+
+    Args:
+        levels: repetition levels, in runs or packed (Parquet's RLE and bit-packing hybrid); 0 begins a row.
+        max_level: the highest of them.
+        count: how many there are.
+    """
+    width = max_level.bit_length()
+    before = longest = place = 0
+    last: int | None = None
+    while place < len(levels) and count > 0:
+        header, place = _varint(levels, place)
+        if header & 1:
+            end = place + (header >> 1) * width
+            packed = levels[place:end]
+            place = end
+            parts = (
+                packed[begin : begin + _PIECE_BYTES * width] for begin in range(0, len(packed), _PIECE_BYTES * width)
+            )
+        else:
+            size, value = min(header >> 1, count), int.from_bytes(levels[place : place + 1], "little")
+            place += (width + 7) // 8
+            count -= size
+            if not value:
+                longest, last = max(longest, last or 0, 1), 1
+            elif last is None:
+                before += size
+            else:
+                last += size
+            continue
+        for part in parts:
+            bits = np.unpackbits(np.frombuffer(part, np.uint8), bitorder="little")
+            within = bits[: len(bits) // width * width].reshape(-1, width).max(axis=1)[:count] > 0
+            count -= len(within)
+            starts = np.flatnonzero(~within)
+            carried = int(starts[0]) if len(starts) else len(within)
+            if last is None:
+                before += carried
+            else:
+                last += carried
+            if len(starts):
+                lengths = np.diff(starts, append=len(within))
+                longest, last = max(longest, last or 0, int(lengths.max())), int(lengths[-1])
+    return Runs(before, max(longest, last or 0), last)
+
+
+def _pages(stream: BinaryIO, told: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """The pages of a column in a row group, up to the first without a header, at which readers stop too."""
+    place = told.data_page_offset
+    if told.has_dictionary_page and 0 < (told.dictionary_page_offset or 0) < place:
+        place = told.dictionary_page_offset
+    values = 0
+    while values < told.num_values:
+        try:
+            fields, size = _header(stream, place)
+        except IndexError:
+            return
+        kind, unpacked, stored = (fields.get(number, -1) for number in (1, 2, 3))
+        if stored < 0 or unpacked < 0:
+            return
+        place += size
+        named = {_DICTIONARY_PAGE: 7, _DATA_PAGE: 5, _DATA_PAGE_V2: 8}.get(kind)
+        if named is not None:
+            own: dict[int, Any] = fields.get(named, {})
+            is_second = kind == _DATA_PAGE_V2
+            levels = (own.get(6, 0), own.get(5, 0)) if is_second else None
+            encoding = own.get(4 if is_second else 2, 0)
+            yield Page(kind, place, stored, unpacked, own.get(1, 0), encoding, levels, bool(own.get(7, True)))
+            values += own.get(1, 0) if kind != _DICTIONARY_PAGE else 0
+        place += stored
+
+
+def _header(stream: BinaryIO, place: int) -> tuple[dict[int, Any], int]:
+    """The fields of a page header by number, and its bytes.
+
+    Raises:
+        IndexError: there is none.
+    """
+    size = _HEADER_BYTES
+    while True:
+        stream.seek(place)
+        data = stream.read(size)
+        try:
+            return _struct(data, 0)
+        except IndexError:
+            if len(data) < size or size >= _LONGEST_HEADER:
+                raise
+            size *= 16
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return value, place
+
+
+def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """A struct in Thrift's compact protocol: field number → value, of those that are numbers, truths or structs."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := data[place]:
+        place += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            zigzag, place = _varint(data, place)
+            number = zigzag >> 1
+        fields[number], place = _value(head & 15, data, place, depth)
+    return fields, place + 1
+
+
+def _value(kind: int, data: bytes, place: int, depth: int) -> tuple[Any, int]:
+    if kind in (1, 2):
+        return kind == 1, place
+    if kind == 3:
+        return data[place], place + 1
+    if kind in (4, 5, 6):
+        zigzag, place = _varint(data, place)
+        return (zigzag >> 1) ^ -(zigzag & 1), place
+    if kind == 8:
+        size, place = _varint(data, place)
+        data[place + size - 1]  # beyond what was read
+        return None, place + size
+    if kind == 7:
+        return None, place + 8
+    if kind in (9, 10) and depth < 8:
+        size, inner = data[place] >> 4, data[place] & 15
+        size, place = (size, place + 1) if size < 15 else _varint(data, place + 1)
+        for _ in range(size):
+            _, place = _value(3 if inner < 3 else inner, data, place, depth + 1)
+        return None, place
+    if kind == 12 and depth < 8:
+        return _struct(data, place, depth + 1)
+    if kind in (9, 10, 11, 12):
+        raise PageError("bad_parquet", f"a page header holds a field of kind {kind} that is not read")
+    raise IndexError
