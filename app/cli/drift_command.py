@@ -33,7 +33,10 @@ def drift(
     ] = None,
     fail_over: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="End with exit code 6 where a figure is larger or not measured; may be given again."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="End with exit code 6 where a figure is larger or not measured; may be given again.",
+        ),
     ] = None,
     fewest: Annotated[int, typer.Option(min=1, help="Simulated rows of a domain that a threshold needs.")] = 30,
     compared: Annotated[int, typer.Option(min=1, help="Pairs of a domain whose words are compared.")] = 400,
