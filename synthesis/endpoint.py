@@ -106,6 +106,15 @@ class Endpoint:
         """Closes its connections."""
         self._client.close()
 
+    def check_answers(self) -> None:
+        """Check that not all requests were refused.
+
+        Raises:
+            ConfigError: requests were sent, and the endpoint took none of them.
+        """
+        if self._refused and not self._answered:
+            raise ConfigError(f"{self._address.url} took none of {self._refused} requests.")
+
     def ask(self, request: Request) -> Reply:
         """The answer to a request: one that is kept, or a new one, which is kept then.
 
@@ -120,6 +129,7 @@ class Endpoint:
         known = self._replies.get(request)
         if known is not None:
             self._spending.recall(known.usage, self._address.prices)
+            self._count_answer()
             return known
         most = self._address.prices.cost(most_tokens(request))
         self._spending.hold(most)
@@ -144,8 +154,7 @@ class Endpoint:
             except self._library.APIConnectionError as error:
                 raise ShardError(f"{self._address.url} cannot be reached: {error.__cause__ or error}.") from error
             if found is not None:
-                with self._lock:
-                    self._answered += 1
+                self._count_answer()
                 return found
         raise ShardError(f"{self._address.url} answers in no form of a chat endpoint, {_MALFORMED_TRIES} times.")
 
@@ -154,6 +163,10 @@ class Endpoint:
             model=request.model, messages=list(request.messages), extra_body=dict(request.sampling)
         )
         return bytes(made.content)
+
+    def _count_answer(self) -> None:
+        with self._lock:
+            self._answered += 1
 
     def _refusal(self, error: Any) -> Reply:
         """The answer that stands for a request which the endpoint does not take."""

@@ -77,13 +77,15 @@ def session(models: Models, replies: Folder, spending: Spending) -> Iterator[Ses
     """The models, asked through endpoints that are closed at the end.
 
     Raises:
-        ConfigError: as of `Endpoint`.
+        ConfigError: as of `Endpoint`, or one of them took none of its requests.
     """
     kept, pace = Replies(replies), Pace(models.per_minute)
     writer = Endpoint(models.writer, kept, spending, pace)
     judging = Endpoint(models.judge, kept, spending, pace)
     try:
         yield Session(writer, Judge(judging, models.judge_model, models.judge_sampling))
+        writer.check_answers()
+        judging.check_answers()
     finally:
         writer.close()
         judging.close()

@@ -33,7 +33,10 @@ def drift(
     ] = None,
     fail_over: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="End with exit code 6 where a figure is larger; may be given again."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="End with exit code 6 where a figure is larger or not measured; may be given again.",
+        ),
     ] = None,
     fewest: Annotated[int, typer.Option(min=1, help="Simulated rows of a domain that a threshold needs.")] = 30,
     compared: Annotated[int, typer.Option(min=1, help="Pairs of a domain whose words are compared.")] = 400,
@@ -59,7 +62,7 @@ def drift(
         folder.write(name, data)
     show_drift(found, results())
     results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
-    if any(one.is_over for one in found.thresholds):
+    if not all(one.is_met for one in found.thresholds):
         raise typer.Exit(Code.DRIFT)
 
 
@@ -91,10 +94,11 @@ def show_drift(found: Drift, console: Printer) -> None:
         ranks = f"rank correlation {signs.rank_correlation[0]:.2f}"
         console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome", soft_wrap=True)
     for bound in found.thresholds:
-        told = "not measured" if bound.found is None else f"{bound.found:.4g}"
-        style, word = ("red", "over") if bound.is_over else ("", "within")
-        line = f"{bound.name}: {told}, {word} {bound.allowed:g} {bound.where}"
-        console.print(line.rstrip(), style=style, soft_wrap=True)
+        if bound.found is None:
+            line = f"{bound.name}: not measured, {bound.allowed:g} allowed"
+        else:
+            line = f"{bound.name}: {bound.found:.4g}, {'within' if bound.is_met else 'over'} {bound.allowed:g} {bound.where}"
+        console.print(line, style="" if bound.is_met else "red", soft_wrap=True)
 
 
 def _differences(one: Drifted) -> Table:

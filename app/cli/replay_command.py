@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from trajmill.app.console import Printer, notices, results
+from trajmill.app.console import Printer, notices, results, text
 from trajmill.schemas import ConfigError
 
 NAME = "replay"
+_CHANGES = 20
+"""Rows of a changed database that are shown."""
 
 
 class World(StrEnum):
@@ -90,7 +92,13 @@ def replay(
             done += 1
             status.update(f"replaying: {done:,} trajectories, the last of {len(answers):,} actions")
 
-        counts = Replay(out, asking, tell, made.write).run()
+        def show_change(log: str, difference: str) -> None:
+            lines = difference.splitlines()
+            more = [f"… {len(lines) - _CHANGES:,} more"] if len(lines) > _CHANGES else []
+            if not as_json:
+                results().print(text("\n".join([log, *lines[:_CHANGES], *more])), soft_wrap=True)
+
+        counts = Replay(out, asking, tell, made.write, show_change).run()
     if as_json:
         results().document(json.dumps(told(counts), indent=1) + "\n")
     else:

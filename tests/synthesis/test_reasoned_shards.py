@@ -323,6 +323,21 @@ def test_the_command_names_what_is_missing_and_reads_prices(tmp_path):
         assert (code, "answers 401" in said) == (1, True)
 
 
+@pytest.mark.parametrize("refused", [(WRITER,), (JUDGE,)])
+def test_a_command_fails_where_a_model_refused_all_that_it_was_asked(tmp_path, refused):
+    run, actors = run_of(tmp_path / "run", sample(1)), Actors("right")
+    with chat_server(lambda body: 400 if body["model"] in refused else actors(body)) as chat:
+        code, _, said = ran(*command(run, tmp_path / "out", chat))
+    assert (code, "took none" in said) == (1, True)
+
+
+def test_a_request_that_is_too_long_beside_answers_that_are_kept_fails_nothing(tmp_path):
+    run, actors = run_of(tmp_path / "run", sample(1), sample(2)), Actors("right")
+    with chat_server(lambda body: 400 if "do 2." in str(body["messages"]) else actors(body)) as chat:
+        for _ in range(2):
+            assert ran(*command(run, tmp_path / "out", chat))[0] == 0
+
+
 def test_a_key_is_sent_to_its_own_endpoint_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
     run = run_of(tmp_path / "run", sample(1))

@@ -91,9 +91,9 @@ class Threshold:
     where: str
 
     @property
-    def is_over(self) -> bool:
-        """Whether more was found than is allowed."""
-        return self.found is not None and self.found > self.allowed
+    def is_met(self) -> bool:
+        """Whether the figure was measured and is no larger than allowed."""
+        return self.found is not None and self.found <= self.allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Drift:
         """The same as JSON has it."""
         found = {name: getattr(self, name) for name in ("real_rows", "real_left_out", "sim_left_out", "share")}
         models = [asdict(one) for one in self.models]
-        bounds = [{**asdict(one), "is_over": one.is_over} for one in self.thresholds]
+        bounds = [{**asdict(one), "is_met": one.is_met} for one in self.thresholds]
         signs = None if self.goodhart is None else told(self.goodhart)
         return {**found, "models": models, "goodhart": signs, "thresholds": bounds}
 

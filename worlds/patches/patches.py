@@ -1,17 +1,13 @@
-"""Patches that were handed in, applied to the commit that they are for: what they lead to is worked out, not guessed.
+"""Patches applied by git to the commits that they are for, and the transitions that this makes.
 
-A patch alone is no transition: what stood before it and what came of it stand elsewhere. With a local repository both
-are known: before it stand the issue and the files that it touches, at their base commit; after it, how the resulting
-files differ, or why it cannot be applied. Nothing is told from a patch's own context lines, and nothing of the
-repository or the patch is run: files are read from git's objects (see `repository`), laid into an empty folder that is
-no repository, and `git apply` changes them there, which refuses paths that lead out of it.
+Before a patch stand its issue and the files that it touches, at their base commit; after it, what `git diff` prints, or
+why `git apply` refuses it. Nothing is told from a patch's own context lines, and nothing of the repository or the patch
+is run: git works on an index of a scratch repository, which has no files, settings, hooks or filters.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -24,10 +20,10 @@ from typing import Any, Final
 from trajmill.connectors.reading.values import json_value
 from trajmill.connectors.swe.actions import SUBMIT
 from trajmill.connectors.swe.instance import checkout, repository
-from trajmill.connectors.swe.issue import issue_in, touched
+from trajmill.connectors.swe.issue import issue_in
 from trajmill.pipelines.render.atif_documents import OWN, UNKNOWN, VERSION
 from trajmill.schemas import ConfigError
-from trajmill.worlds.patches.repository import ENVIRONMENT, QUIET, Repository, is_within
+from trajmill.worlds.patches.repository import ENVIRONMENT, QUIET, Repository
 
 _LARGEST: Final = 1 << 20
 """Bytes of a patch, and of a file that it touches."""
@@ -35,9 +31,9 @@ _LARGEST: Final = 1 << 20
 _SHOWN: Final = 1 << 18
 """Characters of a state or of a difference that are told."""
 
+_DIFF: Final = ("diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color")
 _FILES: Final = 200
 _SECONDS: Final = 30.0
-_MOVED: Final = re.compile(r"^(?:rename|copy) (?:from|to) ([^\r\n]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +59,17 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of a patch: the files before and after, by path, or why it cannot be applied."""
+    """The files that a patch touches, at its base commit, and git's answer to it.
+
+    Attributes:
+        before: contents by path.
+        answer: what `git diff` prints after the patch, or why `git apply` refuses it.
+        is_refused: whether it does.
+    """
 
     before: dict[str, bytes]
-    after: dict[str, bytes]
-    error: str = ""
+    answer: str
+    is_refused: bool
 
 
 def handed_in(values: Iterable[Mapping[str, Any]], told: Mapping[str, Mapping[str, Any]]) -> Iterator[Handed | str]:
@@ -120,66 +122,61 @@ def records(path: str | Path) -> list[dict[str, Any]]:
     return [one for one in listed if isinstance(one, dict)]
 
 
-def applied(held: Repository, commit: str, patch: str) -> Applied:
-    """What a patch makes of the files that it touches, at a commit that the repository holds."""
-    paths = list(dict.fromkeys([*touched(patch), *_MOVED.findall(patch)]))
-    if len(paths) > _FILES or not all(map(is_within, paths)):
-        return Applied({}, {}, "error: the patch names files that no repository can have, or too many of them")
-    before = {path: data for path in paths if (data := held.file(commit, path)) is not None}
-    if any(len(data) > _LARGEST for data in before.values()):
-        return Applied({}, {}, "error: the patch touches a file that is too large")
-    with tempfile.TemporaryDirectory(prefix="patch-") as name:
-        folder = Path(os.path.realpath(name)) / "files"
-        for path, data in before.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(data)
-        folder.mkdir(exist_ok=True)
-        error = _apply(folder, patch)
-        after = {} if error else {path: data for path in paths if (data := _plain_file(folder, path)) is not None}
-    return Applied(before, before if error else after, error)
+def apply(held: Repository, commit: str, patch: str) -> Applied | str:
+    """Apply a patch to a commit that the repository holds, or say in one word why nothing can be told of it."""
+    with tempfile.TemporaryDirectory(prefix="patch-") as folder:
+        scratch = _Scratch(folder, held, commit, patch)
+        try:
+            paths = scratch.paths()
+            before = {path: data for path in paths[:_FILES] if (data := held.file(commit, path)) is not None}
+            if len(paths) > _FILES or any(len(data) > _LARGEST for data in before.values()):
+                return "too_large"
+            applied = scratch.git("apply", "--cached", "--whitespace=nowarn", "-")
+            shown = applied.stderr if applied.returncode else scratch.git(*_DIFF, commit).stdout
+            answer = shown.decode("utf-8").rstrip("\n")
+        except subprocess.TimeoutExpired:
+            return "too_slow"
+        except UnicodeDecodeError:
+            return "no_text"
+    return Applied(before, answer, applied.returncode != 0) if answer else "no_change"
 
 
-def _apply(folder: Path, patch: str) -> str:
-    """Why a patch cannot be applied to the files of a folder; empty if it was."""
-    try:
-        done = subprocess.run(
-            ["git", *QUIET, "apply", "--whitespace=nowarn", "-"],
-            cwd=folder,
-            input=patch.encode("utf-8", "surrogatepass"),
-            env={**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
+class _Scratch:
+    """A bare repository for one patch, with an index of the commit's files and the objects of another repository.
+
+    Args:
+        folder: that is empty.
+        held: the other repository.
+        commit: that the patch is for.
+        patch: its text.
+    """
+
+    def __init__(self, folder: str, held: Repository, commit: str, patch: str) -> None:
+        self._folder, self._patch = folder, patch.encode("utf-8", "surrogatepass")
+        self.git("init", "-q", "--bare", "--template=", f"--object-format={'sha256' if len(commit) == 64 else 'sha1'}")
+        Path(folder, "objects", "info", "alternates").write_bytes(bytes(held.git / "objects") + b"\n")
+        self.git("read-tree", commit)
+
+    def git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """Run git on the index, with the patch as its input."""
+        return subprocess.run(
+            ["git", *QUIET, *words],
+            cwd=self._folder,
+            input=self._patch,
+            env={**ENVIRONMENT, "GIT_DIR": self._folder},
             capture_output=True,
             timeout=_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return "error: the patch takes too long to apply"
-    told = done.stderr.decode("utf-8", "replace").replace(f"{folder}/", "").strip()
-    return "" if done.returncode == 0 else told[:4000] or "error: the patch cannot be applied"
 
-
-def _plain_file(folder: Path, path: str) -> bytes | None:
-    """What a file holds, if it is one and no link leads to it."""
-    whole = folder / path
-    plain = whole.is_file() and not whole.is_symlink() and os.path.realpath(whole) == str(whole)
-    return whole.read_bytes() if plain and whole.stat().st_size <= 4 * _LARGEST else None
-
-
-def difference(found: Applied) -> str:
-    """How the files after a patch differ from those before, as a unified difference."""
-    parts = []
-    for path in dict.fromkeys([*found.before, *found.after]):
-        sides = found.before.get(path), found.after.get(path)
-        if sides[0] == sides[1]:
-            continue
-        texts = [None if side is None else _text(side) for side in sides]
-        names = ["/dev/null" if side is None else f"{mark}/{path}" for mark, side in zip("ab", sides, strict=True)]
-        parts.append(f"diff --git a/{path} b/{path}")
-        if any(side is not None and text is None for side, text in zip(sides, texts, strict=True)):
-            parts.append(f"Binary files {names[0]} and {names[1]} differ")
-            continue
-        old, new = ((text or "").split("\n") for text in texts)
-        parts += difflib.unified_diff(old, new, names[0], names[1], lineterm="")
-    return "\n".join(parts)
+    def paths(self) -> list[str]:
+        """The paths that the patch names, as git reads it: the new ones, then those that it takes away."""
+        found = dict[str, None]()
+        for way in ((), ("--reverse",)):
+            listed = self.git("apply", *way, "--numstat", "-z", "-").stdout
+            names = (line.split(b"\t", 2)[2] for line in listed.split(b"\0") if line)
+            found.update(dict.fromkeys(name.decode("utf-8", "surrogateescape") for name in names))
+        return list(found)
 
 
 def _text(data: bytes) -> str | None:
@@ -198,21 +195,20 @@ def state(issue: str, before: Mapping[str, bytes]) -> str:
 
 def document(one: Handed, commit: str, found: Applied) -> dict[str, Any] | None:
     """The transition of a patch as a document of ATIF; None where what is to be shown is too long."""
-    shown = found.error or difference(found)
     before = state(one.issue, found.before)
-    if len(shown) > _SHOWN or len(before) > _SHOWN or not shown:
+    if len(found.answer) > _SHOWN or len(before) > _SHOWN:
         return None
-    told: dict[str, Any] = {"media_type": "text/plain", "form": "response" if found.error else "state"}
-    if found.error:
+    told: dict[str, Any] = {"media_type": "text/plain", "form": "response" if found.is_refused else "state"}
+    if found.is_refused:
         told["is_error"] = True
     call = {"tool_call_id": "patch#0", "function_name": SUBMIT, "arguments": {"patch": one.patch}}
-    own = {"call_id": None, "exit_code": 1 if found.error else 0}
+    own = {"call_id": None, "exit_code": int(found.is_refused)}
     acted = {
         "step_id": 2,
         "source": "agent",
         "message": "",
         "tool_calls": [{**call, "extra": {OWN: own}}],
-        "observation": {"results": [{"source_call_id": "patch#0", "content": shown, "extra": {OWN: told}}]},
+        "observation": {"results": [{"source_call_id": "patch#0", "content": found.answer, "extra": {OWN: told}}]},
         "extra": {OWN: {"observation": {"content": before, "media_type": "text/plain", "form": "state"}}},
     }
     agent = {"name": one.model or UNKNOWN, "version": UNKNOWN}
@@ -250,12 +246,15 @@ def apply_all(
         if commit is None:
             counts["commit_missing"] += 1
             continue
-        outcome = applied(held[one.repo], commit, one.patch)
+        outcome = apply(held[one.repo], commit, one.patch)
+        if isinstance(outcome, str):
+            counts[outcome] += 1
+            continue
         made = document(one, commit, outcome)
         if made is None:
             counts["too_large"] += 1
             continue
-        counts["refused" if outcome.error else "applied"] += 1
+        counts["refused" if outcome.is_refused else "applied"] += 1
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", one.instance)[:100]
         write(f"{name}-{number:05d}.json", json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
     return counts

@@ -32,7 +32,8 @@ ENVIRONMENT: Final = {
 }
 """Nothing else: a variable such as GIT_DIR would be somebody's repository."""
 
-QUIET: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
+_SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.symlinks=false")
+QUIET: Final = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _FILE, _EXECUTABLE, _LINK = "100644", "100755", "120000"
 

@@ -64,8 +64,21 @@ _MASKS: Final = tuple(
 _MINUTES: Final = 15
 """So far from now a time of day may be that was put out while an action ran."""
 
-_NOTICE: Final = 3
-"""Lines at most by which a harness says that it has cut."""
+_CUT: Final = "\ufdd0"
+"""Stands for a notice while texts are masked; no character."""
+
+_NOTICE: Final = re.compile(
+    r"\n*(?:\.\.\. ?\[\d+ (?:lines|characters) (?:truncated|omitted|elided)\] ?\.\.\."
+    r"|\[(?:\d+ )?characters elided\]"
+    r"|…\d+ (?:tokens|chars|bytes) truncated…"
+    r"|\[\.\.\. (?:omitted \d+ of \d+ lines|output truncated to fit \d+ bytes|Observation truncated due to length"
+    r"|output limited to \d+ bytes; \d+ interior bytes omitted) \.\.\.\]"
+    r"|<elided_chars>\n\d+ characters elided\n</elided_chars>"
+    r"|<response clipped>(?:<NOTE>[^<]{0,1000}</NOTE>)?"
+    r"|\(Results are truncated\. Consider using a more specific path or pattern\.\)\Z"
+    r"|(?:\[\.\.\.\]|\.\.\.|…)\Z)\n*"
+)
+"""Notices by which harnesses say that they have cut an answer, where their connectors leave them in its text."""
 
 _WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
 """How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
@@ -117,22 +130,22 @@ def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> 
 def compared_cut(logged: str, replayed: str) -> Compared | None:
     """The same of an answer that its harness cut before the agent saw it; None where what is left tells nothing.
 
-    What is shown has to stand in the whole, in one piece, or as its beginning and its end around a line or two of the
-    harness's own.
+    What stands before the harness's notice has to begin the whole, and what stands behind it to end it. Without a notice
+    it has to be the one or the other.
     """
     one, other = plain(logged), plain(replayed)
-    if one and one in other:
+    notices = list(_NOTICE.finditer(one))
+    if len(notices) > 1 or _CUT in one:
+        return None
+    if not notices and one and (other.startswith(one) or other.endswith(one)):
         return Compared(SAME, agreement=1.0)
-    one, other = _both_masked(one, other, None)
-    if one and one in other:
-        return Compared(VOLATILE)
-    lines, whole = one.split("\n"), other.split("\n")
-    head = next((at for at, pair in enumerate(zip(lines, whole, strict=False)) if pair[0] != pair[1]), len(whole))
-    tails = zip(reversed(lines), reversed(whole), strict=False)
-    tail = next((at for at, pair in enumerate(tails) if pair[0] != pair[1]), len(whole))
-    if head + tail >= len(lines) - _NOTICE and head + tail >= _NOTICE and len(whole) >= head + tail:
-        return Compared(VOLATILE)
-    return None
+    shown, whole = _both_masked(_NOTICE.sub(_CUT, one), other, None)
+    head, _, tail = shown.partition(_CUT)
+    if not (head + tail).strip() or len(head) + len(tail) > len(whole):
+        return None
+    begins, ends = whole.startswith(head), whole.endswith(tail)
+    is_shown = begins and ends if notices else begins or whole.endswith(head)
+    return Compared(VOLATILE) if is_shown else None
 
 
 def added(before: str, after: str) -> str | None:

@@ -85,6 +85,7 @@ class Replay:
         asking: what is replayed.
         tell: called with each trajectory's results.
         branched: called with the rows of each branch.
+        changed: called with the log of each run whose databases differ, and with their difference.
     """
 
     def __init__(
@@ -93,11 +94,12 @@ class Replay:
         asking: Asking,
         tell: Callable[[Sequence[Replayed]], None] = lambda _: None,
         branched: Callable[[Sequence[Row]], None] = lambda _: None,
+        changed: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         if asking.world not in WORLDS:
             raise ConfigError(f"'{asking.world}' is no world; known are {', '.join(WORLDS)}.")
         self._out, self._asking, self._tell = Folder.named(out), asking, tell
-        self._branched, self._actions = branched, Actions()
+        self._branched, self._changed, self._actions = branched, changed, Actions()
         self._domain = WORLDS[asking.world]
         self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
         self._left = asking.limit if asking.limit is not None else -1
@@ -240,6 +242,8 @@ class Replay:
             return None
         told = self._scrub(difference.to_text()[:DIFFERENCE], rows[0]["trajectory_id"])
         answers[-1] = Replayed(NOT_RUN, "read", told)
+        if told:
+            self._changed(rows[0]["provenance"]["uri"], told)
         return [self._scrub(one, rows[0]["trajectory_id"]) for one in difference.written()[:VALUES]]
 
     def _scrub_for(self, trajectory: str, text: str) -> str:

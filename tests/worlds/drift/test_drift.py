@@ -53,7 +53,7 @@ def test_of_the_faithful_simulator_no_figure_is_far_from_the_worlds(found):
         told = figures(found["faithful"], match)
         assert told["length"].difference == pytest.approx(1, abs=0.01)
         assert all(abs(figure.difference) < 0.03 for name, figure in told.items() if name != "length")
-    assert not any(bound.is_over for bound in found["faithful"].thresholds)
+    assert all(bound.is_met for bound in found["faithful"].thresholds)
 
 
 def test_the_flattering_simulator_never_errs_says_more_agrees_and_gets_facts_wrong(found):
@@ -71,8 +71,8 @@ def test_the_flattering_simulator_never_errs_says_more_agrees_and_gets_facts_wro
         assert low is not None
         assert high is not None
         assert not low <= level <= high
-    assert {bound.name: bound.is_over for bound in found["flattering"].thresholds} == dict.fromkeys(
-        ("facts", "length", "error"), True
+    assert {bound.name: bound.is_met for bound in found["flattering"].thresholds} == dict.fromkeys(
+        ("facts", "length", "error"), False
     )
 
 
@@ -151,12 +151,22 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     assert "part from step" in said
     assert ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5")[0] == 0
     told = json.loads((tmp_path / "one" / "drift.json").read_text())
-    assert [bound["is_over"] for bound in told["thresholds"]] == [True, True]
+    assert [bound["is_met"] for bound in told["thresholds"]] == [False, False]
     assert told["goodhart"]["parts_at"]["found"] in range(4, 9)
     page = (tmp_path / "one" / "drift.html").read_text()
     assert "flattering@1" in page
     assert page.count("<polyline") >= 2 * len(MEASURES) + 2
     assert not re.search(r"<script|https?://|src=", page)
+
+
+@pytest.mark.parametrize("bound", ["facts=0.5", "goodhart=0.5"])
+def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bound):
+    words = ["drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
+    code, said, complained = ran(*words, "--fail-over", bound)
+    assert not complained
+    told = json.loads((tmp_path / "drift.json").read_text())["thresholds"]
+    assert (code, told[0]["found"], told[0]["is_met"]) == (6, None, False)
+    assert "within" not in said
 
 
 @pytest.mark.parametrize("bound", ["facts", "facts=", "facts=nan", "fact=0.1", "=1"])

@@ -17,7 +17,7 @@ from trajmill.app.cli.cli import app
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
-from trajmill.worlds.patches.patches import applied, difference
+from trajmill.worlds.patches.patches import Applied, apply
 from trajmill.worlds.patches.repository import Repository
 
 LIGHT = "state = 'off'\n\n\ndef shown():\n    return state\n"
@@ -45,38 +45,59 @@ def lamp(tmp_path: Path) -> tuple[Path, str]:
     return tmp_path / "lamp", commit
 
 
-def test_a_patch_leads_to_the_difference_of_the_files(lamp: tuple[Path, str]) -> None:
-    found = applied(Repository.at(lamp[0]), lamp[1], GOOD + NEW)
-    assert found.error == ""
+def applied(lamp: tuple[Path, str], text: str) -> Applied:
+    found = apply(Repository.at(lamp[0]), lamp[1], text)
+    assert isinstance(found, Applied)
+    return found
+
+
+GONE = "diff --git a/README.md b/README.md\ndeleted file mode 100644\n--- a/README.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-# lamp\n"
+MOVED = "diff --git a/README.md b/docs/a b.md\nsimilarity index 100%\nrename from README.md\nrename to docs/a b.md\n"
+NO_END = "diff --git a/new.py b/new.py\nnew file mode 100755\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n\\ No newline at end of file\n"
+
+
+@pytest.mark.parametrize("text", [GOOD, NEW, GONE, MOVED, NO_END, GOOD + NEW + GONE])
+def test_a_patch_leads_to_what_git_prints_in_a_working_folder(
+    lamp: tuple[Path, str], tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "patch").write_text(text)
+    commands = ["git clone -q lamp work && cd work && git apply --index ../patch && git diff --cached"]
+    (printed,) = in_bash(tmp_path, commands)
+    assert printed.startswith("diff --git ")
+    (tmp_path / "evil").unlink(missing_ok=True)
+    found = applied(lamp, text)
+    assert (found.answer, found.is_refused) == (printed.rstrip("\n"), False)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_before_a_patch_stand_the_files_that_it_touches(lamp: tuple[Path, str]) -> None:
+    assert applied(lamp, GOOD + NEW).before == {"lamp/light.py": LIGHT.encode()}
+    assert applied(lamp, MOVED).before == {"README.md": b"# lamp\n"}
+
+
+def test_a_patch_whose_lines_are_not_those_of_the_commit_is_refused_in_the_words_of_git(lamp: tuple[Path, str]) -> None:
+    found = applied(lamp, patch("lamp/light.py", "state = 'dim'", "state = 'on'"))
+    assert found.is_refused
     assert found.before == {"lamp/light.py": LIGHT.encode()}
-    assert found.after == {"lamp/light.py": LIGHT.replace("off", "on").encode(), "new.py": b"x = 1\n"}
-    assert difference(found).split("\n")[:6] == [
-        "diff --git a/lamp/light.py b/lamp/light.py",
-        "--- a/lamp/light.py",
-        "+++ b/lamp/light.py",
-        "@@ -1,4 +1,4 @@",
-        "-state = 'off'",
-        "+state = 'on'",
-    ]
-    assert not (lamp[0].parent / "evil").exists()
-
-
-def test_a_patch_whose_lines_are_not_those_of_the_commit_is_refused_whatever_it_says(lamp: tuple[Path, str]) -> None:
-    found = applied(Repository.at(lamp[0]), lamp[1], patch("lamp/light.py", "state = 'dim'", "state = 'on'"))
-    assert "patch does not apply" in found.error
-    assert found.after == found.before
+    assert found.answer == ("error: patch failed: lamp/light.py:1\nerror: lamp/light.py: patch does not apply")
 
 
 def test_the_working_folder_does_not_matter_and_stays(lamp: tuple[Path, str]) -> None:
     (lamp[0] / "lamp" / "light.py").write_text("state = 'changed since'\n")
-    assert applied(Repository.at(lamp[0]), lamp[1], GOOD).error == ""
-    assert (lamp[0] / "lamp" / "light.py").read_text() == "state = 'changed since'\n"
+    before = sorted((path, path.stat().st_mtime_ns) for path in lamp[0].rglob("*"))
+    assert not applied(lamp, GOOD).is_refused
+    assert sorted((path, path.stat().st_mtime_ns) for path in lamp[0].rglob("*")) == before
+
+
+def test_of_what_trajmill_itself_does_not_show_there_is_no_transition(lamp: tuple[Path, str]) -> None:
+    many = "".join(NEW.replace("new.py", f"new{number}.py") for number in range(201))
+    assert apply(Repository.at(lamp[0]), lamp[1], many) == "too_large"
 
 
 @pytest.mark.parametrize("path", ["../../escaped.py", "/tmp/escaped.py", ".git/hooks/escaped", "a/../../escaped.py"])
 def test_a_patch_that_leads_out_of_the_folder_is_refused(lamp: tuple[Path, str], path: str) -> None:
     text = NEW.replace("new.py", path)
-    assert applied(Repository.at(lamp[0]), lamp[1], text).error
+    assert applied(lamp, text).is_refused
     assert not any("escaped" in name for _, _, names in os.walk(lamp[0].parent) for name in names)
 
 
@@ -85,7 +106,7 @@ def test_a_patch_does_not_write_through_a_link_that_it_makes(lamp: tuple[Path, s
     target.mkdir()
     link = f"diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+{target}\n"
     link += "\\ No newline at end of file\n"
-    assert applied(Repository.at(lamp[0]), lamp[1], link + NEW.replace("new.py", "link/new.py")).error
+    assert applied(lamp, link + NEW.replace("new.py", "link/new.py")).is_refused
     assert list(target.iterdir()) == []
 
 

@@ -73,16 +73,36 @@ def test_a_screen_is_compared_by_what_an_action_added() -> None:
     assert added("one\n$", "top - load\nTasks") is None
 
 
-def test_an_answer_that_was_cut_is_held_against_the_whole() -> None:
-    whole = "\n".join(f"line {number}" for number in range(100))
-    shown = "\n".join([*whole.split("\n")[:20], "[60 lines left out]", *whole.split("\n")[80:]])
-    told = compared_cut(shown, whole)
-    assert told is not None
-    assert told.replayed == "volatile"
-    part = compared_cut("line 7\nline 8", whole)
-    assert part is not None
-    assert part.replayed == "same"
-    assert compared_cut(shown.replace("line 3", "line x"), whole) is None
+WHOLE = "\n".join(f"line {number}" for number in range(100))
+HEAD, TAIL = WHOLE[: WHOLE.index("\nline 20")], WHOLE[WHOLE.index("line 80") :]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        f"{HEAD}\n\n... [60 lines truncated] ...\n\n{TAIL}",
+        f"{HEAD}\nli…120 tokens truncated…e 79\n{TAIL}",
+        f"{HEAD}\n[... Observation truncated due to length ...]\n{TAIL}",
+        f"{HEAD}\n[480 characters elided]\n{TAIL}",
+        f"{HEAD}\n<response clipped>",
+        f"{HEAD}...",
+    ],
+)
+def test_of_an_answer_that_was_cut_only_the_notice_may_differ(shown: str) -> None:
+    found = compared_cut(shown, WHOLE)
+    assert found is not None
+    assert found.replayed == "volatile"
+    for old, new in (("line 3", "line x"), ("line 19", "line 91"), ("line 0", "line 1")):
+        assert compared_cut(shown.replace(old, new), WHOLE) is None
+    if TAIL in shown:
+        assert compared_cut(shown.replace("line 80", "line 08"), WHOLE) is None
+        assert compared_cut(f"{shown}\nline 100", WHOLE) is None
+
+
+def test_an_answer_that_was_cut_without_a_notice_begins_or_ends_the_whole() -> None:
+    assert [getattr(compared_cut(part, WHOLE), "replayed", None) for part in (HEAD, TAIL)] == ["same", "same"]
+    for part in (f"{HEAD}\nall\nis\nwell", f"{HEAD}\n[60 passed]\n{TAIL}", "line 7\nline 8", "...", ""):
+        assert compared_cut(part, WHOLE) is None
 
 
 @pytest.mark.parametrize(

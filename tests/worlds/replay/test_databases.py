@@ -11,7 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from trajmill.app.cli.cli import app
 from trajmill.pipelines.mix.check_candidates import candidates
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -181,3 +183,12 @@ def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(read: tuple[R
     assert sorted(asked) == [["Ada Byron"], ["Emmy Noether"], ["Grace Hopper"], ["Lise Meitner"]]
     kept = pq.read_table(next((out / "transitions").rglob("*.parquet")))["outcome"].to_pylist()
     assert all(one["resolved"] is True for one in kept)
+
+
+def test_the_command_shows_what_changed_in_the_databases_of_each_run(read: tuple[Recipe, Path, Path]) -> None:
+    done = CliRunner().invoke(app, ["replay", str(read[2]), "--world", "awm"], catch_exceptions=False)
+    shown = [line for line in done.stdout.splitlines() if line.startswith("+ ")]
+    assert sorted(shown) == [
+        f'+ rents {{"boat": {number}, "day": "2026-06-0{number}", "who": "{who}"}}'
+        for number, who in enumerate(("Emmy Noether", "Grace Hopper", "Lise Meitner", "Ada Byron"), 2)
+    ]
