@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
 from trajmill.quality.scrubbing.kinds import Encoded, Finds, Loose
-from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, quoted_end
+from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, past_escape, quoted_end
 from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
+from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_cookie, is_password, is_secret
 
 URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
@@ -40,8 +41,8 @@ def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
 
 
 HEADER_TRIGGER: Final = (
-    rb"(?i)(?:authorization|cookie|x-[\w-]*(?:key|token|secret|auth)|api-key|(?:private|api)-token|subscription-key)"
-    rb"2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
+    rb"(?i)(?:authorization|cookie)2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
+    rb"|(?:TRUE|FALSE)(?:\t|\\+t)\d"
 )
 _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
 """A quote, escaped or not; the first two are how a shell writes `'` within `'…'`."""
@@ -49,8 +50,7 @@ _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
 _QUOTE: Final = rb"(?:" + _ANY_QUOTE + rb")?"
 _GAP: Final = rb"(?:\s|\\+[nrt])"
 _HEADER: Final = compiled(
-    rb"(?i)((?:proxy-)?authorization|set-cookie2?|cookie"
-    rb"|x-[a-z0-9-]{0,24}(?:key|token|secret|auth)|api-key|(?:private|api)-token|ocp-apim-subscription-key)"
+    rb"(?i)((?:proxy-)?authorization|set-cookie2?|cookie)"
     + _QUOTE
     + rb"\s{0,4}[:=,]"
     + _GAP
@@ -60,6 +60,23 @@ _HEADER: Final = compiled(
     + _ANY_QUOTE
     + rb")?"
 )
+_TAB: Final = rb"(?:\t|\\{1,8}t)"
+_JAR: Final = compiled(
+    _TAB
+    + rb"(?:TRUE|FALSE)"
+    + _TAB
+    + rb"/[^\t\n\\]{0,128}"
+    + _TAB
+    + rb"(?:TRUE|FALSE)"
+    + _TAB
+    + rb"\d{1,16}"
+    + _TAB
+    + rb"[^\t\n\\]{1,128}"
+    + _TAB
+    + rb"([^\s\"\\]{8,1000})"
+)
+"""A line of Netscape's file of cookies, which curl and yt-dlp write."""
+
 _BEARER: Final = compiled(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME: Final = re.compile(
@@ -85,7 +102,7 @@ is_credential: Final = partial(is_secret, quoted=True)
 
 
 def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """What credential headers and cookies say, in HTTP, JSON, HAR, YAML, source code and `curl` commands."""
+    """What authorization headers and cookies say, in HTTP, JSON, HAR, YAML, source code, `curl` commands and jars."""
     after = lo
     for match in matches(_HEADER, text, lo, hi):
         before = text[max(0, match.start() - 1) : match.start()]
@@ -102,13 +119,11 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
         if not quote:
             stop = _UNQUOTED_END.search(text, start, end)
             end = stop.start() if stop else end
-        if name.endswith((b"cookie", b"cookie2")):
-            more = None if quote else _MORE_COOKIES.match(text, end)
-            end = after = more.end() if more else end
-            yield from _pairs(text, start, end, is_cookie)
-        elif value := _OPAQUE.match(text, start, end):
-            after = value.end()
-            yield Loose(value.start(), after, "header", is_credential)
+        more = None if quote else _MORE_COOKIES.match(text, end)
+        end = after = more.end() if more else end
+        yield from _pairs(text, start, end, is_cookie)
+    for match in matches(_JAR, text, lo, hi):
+        yield Loose(*match.span(1), "header", is_cookie)
     for match in matches(_SENT_COOKIES, text, lo, hi):
         start, quote = match.start(2), match.group(1)
         if not _BY_CURL.search(text, max(0, start - SLACK), start):
@@ -169,80 +184,119 @@ def user_and_password(inner: Inner, data: bytes) -> Finds:
     return Finds(found.spans, (*found.loose, password), found.encoded)
 
 
-_PASSWORD: Final = rb"passw(?:or)?d|passphrase|passcode|passwd|pwd"
-_SECRET: Final = (
-    rb"secret|token|credentials?|creds|(?:api|access|auth|private|signing|encryption|account|master|service|license)[_-]?key"
-    rb"|x-(?:amz|goog)-signature"
-)
 _NEITHER: Final = rb"[^ft\s\"'`\\][^\n]{7}|f(?:[^a\n][^\n]{6}|a[^l\n][^\n]{5})|t(?:[^r\n][^\n]{6}|r[^u\n][^\n]{5})"
 """Eight characters that are neither `false` nor `true`: every node of an Android screen says `password="false"`."""
 
+_NAMED: Final = rb"pass|pwd|token|secret|cred|_auth|apikey|(?:api|access|auth|private|signing|encryption|account|master|service)[_-]?key"
+_SHORT: Final = rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|hmac|parol|passwort|kennwort|pin|otp|cvv|cvc|puk"
+"""Words that mean something else more often than not: what follows has to be long, or the name has to end there."""
+
+_BLANK: Final = rb"(?:[ \t]|(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}m)"
+"""Between a name and its value: also a colour."""
+
+_OF_NAME: Final = rb"[\w.$\[\]%-]"
 _EQUALS: Final = rb"[:.?+|]{0,3}==?>?|:|%3d|\\u003d"
-_TYPED: Final = rb"(?::[ \t]{0,2}|[ \t]{1,2})[a-z][a-z_.<>\[\]]{1,15}[ \t]{0,2}:?="
+_OF_TYPE: Final = rb"(?::[ \t]{0,2}|[ \t]{1,2})[a-z][a-z_.<>\[\]]{1,15}[ \t]{0,2}:?="
 """A type between name and value: `token string = "…"`, `token: str = "…"`."""
 
-_VALUE: Final = rb",?\s{0,4}\\{0,15}[\"']?value\\{0,15}[\"']?\s{0,2}[:=]"
+_VALUE: Final = rb",?" + _GAP + rb"{0,8}\\{0,15}[\"']?value\\{0,15}[\"']?\s{0,2}[:=]"
 _LIST: Final = _GAP + rb"{1,16}-\s{1,4}"
-ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*|[_-](?:auth|pass))(?:\\*[\"'`])?"
-    rb"(?:[ \t]*(?:[:.?+|]{0,3}=|:|%3d|\\u003d|,?\s*\\*[\"']?value\\*[\"']?\s*[:=]"
+_BLOCK: Final = rb":[ \t]{0,4}[|>][+-]?" + _GAP + rb"{1,24}"
+_CELL: Final = rb"[ \t]{0,40}\|"
+_AFTER_NAME: Final = (
+    rb"(?:\\*[\"'`\]])?"
+    + _BLANK
+    + rb"*(?:[:.?+|]{0,3}=|:|\||%3d|\\u003d|,?"
+    + _GAP
+    + rb"*\\*[\"']?value\\*[\"']?\s*[:=]"
     rb"|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
-    rb"(?:" + _GAP + rb"*-)?[ \t>=]*(?:(?:" + _ANY_QUOTE + rb")(?:" + _NEITHER + rb")|[^\s\"'`,;&<>(){}\[\]|\\]{8})"
-    rb"|,[ \t]*\\*[\"'`][^\s\"'`,]{8}|>" + _GAP + rb"*[^\s\"'`,;&<>(){}\[\]|\\]{8})"
-    rb"|-(?:[a-z0-9]+-){0,3}(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*\s{1,2}[^\s]{8}"
+    rb"[*|>+-]*(?:" + _BLANK + rb"|[*|>+-])*" + _GAP + rb"*(?:-" + _GAP + rb"*)?[=>\[]*" + _BLANK + rb"*"
+)
+_BARE: Final = rb"[^\s\"'`,;&<>(){}\[\]|\\]{8}"
+ASSIGNMENT_TRIGGER: Final = (
+    rb"(?i)(?:"
+    + _NAMED
+    + rb")"
+    + _OF_NAME
+    + rb"*(?:"
+    + _AFTER_NAME
+    + rb"(?:(?:"
+    + _ANY_QUOTE
+    + rb")(?:"
+    + _NEITHER
+    + rb")|"
+    + _BARE
+    + rb")"
+    rb"|\\*[\"'`],[ \t]*\\*[\"'`][^\s\"'`,]{8}|>" + _GAP + rb"*" + _BARE + rb"|[ \t]+" + _BARE + rb")"
+    rb"|(?:" + _SHORT + rb")" + _AFTER_NAME + rb"(?:" + _ANY_QUOTE + rb")?[\w+/.~%-]{8}"
+    rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
+    rb"|-(?:[a-z0-9]+-){0,3}(?:" + _NAMED + rb"|key|auth)[\w-]*\s{1,2}[^\s]{8}"
 )
 """What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
 
 _ASSIGNMENT: Final = compiled(
-    rb"(?i)([A-Za-z0-9_.-]{0,40}?)(?:(" + _PASSWORD + rb"|[_-]pass)|" + _SECRET + rb"|[_-]auth)"
-    rb"((?:[_-]?(?:key|value|hash|base|prod|dev|staging|test|live|main|old|new|current|confirm(?:ation)?|again|secret"
-    rb"|encrypted|b64|base64|string|env|default|primary|secondary|token|id|[0-9]{1,3}))*)"
+    rb"(?i)(" + _OF_NAME + rb"{0,64}?(?:" + _NAMED + rb"|" + _SHORT + rb")" + _OF_NAME + rb"{0,32})"
     rb"(" + _ANY_QUOTE + rb")?"
-    rb"([ \t]{0,3}(?:" + _VALUE + rb"|" + _TYPED + rb"|" + _EQUALS + rb"|,)(?:[ \t]{0,4}|" + _LIST + rb")"
-    rb"|>" + _GAP + rb"{0,24}|\s{1,2})(" + _ANY_QUOTE + rb")?"
+    rb"([ \t]{0,40}(?:"
+    + _VALUE
+    + rb"|"
+    + _OF_TYPE
+    + rb"|"
+    + _BLOCK
+    + rb"|"
+    + _EQUALS
+    + rb"|,)\*{0,2}(?:"
+    + _BLANK
+    + rb"{0,40}|"
+    + _LIST
+    + rb")\[?"
+    rb"|" + _CELL + _BLANK + rb"{0,40}|>" + _GAP + rb"{0,24}|\s{1,40})(" + _ANY_QUOTE + rb")?"
 )
-_UNQUOTED: Final = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]{0,4096}")
-_NO_SECRET: Final = frozenset(
-    b"starting change lock max num min total prompt completion input output cached used per count eos bos pad "
-    b"unk sep cls mask page continuation next cursor sync special first last stop end start public no reset "
-    b"forgot".split()
-)
-"""Words before `token` or `key` that make it none of a secret."""
+_UNQUOTED: Final = re.compile(rb"[^\s\x1b\"'`,;&<>(){}\[\]|\\]{0,4096}")
 _ANOTHER_WORD: Final = re.compile(rb"[ \t]*(?::[ \t]*|[ \t])[A-Za-z][^=:]*:?=\Z")
 """A type before the value, which then stands in quotes; else the line is prose, or the value no type but a value."""
 
-_NAME_WORD: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _NESTED: Final = 512
 """Bytes of a value without quotes up to which another assignment is looked for in it."""
 
+_BEFORE: Final = 64
+_SET: Final = re.compile(rb"(?:\b|\\n)set(?:x| -[a-zA-Z]{1,8})\s+(?:-[a-zA-Z]{1,8}\s+)*\Z")
+"""Before a variable and its value: `setx` of Windows and `set -gx` of fish."""
+
+_LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)[ \t#+-]*\Z")
+
 
 def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """Values that a name announces: in shell, JSON, YAML, source, XML, query strings, forms and command options."""
+    """Values that a name announces: in shell, JSON, YAML, source, XML, query strings, forms, headers and options."""
     at = lo
     while match := next(matches(_ASSIGNMENT, text, at, hi), None):
-        at = max(match.end(3), at + 1)
-        value = _assigned(text, match)
-        if value:
-            if not match.group(6) and value[1] - value[0] > _NESTED:
+        at = max(match.end(1), at + 1)
+        begin = past_escape(text, match.start())
+        name = text[begin : match.end(1)]
+        kind = sensitivity(name)
+        value = _assigned(text, match, begin) if kind else None
+        if kind and value:
+            if not match.group(4) and value[1] - value[0] > _NESTED:
                 at = value[1]
-            password = match.group(2) is not None
-            name = text[match.start() : match.end(3)]
-            strict = not match.group(6) and not (name == name.upper() and b"=" in match.group(5))
-            accepts = partial(is_secret, password=password, quoted=not strict)
+            environment = (name == name.upper() and b"=" in match.group(3)) or _is_setting(text, begin, match, kind)
+            if kind == "key" and environment and b"_" in name:
+                kind = "secret"
+            accepts = partial(is_secret, sensitivity=kind, quoted=environment or match.group(4) is not None)
             yield _opened(text, value, accepts, inner)
 
 
-def _assigned(text: bytes, match: Any) -> tuple[int, int] | None:
+def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
     """Where the value stands, or None if this is no assignment of a secret."""
-    prefix, named_in, separator, quote = match.group(1), match.group(4), match.group(5), match.group(6)
-    words = _NAME_WORD.findall(prefix)
-    if text[max(0, match.start() - 2) : match.start()] == b"::":  # a type: `AWS::IAM::AccessKey`
+    named_in, separator, quote = match.group(2), match.group(3), match.group(4)
+    if text[max(0, begin - 2) : begin] == b"::":  # a type: `AWS::IAM::AccessKey`
         return None
-    if (words and words[-1].lower() in _NO_SECRET) or (separator.isspace() and not prefix.startswith(b"-")):
+    if not quote and b"=" not in separator and text[begin : match.end(1)].lower() == b"pass":  # what a test did
         return None
-    if separator.startswith(b">") and text[match.start() - 1 : match.start()] not in (b"<", b":"):
+    if separator.isspace() and not _is_apart(text, begin, match):
         return None
-    if separator.strip() == b"," and not (quote == named_in and _is_argument(text, match.start(), named_in)):
+    if separator.startswith(b">") and text[begin - 1 : begin] not in (b"<", b":"):
+        return None
+    if separator.strip() == b"," and not (quote == named_in and _is_argument(text, begin, named_in)):
         return None
     start = match.end()
     if not quote and _ANOTHER_WORD.match(separator):
@@ -256,6 +310,25 @@ def _assigned(text: bytes, match: Any) -> tuple[int, int] | None:
     if text[end : end + 1] in (b"(", b"[", b"{"):
         return None
     return start, start + len(text[start:end].rstrip(b".,:;!?#*"))
+
+
+def _is_setting(text: bytes, begin: int, match: Any, kind: Sensitivity) -> bool:
+    """Whether an assignment is no source code: `password=x` alone in its line, of a form, or as an option."""
+    if text[begin : begin + 1] == b"-":
+        return kind == "password"
+    before = text[begin - 1 : begin]
+    return match.group(3) == b"=" and (
+        before in b"&?" or _LINE_BEGINS.search(text, max(0, begin - 3), begin) is not None
+    )
+
+
+def _is_apart(text: bytes, begin: int, match: Any) -> bool:
+    """Whether a name and a value with nothing but blanks between them are an option, or two columns of a line."""
+    separator = match.group(3)
+    if text[begin : begin + 1] == b"-":
+        return len(separator) <= 2
+    before = _LINE_BEGINS if len(separator) > 1 else _SET
+    return b"\n" not in separator and before.search(text, max(0, begin - _BEFORE), begin) is not None
 
 
 def _is_argument(text: bytes, start: int, quote: bytes | None) -> bool:

@@ -14,7 +14,19 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from trajmill.quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
+from trajmill.quality.scrubbing import (
+    base64_bodies,
+    context,
+    hex_bodies,
+    logins,
+    numbers,
+    own_form,
+    people,
+    personal,
+    sighted,
+    statements,
+    structures,
+)
 from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from trajmill.quality.scrubbing.matching import compiled, compiled_set
 from trajmill.quality.scrubbing.plain_names import plain_names
@@ -52,6 +64,7 @@ _APART: Final = frozenset(
         numbers.IBAN_TRIGGER,
         numbers.SSN_TRIGGER,
         logins.TRIGGER,
+        statements.TRIGGER,
     }
 )
 """Triggers that begin with fixed letters have an automaton of their own: states of one for all would be multiplied."""
@@ -276,12 +289,17 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"card"}, numbers.CARD_TRIGGER, numbers.cards),
         ({"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
         ({"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
+        ({"person"}, people.PERSON_TRIGGER, people.persons),
+        ({"device"}, people.DEVICE_TRIGGER, people.devices),
         ({"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
         ({"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
         ({"home"}, personal.HOME_TRIGGER, personal.homes),
+        ({"home"}, personal.LISTING_TRIGGER, personal.listings),
         ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
+        ({"assignment"}, statements.TRIGGER, statements.stated),
+        ({"assignment"}, structures.TRIGGER, structures.structured),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)

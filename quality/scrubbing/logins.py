@@ -1,4 +1,4 @@
-"""Finders of passwords that no name and `=` announce: typed at a prompt, given to a command, kept in a file of logins.
+"""Finders of passwords that no name and `=` announce: typed at a prompt, kept in a file of logins.
 
 The place tells a password, whatever its letters.
 """
@@ -49,34 +49,6 @@ WAITS_BYTES: Final = 320
 
 PROMPT_TRIGGER: Final = rb"(?i:(?:password|pass ?phrase)(?:: {0,2}[^\s\"'`\\]{3}| for ['\"\\a-z0-9/]| again:| \([a-z]))"
 
-_WORD: Final = rb"([^\s\"'`\\|;&-][^\s\"'`\\|;&]{2,127})"
-_ARGUMENTS: Final = rb"\s(?:[^\n|;&]{0,200}?\s)?"
-_REGISTRY: Final = (
-    _AT_WORD + rb"(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
-)
-_COMMANDS: Final = (
-    compiled(rb"[ ](?:-u|--user)[ =]{1,2}" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:" + _QUOTED + rb"([^\s\"'\\/:]{4,128})"),
-    compiled(rb"sshpass -p ?" + _QUOTED + rb"([^\s\"'\\]{4,128})"),
-    compiled(_REGISTRY + _ARGUMENTS + rb"-p[ =]?" + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"(?:mysql|mariadb)[a-z]{0,9}" + _ARGUMENTS + rb"-p" + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"mongo[a-z]{0,9}" + _ARGUMENTS + rb"-p ?" + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a[ =]" + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-(?:P |P|p)" + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"ldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w " + _QUOTED + _WORD),
-    compiled(_AT_WORD + rb"pass(?:in|out)? pass:" + _WORD),
-    compiled(
-        _AT_WORD + rb"echo (?:-[ne]{1,2} )?" + _QUOTED + _WORD + _QUOTED + rb" ?\| ?sudo [^\n|;&]{0,40}?-\w{0,8}S"
-    ),
-    compiled(rb"[\"'][a-z_][\w.-]{0,31}:([^\s\"'`\\|;&:]{3,128})" + _QUOTED + rb" ?\| ?(?:sudo )?chpasswd"),
-)
-COMMAND_TRIGGER: Final = (
-    rb"[ ](?:-u|--user)[ =][ \"'\\]*[^\s:\"'\\/]*:[\"'\\]*[^\s\"'\\/:]{4}|sshpass -p"
-    rb"|(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
-    rb"|(?:mysql|mariadb|mongo)[a-z]*\s|(?:redis|valkey)-cli\s|(?:zip|7z|7za|sqlcmd|bcp)\s[^\n|;&]{0,40}-[Pp]"
-    rb"|ldap(?:search|add|modify|delete|passwd|whoami)\s|pass(?:in|out)? pass:|\| ?sudo |\| ?(?:sudo )?chpasswd"
-)
-"""The commands, and little of their arguments, since one automaton counts through all of them at once."""
-
 _GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
 _NAMED: Final = (
     _AT_WORD
@@ -121,24 +93,20 @@ ENCODED_TRIGGER: Final = (
     rb"[\"']auth[\"'\\]*\s*:\s*[\"'\\]*[A-Za-z0-9+/_-]{6}|_auth ?= ?[\"'\\]*[A-Za-z0-9+/_-]{6}"
     rb"|(?i:kind[\"'\\]*:\s*[\"'\\]*secret\b)"
 )
-TRIGGER: Final = b"|".join(
-    b"(?:" + one + b")" for one in (PROMPT_TRIGGER, COMMAND_TRIGGER, FILE_TRIGGER, ENCODED_TRIGGER)
-)
+TRIGGER: Final = b"|".join(b"(?:" + one + b")" for one in (PROMPT_TRIGGER, FILE_TRIGGER, ENCODED_TRIGGER))
 
 
 def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """What stands after a prompt to the end of its line, what commands take, and what files of logins hold.
+    """What stands after a prompt to the end of its line, and what files of logins hold.
 
     Files are `.netrc`, `.pgpass`, Docker's and npm's settings and Kubernetes secrets, the last three in base64.
     """
     for pattern in _PROMPTED:
         for match in matches(pattern, text, lo, hi):
             yield Loose(match.start(1), match.end(1), "assignment", is_typed)
-    for pattern in (*_COMMANDS, *_FILES):
+    for pattern in _FILES:
         for match in matches(pattern, text, lo, hi):
-            start, end = match.span(1)
-            if pattern in _FILES or not text[start:end].isdigit():
-                yield Loose(start, end, "assignment", is_password)
+            yield Loose(*match.span(1), "assignment", is_password)
     for match in matches(_BASIC, text, lo, hi):
         start, end = match.span(1)
         body = decoded_body(text, start, end, partial(user_and_password, inner))

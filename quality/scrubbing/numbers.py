@@ -5,6 +5,7 @@ They yield `Span`s, also for what is harmless (`stays`), so that it is claimed a
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -27,8 +28,26 @@ _NAMED: Final = (
 )
 """A field's name."""
 
+_WORDS: Final = "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellulare celular móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯".split()
+_SAID_PHONE: Final = (
+    rb"(?i)(?:"
+    + b"|".join(
+        sorted(
+            {re.escape(word) for name in _WORDS for word in (name.encode(), json.dumps(name)[1:-1].encode())},
+            reverse=True,
+        )
+    )
+    + rb")\.?"
+)
+_NATIONAL: Final = compiled(
+    _SAID_PHONE
+    + rb"(?: ?(?:number|no\.?|nr\.?))?[\"'\\]{0,6}\s{0,2}[:=#]?\s{0,2}[\"'\\]{0,6}((?:\(\d{2,5}\)|\(?(?:0|[6-9]|1[3-9]\d)\d{0,4}\)?)(?:[ ./-]{0,2}\d{1,8}){1,5})"
+)
+"""A number in the form of a country, after a word for it: `Tel. 030 1234567`, `Tél : 06 12 34 56 78`."""
+
 PHONE_TRIGGER: Final = (
     rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED.replace(rb"(?:\b|_)", b"") + rb"\d{10}"
+    rb"|" + _SAID_PHONE + rb"(?: ?(?:number|no\.?|nr\.?))?[ :=#\"'\\]*(?:\([1-9]|[016-9])\d[\d ()./-]{6}"
 )
 _NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
 _PHONE: Final = compiled(
@@ -61,6 +80,12 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
             fictional = _is_fictional(text, start, end)
             if fictional is not None:
                 yield Span(start, end, "phone", fictional)
+    for match in matches(_NATIONAL, text, lo, hi):
+        start, end = match.span(1)
+        national = _numerals(text[start:end])
+        begun = national[:1] == "0" or (len(national) == 11 and national[:1] == "1") or 9 <= len(national) <= 10
+        if begun and 8 <= len(national) <= 12 and closes(text, end) and not _NUMBER_RIGHT.match(text, end):
+            yield Span(start, end, "phone", is_fictional("", national) or len(set(national)) < 3)
     for match in matches(_NAMED_PHONE, text, lo, hi):
         start, end = match.span(1)
         national = text[end - 10 : end].decode()

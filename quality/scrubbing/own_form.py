@@ -27,7 +27,7 @@ _ISSUED: Final = Later(
 """One group a form; a secret that runs on into more of its alphabet is none of that form."""
 
 _MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)
-_BEFORE_MIDDLE: Final = 40
+_BEFORE_MIDDLE: Final = 80
 _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
@@ -84,15 +84,16 @@ def signatures(text: bytes, lo: int, hi: int) -> Iterator[Span]:
             yield Span(start, match.end(), "jwt", kept=after - start)
 
 
-PEM_TRIGGER: Final = rb"PRIVATE KEY(?: BLOCK)?-----"
-_PEM_BEGIN: Final = compiled(rb"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
+PEM_TRIGGER: Final = rb"PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d"
+_PEM_BEGIN: Final = compiled(rb"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d{1,3}")
 _PEM_PART: Final = re.compile(
     rb"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;?]*[A-Za-z]"  # a colour
     rb"|(?P<gap>\s|\\+[nrt])(?:[A-Za-z]+-?[A-Za-z]+: [^\n\\\"]{0,80})?"  # with a header of the key after it
     rb"|\\+u[0-9a-fA-F]{4}|[0-9]{1,6}+(?![A-Za-z0-9+/=])"  # a line's number
     rb"|(?P<body>=?+[A-Za-z0-9+/]++={0,2}+)"
 )
-_PEM_END: Final = b"-----END "
+_PEM_END: Final = re.compile(rb"-----END |Private-MAC")
+_PEM_END_BYTES: Final = 11
 _PEM_FIRST: Final = 16
 """Characters of the first line below which it is a word: `-----BEGIN PRIVATE KEY----- and so on`."""
 
@@ -101,7 +102,7 @@ _PEM_FULL_LINE: Final = 40
 
 
 def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Each line of each PEM private key (RFC 7468), with or without its end; the frame and its headers stay.
+    """Each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; the frame and its headers stay.
 
     Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
     stands there, behind a number, the bar of a frame or the sign of a diff.
@@ -110,8 +111,9 @@ def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     for match in matches(_PEM_BEGIN, text, lo, hi):
         at, limit = match.end(), min(len(text), match.end() + _PEM_BYTES)
         if end < at:
-            end = text.find(_PEM_END, max(at, sought), limit)
-            sought = end if end >= 0 else limit - len(_PEM_END)
+            found = _PEM_END.search(text, max(at, sought), limit)
+            end = found.start() if found else -1
+            sought = end if found else limit - _PEM_END_BYTES
         shortest = _PEM_FIRST if end >= 0 else _PEM_FULL_LINE
         for start, stop in _pem_lines(text, at, end if end >= 0 else limit):
             if stop - start < shortest and stop < len(text):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -16,20 +16,37 @@ from trajmill.quality.scrubbing.kinds import Kind, Span
 from trajmill.quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
 from trajmill.quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
 
-EMAIL_TRIGGER: Final = rb"[A-Za-z0-9_+-](?:@|%40)[A-Za-z0-9-]+\.[A-Za-z0-9]"
-_DOMAIN: Final = compiled(rb"(?:@|%40)([A-Za-z0-9][A-Za-z0-9-]{0,62}\.(?:[A-Za-z0-9-]{1,63}\.){0,4}([A-Za-z]{2,18}))")
-_LOCAL: Final = re.compile(rb"[A-Za-z0-9_+-](?:[A-Za-z0-9._+-]|%2[bB]){0,63}\Z")
-_LONG_TLDS: Final = frozenset(
-    b"info name mobi arpa asia jobs museum travel aero coop email online site tech cloud store agency company "
-    b"digital world life live shop space website today group global solutions services systems software network "
-    b"works team zone press media studio design academy education university health finance consulting "
-    b"engineering example test invalid social blog page news city chat link click berlin london paris local "
-    b"internal".split()
+_ABOVE: Final = rb"\\+u[0-9a-fA-F]{4}"
+"""A letter outside ASCII as JSON escapes it."""
+
+EMAIL_TRIGGER: Final = (
+    rb"[A-Za-z0-9_+\x80-\xff-](?:@|%40)(?:[A-Za-z0-9\x80-\xff-]|\\+u[0-9a-fA-F]{4})+\.(?:[A-Za-z0-9\x80-\xff]|\\+u0)"
 )
+_IN_LABEL: Final = rb"(?:[A-Za-z0-9\x80-\xff-]|" + _ABOVE + rb")"
+_DOMAIN: Final = compiled(
+    rb"(?:@|%40)((?:[A-Za-z0-9\x80-\xff]|" + _ABOVE + rb")" + _IN_LABEL + rb"*\.(?:" + _IN_LABEL + rb"+\.){0,4}"
+    rb"([A-Za-z]{2,18}|(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|" + _ABOVE + rb"){2,12}))"
+)
+_LOCAL: Final = re.compile(
+    rb"(?:[A-Za-z0-9_+-]|(?<![\x80-\xff])[\xc2-\xf4]|"
+    + _ABOVE
+    + rb")(?:[A-Za-z0-9._+\x80-\xff-]|%2[bB]|"
+    + _ABOVE
+    + rb"){0,63}\Z"
+)
+_LOCAL_BYTES: Final = 200
+_LABEL: Final = 63
+"""Bytes of a part of a domain (RFC 1035, 2.3.4)."""
+
 _FILE_ENDINGS: Final = frozenset(
     b"png jpg gif svg css js ts jsx tsx py rb go rs md txt xml yml zip tar tgz gz bz2 whl jar exe dll so sh bat "
-    b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf".split()
+    b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html jpeg webp "
+    b"scss conf class java swift service socket timer target mount scope slice path device swap transpose format join "
+    b"split strip encode decode append items keys values copy shape mean astype read write close call apply text "
+    b"length push then catch name type size data index node self base core main".split()
 )
+"""Endings of files, units of systemd and members of objects, which no domain of a person has."""
+
 _SECOND_LEVEL: Final = frozenset(b"com org net edu gov ac co mil or ne gob".split())
 _USER_INFO: Final = re.compile(rb"://[^\s/\"'<>]*\Z")
 _NO_PERSON: Final = frozenset(b"git hg svn noreply no-reply donotreply do-not-reply postmaster mailer-daemon".split())
@@ -40,7 +57,7 @@ def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     after = 0
     for match in matches(_DOMAIN, text, lo, hi):
         middle, end = match.span()
-        found = _LOCAL.search(text, max(after, middle - 64), middle)
+        found = _LOCAL.search(text, max(after, middle - _LOCAL_BYTES), middle)
         start = past_escape(text, found.start()) if found else middle
         if start == middle or not closes(text, end) or text[end : end + 1] == b"(" or _in_address(text, start):
             continue
@@ -62,7 +79,7 @@ def _is_domain(domain: bytes, tld: bytes) -> bool:
         return False
     if tld in _FILE_ENDINGS:
         return labels[-2] in _SECOND_LEVEL and len(labels) > 2
-    return (len(tld) <= 3 or tld in _LONG_TLDS) and not re.fullmatch(rb"\dx|[\d.]+", b".".join(labels[:-1]))
+    return max(map(len, labels)) <= _LABEL and not re.fullmatch(rb"\dx|[\d.]+", b".".join(labels[:-1]))
 
 
 IP_TRIGGER: Final = rb"\d\.\d{1,3}\.\d{1,3}\.\d|[23][0-9a-fA-F]{3}:[0-9a-fA-F]{0,4}:[0-9a-fA-F:]"
@@ -127,13 +144,21 @@ def _is_version(text: bytes, start: int, end: int) -> bool:
     if _VERSION.search(before) or (before[-1:] == b"/" and before[-2:-1].isalnum() and text[end : end + 1] != b":"):
         return True
     octets = text[start:end].split(b".")
-    digits, most = sum(len(octet) == 1 for octet in octets), max(map(int, octets))
     if _DECIMAL.search(before) and len(octets[0]) == 1:
         return True
     if _is_listed(text, start, end) or _NEXT_VERSION.search(text, max(0, start - 100), start):
         return True
-    numbering = digits >= 3 or (digits == 2 and most < 100) or most <= 20
-    return numbering and text[end : end + 1] not in (b":", b"/") and not _ADDRESS.search(before)
+    digits, numbers = sum(len(octet) == 1 for octet in octets), sorted(map(int, octets))
+    numbering = digits >= 3 or (digits == 2 and numbers[3] < 100) or numbers[3] <= 20
+    numbering |= int(octets[0]) <= _MAJOR and (digits >= 2 or numbers[2] <= 2 * _MAJOR)
+    return numbering and not _PORT.match(text, end) and not _ADDRESS.search(before)
+
+
+_MAJOR: Final = 32
+"""Numbers that versions begin with, most of them."""
+
+_PORT: Final = re.compile(rb":\d|/\d\d?\b| - - \[")
+"""What follows an address: a port, the bits of a network, the names in the log of a server."""
 
 
 def _is_listed(text: bytes, start: int, end: int) -> bool:
@@ -162,13 +187,20 @@ def _is_ip6(raw: bytes) -> bool:
 
 _NAME: Final = rb"[A-Za-z0-9_\x80-\xff][A-Za-z0-9._\x80-\xff-]{0,63}"
 _DRIVE: Final = rb":(?:\\+|/)(?i:users|documents and settings)(?:\\+|/)"
+_SHARED: Final = rb"(?:nfs|lustre|gpfs|scratch|beegfs|ceph|pfs|cluster|hpc|work|project|storage|export|net|fs\d?)"
+_MOUNTED: Final = (
+    rb"(?:/run)?/media/|/(?:"
+    + _SHARED
+    + rb"|data|mnt)/[Uu]sers?/|\\{1,4}[\w$.-]{1,32}\\{1,4}[\w.-]{1,32}\\{1,4}home\\{1,4}"
+)
 HOME_TRIGGER: Final = (
     rb"/(?:home|Users)\\*/[\w\x80-\xff]|" + _DRIVE + rb"[\w\x80-\xff]|-(?:home|Users)-\w"
-    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w"
+    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|/[Uu]sers?)/[a-z_]|\\home\\+[a-z_]|~[a-z_][\w-]*/"
 )
 _HOME: Final = compiled(
     rb"(?:\\*/(?:home|Users)\\*/|[A-Za-z]%s)(%s)|-(?:home|Users)-([A-Za-z0-9_]{1,32})"
-    rb"|(?:USER|USERNAME|LOGNAME)=(%s)|[ug]id=\d{1,9}\((%s)\)" % (_DRIVE, _NAME, _NAME, _NAME)
+    rb"|(?:USER|USERNAME|LOGNAME)=(%s)|[ug]id=\d{1,9}\((%s)\)|(?:%s)(%s)|[\s\"'=:(]~([a-z_][a-z0-9_-]{1,31})/"
+    % (_DRIVE, _NAME, _NAME, _NAME, _MOUNTED, _NAME)
 )
 _ON_DRIVE: Final = re.compile(rb"[A-Za-z]:(\\+|/)(?:[A-Za-z]+|[A-Za-z]+ and [A-Za-z]+)(\\+|/)")
 _MORE_WORDS: Final = re.compile(rb"(?: [A-Za-z0-9._-]{1,32}){1,2}(?=\\)")
@@ -183,7 +215,16 @@ WELL_KNOWN: Final = frozenset(
     b"tmp local computeruse computer hadoop spark airflow celery redis elasticsearch grafana prometheus "
     b"minecraft steam deck android ios system service daemon worker python ruby rails go rust java php perl ctf "
     b"ctfuser hacker nonroot appuser containeruser abc linux mac osboxes wsl anonymous wheel staff sudo adm "
-    b"video audio plugdev netdev lxd games".split()
+    b"video audio plugdev netdev lxd games bin daemon lp mail man sys sync uucp proxy backup list irc gnats messagebus "
+    b"sshd syslog systemd-network systemd-resolve systemd-timesync systemd+ polkitd dbus avahi colord rtkit ntp chrony "
+    b"postfix dovecot named bind mongodb rabbitmq memcache cassandra kafka zookeeper etcd consul vault kernel utmp tty "
+    b"disk kmem dialout fax voice cdrom floppy tape shadow crontab ssh input kvm render sgx users operator src "
+    b"dip pipewire pulse gdm lightdm ftp squid vboxadd domain none everyone trustedinstaller nx-server _apt _www "
+    b"node_modules frontend backend server client lib libs bin share docs doc site sites dist static assets public repo "
+    b"repos packages package modules module components pages views views images img css js fonts templates vendor "
+    b"storage cache config logs log scripts tools tests lib64 include etc var run media usb disk cdrom home latest "
+    b"index main en de fr es new old dev prod staging demo example examples playground task tasks job jobs "
+    b"session".split()
 )
 """Names of accounts that images, services and tutorials share; they tell nobody."""
 
@@ -201,9 +242,9 @@ def common_home(data: bytes, start: int, end: int) -> int:
 
 
 def homes(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    r"""User names in home folders (`/home/x`, `/Users/x`, `C:\Users\x`), in `USER=` and in what `id` prints."""
+    r"""User names in home folders (`/home/x`, `/Users/x`, `C:\Users\x`, `/media/x`, `~x/`), `USER=` and what `id` prints."""
     for match in matches(_HOME, text, lo, hi):
-        group = next(number for number in (1, 2, 3, 4) if match.group(number) is not None)
+        group = next(number for number in range(1, 7) if match.group(number) is not None)
         start, end = match.span(group)
         drive = _ON_DRIVE.match(text, match.start(), start)
         if drive:
@@ -228,7 +269,7 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
         return not before or before[-1:] in b" /\\\"'`\n=:("
     if opens(text, start) or group > 2:
         return not re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
-    return re.search(rb"(?:/(?:export|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None
+    return re.search(rb"(?:/(?:" + _SHARED + rb"|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -240,6 +281,79 @@ def is_common_account(name: bytes) -> bool:
 def is_common_user(name: bytes) -> bool:
     """Whether the name tells nobody: an account that many systems have, or a placeholder."""
     return name.lower() in WELL_KNOWN or NUMBERED_USER.fullmatch(name) is not None
+
+
+_OF_LINE: Final = rb"(?:^|[\r\n]|\\n)"
+_LISTED_FILE: Final = compiled(
+    _OF_LINE
+    + rb" {0,12}(?:\d{1,12} {1,12})?[-dlbcps][rwxsStT-]{9}[.+@]? {1,12}\d{1,9} {1,12}("
+    + _NAME
+    + rb") {1,12}("
+    + _NAME
+    + rb") "
+)
+_LOGGED_IN: Final = compiled(_OF_LINE + rb"(" + _NAME + rb") {1,24}(?:pts/\d|tty\w|console |seat\d|:\d)")
+_ACCOUNT: Final = compiled(rb"(?:^|[\s\"']|\\n)(" + _NAME + rb"):[x*!]:[1-5]?\d{4}:\d{1,6}:")
+_WHO: Final = compiled(
+    rb"\bwhoami(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)(" + _NAME + rb")(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|\\{0,8}\"|$)"
+)
+_LISTINGS: Final = (_LISTED_FILE, _LOGGED_IN, _ACCOUNT, _WHO)
+_TITLES: Final = compiled(
+    rb"(?:[A-Z%][A-Z%/()]{0,20} {1,24}){0,12}(?:USER|UID|OWNER)(?: {1,24}[A-Z%][A-Z%/()@]{0,24}){2,14}"
+)
+_COLUMN: Final = re.compile(rb"[^ \r\n\\]+")
+_ENTRY: Final = re.compile(rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)([^\r\n\\]{8,400})")
+_ENTRIES: Final = 500
+
+
+def _other_than(words: Iterable[bytes]) -> bytes:
+    """A pattern that matches where none of the words begins, and nothing else of a word; blanks end them."""
+    by_first: dict[int, list[bytes]] = {}
+    for word in words:
+        by_first.setdefault(word[0], []).append(word[1:])
+    others = b"[^" + b"".join(re.escape(bytes([first])) for first in by_first) + b"]"
+    longer = (re.escape(bytes([first])) + _other_than(rest) for first, rest in by_first.items() if b"" not in rest)
+    return b"(?:" + b"|".join([others, *longer]) + b")"
+
+
+_STRANGER: Final = _other_than(
+    word + b" "
+    for word in b"root dev user users ubuntu runner node vscode agent app staff wheel admin www-data".split()
+)
+"""A listing shows such owners on every line; what begins otherwise is worth a look."""
+
+LISTING_TRIGGER: Final = (
+    rb"[rwxsStT-]{9}[.+@]? +\d+ +(?:[^\s\d]\S* +)?" + _STRANGER + rb"[\w.-]* "
+    rb"|\w +(?:pts/\d|tty\w| :\d)|:[x*!]:[1-5]?\d{4}:\d|\bwhoami[\r\n\\]|(?:USER|UID|OWNER) +[A-Z%][A-Z%]* +[A-Z%]"
+)
+
+
+def listings(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """User names in listings of files, processes, jobs and accounts, and in what `who` and `whoami` print."""
+    for pattern in _LISTINGS:
+        for match in matches(pattern, text, lo, hi):
+            for group in range(1, match.re.groups + 1):
+                yield _account(text, *match.span(group))
+    for match in matches(_TITLES, text, lo, hi):
+        titles = match.group().split()
+        place = next(place for place, title in enumerate(titles) if title in (b"USER", b"UID", b"OWNER"))
+        at = match.end()
+        for _ in range(_ENTRIES):
+            entry = _ENTRY.match(text, at)
+            columns = [*_COLUMN.finditer(text, *entry.span(1))] if entry else []
+            if entry is None or len(columns) < 3:
+                break
+            name = columns[place][0] if place < len(columns) else b""
+            if _ACCOUNT_NAME.fullmatch(name) and any(column[0].isdigit() for column in columns):
+                yield _account(text, *columns[place].span())
+            at = entry.end()
+
+
+_ACCOUNT_NAME: Final = re.compile(rb"[A-Za-z_][\w.$+-]{1,31}")
+
+
+def _account(text: bytes, start: int, end: int) -> Span:
+    return Span(start, end, "home", is_common_user(text[start:end]) or text[start:end].isdigit())
 
 
 _COLOURS: Final = rb"(?:\x1b\[[0-9;]*m)*"

@@ -284,6 +284,15 @@ def _renumbered(raw: bytes, numerals: str) -> bytes:
     return "".join(next(left) if char.isdigit() else char for char in raw.decode()).encode()
 
 
+def mac(raw: bytes, key: bytes) -> bytes:
+    """An address that no maker has: 02 (IEEE 802, locally administered), with every separator in its place."""
+    stream = _stream(b"mac\0" + raw.lower().replace(b"-", b":"), key)
+    digits = "02" + "".join("0123456789abcdef"[next(stream) % 16] for _ in range(10))
+    fresh = _PAIR.sub(lambda match: digits[match.start() // 3 * 2 :][:2].encode(), raw)
+    return fresh.upper() if raw == raw.upper() != raw.lower() else fresh
+
+
+_PAIR: Final = re.compile(rb"[0-9A-Fa-f]{2}")
 _BRANDS: Final = re.compile(r"4|5[1-5]|2[2-7]\d\d|3[47]|6011|65|35\d\d|30[0-5]|3[689]|62")
 """How a card number begins (ISO/IEC 7812 ranges of the large networks); the beginning stays."""
 
@@ -339,5 +348,7 @@ def placeholder(kind: Kind, raw: bytes, key: bytes) -> bytes:
             return user(raw, key)
         case "host":
             return host(raw, key)
+        case "device" if not raw.isdigit():
+            return mac(raw, key)
         case _:
             return body(raw, key)

@@ -29,7 +29,7 @@ Patch = tuple[int, int, bytes]
 LEARNED_FROM: Final = 8
 """Secrets of at least so many bytes are hidden wherever they occur; shorter ones only where they were found."""
 
-_NAMES: Final[frozenset[Kind]] = frozenset({"home", "host"})
+_NAMES: Final[frozenset[Kind]] = frozenset({"home", "host", "person"})
 _LEARNED: Final[frozenset[Kind]] = frozenset({"private_key", "jwt", "token", "cloud_key", *_NAMES})
 _LONG: Final = 512
 """Bytes of a suspect up to which every place in it may be the beginning of a shorter secret."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from math import log2
 from typing import Final
 
 from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified, is_placeholder
+from trajmill.quality.scrubbing.sensitive_names import Sensitivity
 
 _DUMMY: Final = re.compile(
     rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"
     rb"|\A(?:\{.*|%(?![0-9A-Fa-f]{2}).*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
-    rb"|(?:\A|[^A-Za-z])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
+    rb"|(?:\A|[^A-Za-z0-9])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
     rb"|process\.env|environ|getenv|(?:self|this|config|settings|args|options|request|os)\."
 )
 _DUMMY_WORD: Final = re.compile(rb"(?i)passw(?:or)?d|passphrase|secret|token|credential|api_?key")
@@ -24,7 +26,7 @@ _NO_VALUE: Final = re.compile(
     rb"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+"  # a number
     rb"|\d{4}-\d\d-\d\d.*|\d\d?-[A-Za-z]{3}-\d{2,4}.*|\d\d?:\d\d.*|\d\d?/\d\d?/\d{2,4}.*"  # a date, a time
     rb"|(?:~|\.{1,2})/.*|[A-Za-z]:[\\/].*|[A-Za-z][A-Za-z0-9+.-]*://.*"  # a path, an address
-    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}"
+    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}|arn:[a-z].*"  # a file, a name of Amazon
 )
 _EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
 _NAMES: Final = re.compile(rb"[$_]*(?:[A-Za-z]+\d{0,5}[A-Za-z]*(?:[_$.:>-]+|\Z))+")
@@ -71,36 +73,113 @@ def is_cookie(value: bytes) -> bool:
     core = core_of(value)
     if is_certified(core):
         return True
-    told = len(core) >= (16 if core.isdigit() else 6) and _count(value, b"0-9") > 0
+    digits = _count(value, b"0-9") > 0 or (len(core) >= 16 and not is_ordinary(value))
+    told = digits and len(core) >= (16 if core.isdigit() else 6)
     return told and not is_dummy(value) and not _is_no_value(value)
 
 
-def is_secret(value: bytes, *, password: bool = False, quoted: bool = False) -> bool:
+def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool = False) -> bool:
     """Whether the value, announced by a name, is a secret and no word, number, path, date or expression.
 
     Args:
         value: at least 8 bytes, or it is none.
-        password: the name speaks of a password, which may be short and digits alone; else at least 12 bytes.
+        sensitivity: of the name: a password may be short, of digits or of letters alone; what a key may be is no
+            digest and no id.
         quoted: the value stood in quotes, or in an environment file; else it could be source code, and is judged
             strictly: at least 16 bytes.
     """
     core = core_of(value)
     if is_certified(core):
         return True
-    if len(value) < 8 or len(core) < 6 or b" " in value or is_dummy(value) or _is_no_value(value):
+    if sensitivity == "code":
+        return quoted and _CODE.fullmatch(value) is not None
+    if len(value) < 8 or len(core) < 6 or is_dummy(value) or _is_no_value(value):
         return False
     digits, letters = _count(value, b"0-9"), _count(value, b"A-Za-z\x80-\xff")
     special = len(value) - len(core) > 0 and re.search(rb"[^\w.:/=+-]", value) is not None
-    if _DUMMY_WORD.search(value) and not (password and quoted and digits and special):
+    if b" " in value:
+        words = value.split()
+        return sensitivity == "password" and quoted and len(words) <= 6 and not any(map(_is_spoken, words))
+    if _DUMMY_WORD.search(value) and not (sensitivity == "password" and quoted and digits and special):
         return False
-    if password:
-        mixed = digits or (quoted and special and value.lower() != value != value.upper())
+    random = len(core) >= (8 if quoted else 10) and not is_ordinary(value, strict=not quoted)
+    if sensitivity == "password":
+        mixed = digits or random or (quoted and special and value.lower() != value != value.upper())
         variable = not quoted and b"_" in value and is_wordy(value)
         return bool(mixed) and len(set(core)) >= 4 and not variable
+    if sensitivity == "key" and (
+        len(core) < 20 or _ID.fullmatch(value) or not (random or len(_NUMBER.findall(value)) > 2)
+    ):
+        return False
     long = len(value) >= (12 if quoted else 14)
     number = core == value.decode("latin-1") and digits == len(value) >= 16
-    told = number or (digits > 0 and letters > 0 and not is_wordy(value))
+    random = random and len(core) >= 20 and value.lower() != value != value.upper()
+    told = number or random or (digits > 0 and letters > 0 and not is_wordy(value))
     return long and told and entropy(value) >= 2.8
+
+
+_CODE: Final = re.compile(rb"\d{4,8}")
+_NUMBER: Final = re.compile(rb"\d+")
+_ID: Final = re.compile(
+    rb"(?:[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]+|\d+(?:[._:-]\d+)*)(?:\.\w+)?"
+)
+"""A digest, a UUID or a number."""
+
+_FOLLOWS: Final = (
+    b"26663453524767261778544342",
+    b"74557453753855751665733352",
+    b"73547327617643842657532142",
+    b"74559443833554742665633241",
+    b"64675543413667353877454642",
+    b"68446632901643742665612140",
+    b"73548456712656651775633232",
+    b"82348332713555830656623051",
+    b"65766552324668751677351415",
+    b"85668433735445863465724122",
+    b"74458445724645742675635142",
+    b"73458432813743740366631162",
+    b"85458331703563770364622140",
+    b"73677573624435641378542042",
+    b"45664553424668660866655332",
+    b"72548445614744762767623050",
+    b"33454432532544442557943322",
+    b"74558452714455740666543051",
+    b"63648436714544662478634152",
+    b"73548426823544741766524253",
+    b"56656552614768460777221323",
+    b"82439441802444640454331231",
+    b"83558436813546742764413321",
+    b"64757534702563572468343553",
+    b"75657543624667682587544244",
+    b"84349335814554631454523155",
+)
+"""For each letter how often each letter follows it in words of English and of programs, 0 to 9 by its logarithm."""
+
+_LIKELY: Final = 5.9
+"""The mean of these above which letters make a word: one in 30 random ones of 10 does, one word in 80 does not."""
+
+_UNLIKELY: Final = 5.35
+_LETTERS: Final = re.compile(rb"[a-z]+")
+_CASED: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def is_ordinary(value: bytes, *, strict: bool = False) -> bool:
+    """Whether the letters of a value follow each other as those of words do, so that it may be one.
+
+    Args:
+        value: anything; what has fewer than four letters in a row is ordinary.
+        strict: only what surely is no word is none.
+    """
+    parts = _CASED.findall(value)
+    if len(parts) > 2 and len(b"".join(parts)) < 3 * len(parts):
+        return False
+    runs = [run for run in _LETTERS.findall(value.lower()) if len(run) >= 4]
+    follows = [_FOLLOWS[first - 97][second - 97] - 48 for run in runs for first, second in pairwise(run)]
+    return not follows or sum(follows) >= (_UNLIKELY if strict else _LIKELY) * len(follows)
+
+
+def _is_spoken(word: bytes) -> bool:
+    return len(word) < 4 or is_ordinary(word)
 
 
 def _is_no_value(value: bytes) -> bool:
