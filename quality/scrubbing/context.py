@@ -191,18 +191,17 @@ _NAMED: Final = rb"pass|pwd|token|secret|cred|_auth|apikey|(?:api|access|auth|pr
 _SHORT: Final = rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|hmac|parol|passwort|kennwort|pin|otp|cvv|cvc|puk"
 """Words that mean something else more often than not: what follows has to be long, or the name has to end there."""
 
-_BLANK: Final = rb"(?:[ \t]|(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}m)"
+_BLANK: Final = rb"(?:[ \t]|(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*m)"
 """Between a name and its value: also a colour."""
 
 _OF_NAME: Final = rb"[\w.$\[\]%-]"
 _EQUALS: Final = rb"[:.?+|]{0,3}==?>?|:|%3d|\\u003d"
-_OF_TYPE: Final = rb"(?::[ \t]{0,2}|[ \t]{1,2})[a-z][a-z_.<>\[\]]{1,15}[ \t]{0,2}:?="
+_OF_TYPE: Final = rb"(?::[ \t]*|[ \t]+)[a-z][a-z_.<>\[\]]+[ \t]*:?="
 """A type between name and value: `token string = "…"`, `token: str = "…"`."""
 
-_VALUE: Final = rb",?" + _GAP + rb"{0,8}\\{0,15}[\"']?value\\{0,15}[\"']?\s{0,2}[:=]"
-_LIST: Final = _GAP + rb"{1,16}-\s{1,4}"
-_BLOCK: Final = rb":[ \t]{0,4}[|>][+-]?" + _GAP + rb"{1,24}"
-_CELL: Final = rb"[ \t]{0,40}\|"
+_VALUE: Final = rb",?" + _GAP + rb"*\\*[\"']?value\\*[\"']?\s*[:=]"
+_LIST: Final = _GAP + rb"+-\s+"
+_BLOCK: Final = rb":[ \t]*[|>][+-]?" + _GAP + rb"+"
 _AFTER_NAME: Final = (
     rb"(?:\\*[\"'`\]])?"
     + _BLANK
@@ -235,23 +234,21 @@ ASSIGNMENT_TRIGGER: Final = (
 """What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
 
 _ASSIGNMENT: Final = compiled(
-    rb"(?i)(" + _OF_NAME + rb"{0,64}?(?:" + _NAMED + rb"|" + _SHORT + rb")" + _OF_NAME + rb"{0,32})"
+    rb"(?i)((?:" + _NAMED + rb"|" + _SHORT + rb")" + _OF_NAME + rb"*)"
     rb"(" + _ANY_QUOTE + rb")?"
-    rb"([ \t]{0,40}(?:"
-    + _VALUE
-    + rb"|"
-    + _OF_TYPE
-    + rb"|"
-    + _BLOCK
-    + rb"|"
-    + _EQUALS
-    + rb"|,)\*{0,2}(?:"
+    rb"((?:"
     + _BLANK
-    + rb"{0,40}|"
+    + rb"*(?:"
+    + rb"|".join((_VALUE, _OF_TYPE, _BLOCK, _EQUALS, rb","))
+    + rb")\**(?:"
+    + _BLANK
+    + rb"*|"
     + _LIST
-    + rb")\[?"
-    rb"|" + _CELL + _BLANK + rb"{0,40}|>" + _GAP + rb"{0,24}|\s{1,40})(" + _ANY_QUOTE + rb")?"
+    + rb")\[?)"
+    rb"|[ \t]*\|" + _BLANK + rb"*|>" + _GAP + rb"*|\s+)(" + _ANY_QUOTE + rb")?"
 )
+_NAME_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$[]%-")
+_LONGEST_NAME: Final = 64
 _UNQUOTED: Final = re.compile(rb"[^\s\x1b\"'`,;&<>(){}\[\]|\\]{0,4096}")
 _ANOTHER_WORD: Final = re.compile(rb"[ \t]*(?::[ \t]*|[ \t])[A-Za-z][^=:]*:?=\Z")
 """A type before the value, which then stands in quotes; else the line is prose, or the value no type but a value."""
@@ -271,7 +268,10 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
     at = lo
     while match := next(matches(_ASSIGNMENT, text, at, hi), None):
         at = max(match.end(1), at + 1)
-        begin = past_escape(text, match.start())
+        begin = match.start()
+        while begin > max(0, match.start() - _LONGEST_NAME) and text[begin - 1] in _NAME_BYTES:
+            begin -= 1
+        begin = min(past_escape(text, begin), match.start())
         name = text[begin : match.end(1)]
         kind = sensitivity(name)
         value = _assigned(text, match, begin) if kind else None

@@ -28,7 +28,7 @@ from trajmill.quality.scrubbing import (
     structures,
 )
 from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
-from trajmill.quality.scrubbing.matching import compiled, compiled_set
+from trajmill.quality.scrubbing.matching import compiled
 from trajmill.quality.scrubbing.plain_names import plain_names
 from trajmill.quality.scrubbing.views import View, views
 
@@ -54,20 +54,6 @@ Finder = Callable[[bytes, int, int], Iterator[Find]]
 Region = tuple[int, int]
 Sight = tuple[Callable[[], View], list[Region]]
 """How a view of a text is had, and the regions of it that the scan marked."""
-
-
-_APART: Final = frozenset(
-    {
-        own_form.ISSUED_TRIGGER,
-        own_form.JWT_TRIGGER,
-        own_form.PEM_TRIGGER,
-        numbers.IBAN_TRIGGER,
-        numbers.SSN_TRIGGER,
-        logins.TRIGGER,
-        statements.TRIGGER,
-    }
-)
-"""Triggers that begin with fixed letters have an automaton of their own: states of one for all would be multiplied."""
 
 
 _PASSED: Final = 4
@@ -140,12 +126,11 @@ class Detection:
         self._kinds = frozenset(kinds)
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
         chosen = _finders(self._kinds, self._inner)
-        self._finders = [finder for _, finder in chosen]
-        apart, others = ([one for one, _ in chosen if (one in _APART) is wanted] for wanted in (True, False))
-        self._scans = [
-            compiled(rb"|".join(b"(?:" + one + b")" for one in some), 128) for some in (apart, others) if some
-        ]
-        self._triggers = compiled_set([trigger for trigger, _ in chosen], 64)
+        groups: dict[str, list[bytes]] = {}
+        for group, trigger, _ in chosen:
+            groups.setdefault(group, []).append(b"(?:" + trigger + b")")
+        self._scans = [compiled(b"|".join(triggers), 128) for triggers in groups.values()]
+        self._finders = [(compiled(trigger), finder) for _, trigger, finder in chosen]
 
     def seeks(self, kind: Kind) -> bool:
         """Whether the kind is one of those that are looked for."""
@@ -246,11 +231,9 @@ class Detection:
         loose: list[Loose] = []
         encoded: list[Encoded] = []
         for lo, hi in regions:
-            # A region holds a trigger, so none found means that the automaton ran out of memory: then all are called.
             shown = text[lo : hi + TRIGGER_BYTES] if lo else b"\n" + text[: hi + TRIGGER_BYTES]
-            called = self._triggers.Match(shown) or range(len(self._finders))
-            for place in called:
-                for find in self._finders[place](text, lo, hi):
+            for trigger, finder in self._finders:
+                for find in finder(text, lo, hi) if trigger.search(shown) else ():
                     if isinstance(find, Span):
                         spans.append(find)
                     elif isinstance(find, Loose):
@@ -276,34 +259,38 @@ def _join(regions: list[Region], region: Region) -> None:
         regions.append(region)
 
 
-def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[bytes, Finder]]:
-    """(trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all."""
-    every: tuple[tuple[set[Kind], bytes, Finder], ...] = (
-        ({"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
-        ({"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
-        ({"private_key"}, own_form.PEM_TRIGGER, own_form.private_keys),
-        ({"url_password"}, context.URL_TRIGGER, context.url_passwords),
-        ({"email"}, personal.EMAIL_TRIGGER, personal.emails),
-        ({"ip"}, personal.IP_TRIGGER, personal.addresses),
-        ({"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
-        ({"card"}, numbers.CARD_TRIGGER, numbers.cards),
-        ({"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
-        ({"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
-        ({"person"}, people.PERSON_TRIGGER, people.persons),
-        ({"device"}, people.DEVICE_TRIGGER, people.devices),
-        ({"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
-        ({"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
-        ({"home"}, personal.HOME_TRIGGER, personal.homes),
-        ({"home"}, personal.LISTING_TRIGGER, personal.listings),
-        ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
-        ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
-        ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
-        ({"assignment"}, statements.TRIGGER, statements.stated),
-        ({"assignment"}, structures.TRIGGER, structures.structured),
+def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
+    """(group, trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all.
+
+    One automaton scans for the triggers of a group. In one for all, states would be multiplied: where some count digits
+    and others loop over words, nearly every place of a new text makes new ones.
+    """
+    every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
+        ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
+        ("forms", {"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
+        ("forms", {"private_key"}, own_form.PEM_TRIGGER, own_form.private_keys),
+        ("words", {"url_password"}, context.URL_TRIGGER, context.url_passwords),
+        ("words", {"email"}, personal.EMAIL_TRIGGER, personal.emails),
+        ("digits", {"ip"}, personal.IP_TRIGGER, personal.addresses),
+        ("forms", {"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
+        ("digits", {"card"}, numbers.CARD_TRIGGER, numbers.cards),
+        ("forms", {"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
+        ("digits", {"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
+        ("words", {"person"}, people.PERSON_TRIGGER, people.persons),
+        ("digits", {"device"}, people.DEVICE_TRIGGER, people.devices),
+        ("words", {"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
+        ("words", {"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
+        ("words", {"home"}, personal.HOME_TRIGGER, personal.homes),
+        ("words", {"home"}, personal.LISTING_TRIGGER, personal.listings),
+        ("words", {"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
+        ("words", {"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
+        ("places", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
+        ("places", {"assignment"}, statements.TRIGGER, statements.stated),
+        ("words", {"assignment"}, structures.TRIGGER, structures.structured),
     )
-    chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
+    chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)
-    return [*chosen, *((codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
+    return [*chosen, *(("digits", codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
 
 
 def _precedence(find: Span | Loose) -> tuple[int, int, int]:

@@ -19,15 +19,6 @@ def compiled(pattern: bytes, megabytes: int = 16) -> Any:
     return Later(lambda: re2.compile(pattern, _options(megabytes)))
 
 
-def compiled_set(patterns: Sequence[bytes], megabytes: int) -> Any:
-    """The RE2 set of the patterns: its `Match` gives the numbers of all that a text holds, or None."""
-    found = re2.Set.SearchSet(_options(megabytes))
-    for pattern in patterns:
-        found.Add(pattern)
-    found.Compile()
-    return found
-
-
 def _options(megabytes: int) -> Any:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1

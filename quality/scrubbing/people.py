@@ -24,8 +24,10 @@ _QUOTE: Final = rb"\\{0,8}[\"']"
 _PERSON: Final = (
     compiled(rb"(" + _ANY_NAME + rb") {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]{1,64}@"),  # RFC 5322, 3.4: name-addr
     compiled(
-        rb"(?:\b|\\[nrt])(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|[A-Z][a-z]+(?:-[a-z]+)?-by|Patch from|Reporter|Assignee|FN|@author)"
-        rb"(?::|(?:@author)?) {0,8}(" + _NAME + rb")[ \t]{0,4}" + _END
+        rb"(?:@author |(?:\b|\\[nrt])(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|[A-Z][a-z]+(?:-[a-z]+)?-by|Patch from|Reporter|Assignee|FN):) {0,8}("
+        + _NAME
+        + rb")[ \t]{0,4}"
+        + _END
     ),
     compiled(rb"(?:\b|\\[nrt])user\.name(?:=|\"? \\{0,8}[\"']?)(" + _ANY_NAME + rb")[ \t]{0,4}" + _END),
     compiled(rb"(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=" + _QUOTE + rb"?(" + _NAME + rb")[ \t]{0,4}" + _END),
@@ -35,9 +37,7 @@ _PERSON: Final = (
         + rb")"
         + _END
     ),
-    compiled(
-        rb"\^?[0-9a-f]{7,40} (?:[^\s()]{1,120} {1,40})?\((" + _ANY_NAME + rb") {1,40}\d{4}-\d\d-\d\d "
-    ),  # git blame
+    compiled(rb"\((" + _ANY_NAME + rb") {1,40}\d{4}-\d\d-\d\d \d\d:\d\d"),  # git blame
     compiled(rb":[x*!]:[1-5]?\d{4}:\d{1,6}:(" + _NAME + rb")[,:]"),  # passwd(5)
     compiled(
         _QUOTE
@@ -52,7 +52,7 @@ _PERSON: Final = (
     ),
 )
 PERSON_TRIGGER: Final = (
-    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|-by|Patch from|Reporter|Assignee|FN|@author):? *[A-Z\xc3-\xd0]"
+    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|-by|Patch from|Reporter|Assignee|FN|@author)[: ] *[A-Z\xc3-\xd0]"
     rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
     rb"|(?:[fltyrn]_?[nN]ame|author)\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
 )

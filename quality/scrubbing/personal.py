@@ -43,7 +43,7 @@ _FILE_ENDINGS: Final = frozenset(
     b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html jpeg webp "
     b"scss conf class java swift service socket timer target mount scope slice path device swap transpose format join "
     b"split strip encode decode append items keys values copy shape mean astype read write close call apply text "
-    b"length push then catch name type size data index node self base core main".split()
+    b"length push then header blink catch name type size data index node self base core main".split()
 )
 """Endings of files, units of systemd and members of objects, which no domain of a person has."""
 
@@ -224,7 +224,7 @@ WELL_KNOWN: Final = frozenset(
     b"repos packages package modules module components pages views views images img css js fonts templates vendor "
     b"storage cache config logs log scripts tools tests lib64 include etc var run media usb disk cdrom home latest "
     b"index main en de fr es new old dev prod staging demo example examples playground task tasks job jobs "
-    b"session".split()
+    b"session images image uploads upload files file videos video avatars photos thumbs".split()
 )
 """Names of accounts that images, services and tutorials share; they tell nobody."""
 
@@ -267,6 +267,8 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
     before = text[max(0, start - 16) : start]
     if group == 2:
         return not before or before[-1:] in b" /\\\"'`\n=:("
+    if group == 5:
+        return not before[-1:].isalnum() and before[-1:] not in (b".", b"}")
     if opens(text, start) or group > 2:
         return not re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
     return re.search(rb"(?:/(?:" + _SHARED + rb"|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None

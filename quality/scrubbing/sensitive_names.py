@@ -31,14 +31,14 @@ _LAST: Final[tuple[tuple[Sensitivity, re.Pattern[bytes]], ...]] = (
             rb"|csrf|xsrf|csrfmiddlewaretoken|(?:auth|access|secret|private|app)key"
         ),
     ),
-    ("key", re.compile(rb"\w{0,12}keys?|private|signature|sig|hmac|session|ticket|nonce|salt|seed|mnemonic")),
+    ("key", re.compile(rb"\w{0,12}keys?|private|session|mnemonic")),
 )
 """The last word of a name, and what it announces."""
 
 _TELLS: Final = frozenset(
     b"api access auth private signing encryption account master service license secret stripe client deploy shared "
     b"application app subscription admin consumer webhook session jwt hmac aes cipher crypto decryption server "
-    b"project user amz goog".split()
+    b"project user".split()
 )
 """Words before `key` by which it is a secret."""
 
@@ -78,6 +78,8 @@ def sensitivity(name: bytes) -> Sensitivity | None:
         words.pop()
     last, before = words[-1] if words else b"", words[-2] if len(words) > 1 else b""
     found = next((kind for kind, pattern in _LAST if pattern.fullmatch(last)), None)
+    if last == b"signature" and before in (b"amz", b"goog"):
+        return "secret"
     if found == "key":
         return None if before in _NO_KEY else "secret" if before in _TELLS else "key"
     return None if found == "secret" and before in _NO_SECRET else found

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from trajmill.quality.lazy_regex import Later
 from trajmill.quality.scrubbing.kinds import Loose
-from trajmill.quality.scrubbing.matching import SLACK, compiled, compiled_set, matches, opens
+from trajmill.quality.scrubbing.matching import compiled, matches, opens
 from trajmill.quality.scrubbing.values import is_password, is_secret, is_typed
 
 _QUOTED: Final = rb"[\"'\\]{0,8}"
@@ -53,7 +52,7 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
     (rb"mysqladmin\s", _ON + rb"password " + _WORD, is_password),
     (rb"mongo[a-z]{0,9}\s", rb"(?:" + _ON + rb"\s)?-p ?" + _WORD, is_password),
     (rb"(?:redis|valkey)-cli\s", rb"(?:" + _ON + rb"\s)?-a[ =]" + _WORD, is_password),
-    (rb"(?:unzip|zip|7za?|sqlcmd|bcp)\s[^\n|;&]{0,40}-(?:P |P|p)", _WORD, is_password),
+    (rb"(?:unzip|zip|7za?|sqlcmd|bcp)\s(?:[^\n|;&]{0,40}\s)?-(?:P |P|p)", _WORD, is_password),
     (rb"(?:psexec|winexe)[^\n|;&]{0,80}\s-p ?", _WORD, is_password),
     (rb"ldap(?:search|add|modify|delete|passwd|whoami)\s", rb"(?:" + _ON + rb"\s)?-w " + _WORD, is_password),
     (
@@ -96,7 +95,8 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
     (rb"ConvertTo-SecureString\s", rb"{0,4}(?:-String\s{1,4})?[\"'\\]{1,4}" + _TEXT, is_password),
     # statements of databases and of scripts that answer prompts
     (
-        rb"(?i:identified)\s{1,8}(?i:with\s{1,8}[\w'\"]{1,40}\s{1,8})?(?i:by|as)\s{1,8}(?i:password\s{1,8})?" + _OPENED,
+        rb"(?i:identified)\s{1,8}(?i:by|with\s{1,8}[\w'\"]{1,40}\s{1,8}(?:by|as))\s{1,8}(?i:password\s{1,8})?"
+        + _OPENED,
         _TEXT,
         is_password,
     ),
@@ -140,13 +140,11 @@ TRIGGER: Final = b"|".join(
 """What is counted in the table is only looped over here, since one automaton runs the triggers of all kinds."""
 
 _PATTERNS: Final = tuple((compiled(head + tail), accepts) for head, tail, accepts in _STATEMENTS)
-_HEADS: Final = Later(lambda: compiled_set([head for head, _, _ in _STATEMENTS], 32))
 
 
 def stated(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
     """The secrets that commands, statements, messages and links hold."""
-    for number in _HEADS.Match(text[lo : hi + SLACK]) or ():
-        pattern, accepts = _PATTERNS[number]
+    for pattern, accepts in _PATTERNS:
         for match in matches(pattern, text, lo, hi):
             if opens(text, match.start()) or not text[match.start() : match.start() + 1].isalnum():
                 yield Loose(*match.span(1), "assignment", accepts)

@@ -16,7 +16,7 @@ from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_ce
 from trajmill.quality.scrubbing.sensitive_names import Sensitivity
 
 _DUMMY: Final = re.compile(
-    rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"
+    rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|a-zA-Z|A-Za-z|\*{3}|\.{3}"
     rb"|\A(?:\{.*|%(?![0-9A-Fa-f]{2}).*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
     rb"|(?:\A|[^A-Za-z0-9])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
     rb"|process\.env|environ|getenv|(?:self|this|config|settings|args|options|request|os)\."
