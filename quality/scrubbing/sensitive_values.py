@@ -64,7 +64,6 @@ _REFERENCE: Final = re.compile(r"\[(?:ref=)?(\w+)[\]:<]|bid=[\"'](\w+)[\"']|\A\s
 
 _TYPES: Final = re.compile(r"(?i)(?:fill|type|write|input|send_?keys|set_?(?:edit_)?(?:text|value)|press_sequentially)")
 _CLICKS: Final = re.compile(r"(?i).*(?:click|tap|focus).*")
-_MASK: Final = "••••••••"
 _LITERAL: Final = r"(?P<q>[\"'])(?P<typed>(?:(?!(?P=q))[^\\\n]|\\.)+)(?P=q)"
 _CODE_TYPES: Final = re.compile(
     r"(?P<line>[^\n;]*)\.(?:send_keys|fill|type|press_sequentially|write|typewrite|input_text|set_text|setValue)\("
@@ -179,25 +178,32 @@ class _Reader:
 
     def _take_typed(self, action: Action, arguments: Any) -> None:
         """Note what an action types into a password field, or where a program waits for hidden input."""
-        call = _parsed(action.text) if action.text.startswith('{"name":') else None
-        told = call.get("arguments") if isinstance(call, dict) else None
-        told = told if isinstance(told, dict) else {}
-        elements = [str(one[key]) for one in (told, _dict(arguments)) for key in _TARGETS if key in one]
-        if _CLICKS.fullmatch(action.name):
-            self._is_focused = self._is_password(elements, told)
-        elif _TYPES.search(action.name):
-            is_secret_field = self._is_password(elements, told) if elements else self._is_focused
-            if is_secret_field or _MASK in action.text:
-                for value in (*_texts(told), *_texts(_dict(arguments))):
-                    self._note(value, "password", blanks=True)
-        code = action.text if call is None else next((told[key] for key in ("code", "script") if key in told), None)
-        if isinstance(code, str) and ("(" in code):
-            self._take_code(code)
+        for value in action.sensitive:
+            self._note(value, "password", blanks=True)
+        call = _dict(_parsed(action.text)) if action.text.startswith('{"name":') else {}
+        told = _dict(call.get("arguments"))
+        if call.get("name") == "sequence" and isinstance(told.get("calls"), list):
+            for one in map(_dict, told["calls"]):
+                self._take_call(str(one.get("name")), _dict(one.get("arguments")), {})
+        else:
+            self._take_call(action.name, told, _dict(arguments))
+        for code in (told.get("code"), _dict(arguments).get("command"), "" if call else action.text):
+            if isinstance(code, str) and "(" in code:
+                self._take_code(code)
         if self._screen is not None and _WAITS.search(self._screen[-_PROMPT_BYTES:]):
             for value in _keystrokes(action, arguments):
                 typed = _ENTER.sub("", value).strip()
                 if not _COMMAND.search(typed) and len(typed.split()) <= _WORDS:
                     self._note(typed, "password", blanks=True)
+
+    def _take_call(self, name: str, told: Mapping[str, Any], original: Mapping[str, Any]) -> None:
+        """Note what a call types into a password field, or that it chooses one."""
+        elements = [str(one[key]) for one in (told, original) for key in _TARGETS if key in one]
+        if _CLICKS.fullmatch(name):
+            self._is_focused = self._is_password(elements, told)
+        elif _TYPES.search(name) and (self._is_password(elements, told) if elements else self._is_focused):
+            for value in (*_texts(told), *_texts(original)):
+                self._note(value, "password", blanks=True)
 
     def _is_password(self, elements: list[str], told: Mapping[str, Any]) -> bool:
         if any(one in self._fields or _kind_of(one) for one in elements):
