@@ -67,7 +67,7 @@ _CLICKS: Final = re.compile(r"(?i).*(?:click|tap|focus).*")
 _LITERAL: Final = r"(?P<q>[\"'])(?P<typed>(?:(?!(?P=q))[^\\\n]|\\.)+)(?P=q)"
 _CODE_TYPES: Final = re.compile(
     r"(?P<line>[^\n;]*)\.(?:send_keys|fill|type|press_sequentially|write|typewrite|input_text|set_text|setValue)\("
-    r"(?:[^()\n]*?, ?)??(?:text=|message=)?" + _LITERAL + r"(?=\s*[,)])"
+    r"(?:[^()\n]*?, ?)??(?:text=|message=)?" + _LITERAL + r"(?=\s*(?:\)|,\s*(?:\w+\s*=|[\d{])))"
 )
 _CODE_CLICKS: Final = re.compile(r"(?:click|moveTo)\(\s*(?:x=)?(\d+)(?:\.\d+)?\s*,\s*(?:y=)?(\d+)")
 _CODE_NAMES: Final = re.compile(r"(\w+)\s*=\s*([^\n]*(?:find_element|locator|get_by_|query_selector)[^\n]*)")

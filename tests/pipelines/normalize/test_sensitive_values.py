@@ -222,10 +222,10 @@ def mcp_form(folder: Path, secret: str) -> None:
 
 def swe_selenium(folder: Path, secret: str) -> None:
     adapted(
-        "sweagent/input/tool_calls.traj",
+        "sweagent/input/acme__rocket-12.traj",
         folder,
-        ("find_file valve.py", f"python -c 'driver.find_element(By.NAME, \\\"password\\\").send_keys(\\\"{secret}\\\")'"),
-        ("Found 1 match", f"Found {secret}"),
+        ("import engine; print(engine.thrust(2))", f'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")'),
+        ("9.81 * mass", f"9.81 * {secret}"),
     )
 
 
