@@ -89,9 +89,7 @@ def scrub(
     return with_columns(batch, renamed), pa.array(counts, pa.int32())
 
 
-def scrub_reject(
-    reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, sensitive: Iterable[str] = ()
-) -> Reject:
+def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, sensitive: Iterable[str] = ()) -> Reject:
     """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide.
 
     Args:

@@ -37,7 +37,9 @@ _HANDLE: Final = re.compile(r"(?i).*(?:sess(?:ion)?[_-]?id|sid)")
 
 _FORM: Final = re.compile(r"[\w.%\[\]-]{1,200}=[^\s=]*(?:&[\w.%\[\]-]{1,200}=[^\s=]*)*")
 _COOKIES: Final = re.compile(r"(?:\A|;)\s*([^=;\s]{1,200})=\"?([^;\"\s]+)")
-_PART: Final = re.compile(r"form-data; name=\"([^\"\r\n]{1,200})\"[^\r\n]*(?:\r?\n[\w-]+:[^\r\n]*)*\r?\n\r?\n([^\r\n]+)")
+_PART: Final = re.compile(
+    r"form-data; name=\"([^\"\r\n]{1,200})\"[^\r\n]*(?:\r?\n[\w-]+:[^\r\n]*)*\r?\n\r?\n([^\r\n]+)"
+)
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|token|apikey|basic|digest) +(?=\S+\Z)")
 _DESCRIBES: Final = (
     "name element target selector field label id placeholder locator description resource_id css xpath key".split()

@@ -224,7 +224,10 @@ def swe_selenium(folder: Path, secret: str) -> None:
     adapted(
         "sweagent/input/acme__rocket-12.traj",
         folder,
-        ("import engine; print(engine.thrust(2))", f'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")'),
+        (
+            "import engine; print(engine.thrust(2))",
+            f'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")',
+        ),
         ("9.81 * mass", f"9.81 * {secret}"),
     )
 
