@@ -7,7 +7,7 @@ in prose, and what only a picture shows, are not found. See docs/decisions/scrub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -33,7 +33,12 @@ VERSION: Final = 1
 
 
 def scrub(
-    batch: pa.RecordBatch, kinds: Iterable[str] = KINDS, *, salt: str = "", per_trajectory: bool = True
+    batch: pa.RecordBatch,
+    kinds: Iterable[str] = KINDS,
+    *,
+    salt: str = "",
+    per_trajectory: bool = True,
+    sensitive: Mapping[str, Iterable[str]] | None = None,
 ) -> tuple[pa.RecordBatch, pa.Int32Array]:
     """The batch with every text column scrubbed, and how many replacements each row's own texts hold (int32).
 
@@ -48,6 +53,8 @@ def scrub(
         salt: the recipe's secret; without it, who knows a trajectory's id can test guesses against its placeholders.
         per_trajectory: whether equal secrets of different trajectories get different placeholders; otherwise equal
             ones, by which exact duplicates stay equal. `environment` ids, which group trajectories, always do.
+        sensitive: trajectory id → values that are hidden throughout it, as `sensitive_values` gives them; they are of
+            the kind `assignment`.
 
     Raises:
         ConfigError: a kind is not known.
@@ -61,10 +68,13 @@ def scrub(
     if "assignment" in wanted:
         _add_typed(columns, marked, trajectory_of)
     ids = batch["trajectory_id"]
-    for trajectory in sorted({number for one in marked for number in one.by_trajectory(trajectory_of)}):
+    values = _values(ids, trajectory_of, sensitive) if sensitive and "assignment" in wanted else {}
+    for trajectory in sorted({number for one in marked for number in one.by_trajectory(trajectory_of)}.union(values)):
         first, last = np.searchsorted(trajectory_of, (trajectory, trajectory + 1)).tolist()
-        key = _key(ids[first].as_py() if per_trajectory else "", salt)
-        for one, patches in zip(marked, _patches(marked, trajectory, trajectory_of, key), strict=True):
+        session = Session(_key(ids[first].as_py() if per_trajectory else "", salt))
+        for value in values.get(trajectory, ()):
+            session.learn_value(value)
+        for one, patches in zip(marked, _patches(marked, trajectory, trajectory_of, session), strict=True):
             if patches:
                 one.rewriter.add(trajectory, patches)
                 one.texts.count(first, last, patches, counts)
@@ -79,28 +89,39 @@ def scrub(
     return with_columns(batch, renamed), pa.array(counts, pa.int32())
 
 
-def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS) -> Reject:
-    """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide."""
+def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, sensitive: Iterable[str] = ()) -> Reject:
+    """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide.
+
+    Args:
+        reject: as it was found.
+        salt: as of `scrub`.
+        kinds: what to look for.
+        sensitive: values of its input that are hidden wherever they stand.
+    """
     wanted = checked_kinds(kinds)
     name = partial(scrub_name, salt=salt, kinds=wanted)
     return replace(
         reject,
         uri=name(reject.uri),
         member=name(reject.member),
-        detail=name(reject.detail),
-        excerpt=scrub_text(reject.excerpt, kinds=wanted, salt=salt),
+        detail=scrub_text(name(reject.detail), kinds=(), salt=salt, sensitive=sensitive),
+        excerpt=scrub_text(reject.excerpt, kinds=wanted, salt=salt, sensitive=sensitive),
     )
 
 
-def scrub_text(text: str, key: str = "", kinds: Iterable[str] = KINDS, *, salt: str = "") -> str:
+def scrub_text(
+    text: str, key: str = "", kinds: Iterable[str] = KINDS, *, salt: str = "", sensitive: Iterable[str] = ()
+) -> str:
     """The text scrubbed by itself, as if it were all of a trajectory with the id `key`; `salt` as of `scrub`.
+
+    The values in `sensitive` are hidden wherever they stand.
 
     Raises:
         ConfigError: a kind is not known.
     """
     data = text.encode("utf-8", "surrogatepass")
     find = Detection.of(checked_kinds(kinds)).finds
-    patches = settled({"": data}, _key(key, salt), find).get("", ())
+    patches = settled({"": data}, _key(key, salt), find, sensitive).get("", ())
     return patched(data, patches).decode("utf-8", "surrogatepass")
 
 
@@ -248,11 +269,24 @@ class _Marked:
             self.texts.count(0, len(counts), patches, counts)
 
 
+def _values(ids: pa.Array, trajectory_of: Ints, sensitive: Mapping[str, Iterable[str]]) -> dict[int, Iterable[str]]:
+    """Number of a trajectory → what is sensitive in it."""
+    firsts = np.flatnonzero(np.diff(trajectory_of, prepend=-1)).tolist()
+    keys = (ids[first].as_py() for first in firsts)
+    return {number: sensitive[key] for number, key in enumerate(keys) if sensitive.get(key)}
+
+
 def _patches(
-    marked: Sequence[_Marked], trajectory: int, trajectory_of: Ints, key: bytes
+    marked: Sequence[_Marked], trajectory: int, trajectory_of: Ints, session: Session
 ) -> list[dict[int, list[Patch]]]:
-    """For each of `marked`, the patches of a trajectory by text."""
-    session = Session(key)
+    """For each of `marked`, the patches of a trajectory by text.
+
+    Args:
+        marked: the texts.
+        trajectory: its number.
+        trajectory_of: for each row the number of its trajectory.
+        session: which may know secrets of the trajectory already.
+    """
     for one in marked:
         if one.holds(trajectory):
             one.learn(session, trajectory)
@@ -266,6 +300,6 @@ def _patches(
             for place, patches in enumerate(found)
             for number, changes in patches.items()
         }
-        for (place, number), more in settled(texts, key, marked[0].find).items():
+        for (place, number), more in settled(texts, session.key, marked[0].find).items():
             found[place][number] += more
     return found

@@ -30,7 +30,11 @@ MESSAGE: Final = "message"
 
 @record
 class Action:
-    """One action; the fields are those of the schema. `arguments` is JSON text, see `json_text`."""
+    """One action; the fields are those of the schema. `arguments` is JSON text, see `json_text`.
+
+    `sensitive` is of no column: secrets that the log tells of the action and that its texts only mask, so that scrubbing
+    hides them wherever else they stand in the trajectory.
+    """
 
     name: str
     text: str
@@ -38,6 +42,7 @@ class Action:
     call_id: str | None = None
     message: str | None = None
     reasoning: str | None = None
+    sensitive: tuple[str, ...] = ()
 
 
 def _writer(make: Any) -> Callable[[Any], str]:

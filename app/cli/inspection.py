@@ -23,6 +23,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.loss_spans import CLASS_OF_LABEL, CLASSES
 from trajmill.pipelines.storage.paths import url_of
 from trajmill.quality.scrub import scrub
+from trajmill.quality.scrubbing.sensitive_values import sensitive_values
 from trajmill.schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from trajmill.schemas.invariants import check
 from trajmill.schemas.row_ids import KEY
@@ -229,13 +230,13 @@ def _raw(path: str, trajectory: str | None) -> Found:
     rejects: dict[str, int] = {}
     batches = []
     for one in plan.inputs:
-        assembler, parents = Assembler(), dict[str, str]()
+        assembler, parents, sensitive = Assembler(), dict[str, str](), dict[str, tuple[str, ...]]()
         for found, origin in read_input(one, Recipe(name="inspect", source="inspect")):
             if isinstance(found, Reject):
                 rejects[found.reason] = rejects.get(found.reason, 0) + 1
             else:
-                assembler.add(found, origin, parents)
-        batches.append(scrub(check(assembler.take()))[0])
+                sensitive[assembler.add(found, origin, parents)] = sensitive_values(found)
+        batches.append(scrub(check(assembler.take()), sensitive=sensitive)[0])
     rows = [row for batch in batches for row in batch.to_pylist()]
     of = [row[KEY].rpartition("-")[0] for row in rows]
     keys = list(dict.fromkeys(of))

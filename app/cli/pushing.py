@@ -50,8 +50,8 @@ def push(
 ) -> None:
     """Publish a finished dataset on the Hub, in one commit: only what is not there yet is sent.
 
-    Refused are rows whose licence the recipe does not let be published, and anything in which scrubbing still finds
-    something. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it stopped.
+    Refused are rows whose licence the recipe does not let be published, and anything in which scrubbing or another
+    scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it stopped.
     """
     from trajmill.pipelines.publish.hub.push import FindingsError, Request
     from trajmill.pipelines.publish.hub.push import push as pushed

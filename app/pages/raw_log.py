@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink
 from trajmill.quality.scrub import scrub, scrub_reject
+from trajmill.quality.scrubbing.sensitive_values import sensitive_values
 from trajmill.schemas import Assembler, ConfigError, Reject
 from trajmill.schemas.invariants import check
 from trajmill.schemas.row_ids import KEY, RowIds
@@ -76,18 +77,19 @@ class RawLog:
         blobs = Attachments(Folder(self._folder.name))
         sink = ParquetSink(Folder(self._folder.name), _NAME, encoded_schema())
         assembler, parents, ids = Assembler(), dict[str, str](), RowIds()
+        sensitive: dict[str, tuple[str, ...]] = {}
         read = taken = held = 0
         for one in inputs:
             for found, origin in _found(one, recipe, blobs):
                 if isinstance(found, Reject):
                     rejects.append(replace(found, connector=one.connector))
                     continue
-                assembler.add(found, origin, parents)
+                sensitive[assembler.add(found, origin, parents)] = sensitive_values(found)
                 blobs.settle(assembler.attached)
                 read += 1
                 if assembler.nbytes > ROW_GROUP_BYTES:
                     held += assembler.nbytes
-                    sink.write(_finished(assembler, ids))
+                    sink.write(_finished(assembler, ids, sensitive))
                 if read >= READ_TRAJECTORIES or held >= READ_BYTES:
                     break
             else:
@@ -95,9 +97,10 @@ class RawLog:
                 taken += 1
                 continue
             break
-        sink.write(_finished(assembler, ids))
+        sink.write(_finished(assembler, ids, sensitive))
         sink.close()
-        scrubbed = [scrub_reject(reject) for reject in rejects]
+        values = dict.fromkeys(value for some in sensitive.values() for value in some)
+        scrubbed = [scrub_reject(reject, sensitive=values) for reject in rejects]
         self.rejects = rejects_at_hand(scrubbed)
         self._excerpts = [reject.excerpt for reject in scrubbed]
         words = f"A raw log, before any run: read as {', '.join(sorted({one.connector for one in inputs}))}."
@@ -134,6 +137,6 @@ def _found(one: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
             yield connector_error(one, error, ""), None
 
 
-def _finished(assembler: Assembler, ids: RowIds) -> pa.RecordBatch:
-    batch = scrub(check(assembler.take()))[0]
+def _finished(assembler: Assembler, ids: RowIds, sensitive: Mapping[str, Iterable[str]]) -> pa.RecordBatch:
+    batch = scrub(check(assembler.take()), sensitive=sensitive)[0]
     return batch.set_column(batch.schema.get_field_index(KEY), batch.schema.field(KEY), ids.of(batch))

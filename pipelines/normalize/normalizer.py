@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink, wri
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.scrub import scrub, scrub_reject
+from trajmill.quality.scrubbing.sensitive_values import sensitive_values
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
 from trajmill.schemas.invariants import check
 from trajmill.schemas.manifest import FileEntry, Manifest
@@ -82,9 +83,9 @@ class Normalizer:
         """Of placeholders."""
         return self.recipe.normalize.scrub_salt or ""
 
-    def scrubbed(self, reject: Reject) -> Reject:
-        """The reject without secrets, named as the transitions are."""
-        return scrub_reject(reject, self.salt, self.recipe.normalize.scrub)
+    def scrubbed(self, reject: Reject, sensitive: Iterable[str] = ()) -> Reject:
+        """The reject without secrets, named as the transitions are; `sensitive` values of its input are hidden too."""
+        return scrub_reject(reject, self.salt, self.recipe.normalize.scrub, sensitive)
 
 
 @dataclass(slots=True)
@@ -96,6 +97,8 @@ class _Flow:
     row_ids: defaultdict[str, RowIds] = field(default_factory=lambda: defaultdict(RowIds))
     rejects: list[Reject] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    sensitive: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Trajectory → values to hide in it, of those that have any."""
 
 
 class _FailedError(Exception):
@@ -111,6 +114,7 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
     recipe = normalizer.recipe
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
+    values: dict[str, None] = {}
     trajectories = records = transitions = elsewhere = 0
     for found, origin in read_input(one, recipe):
         if isinstance(found, Reject):
@@ -123,7 +127,11 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
         else:
             assembler = flow.assemblers.setdefault(found.domain, Assembler())
             before = assembler.records
-            for _ in assembler.add_blocks(found, origin, parents):
+            sensitive = sensitive_values(found)
+            values.update(dict.fromkeys(sensitive))
+            for key in assembler.add_blocks(found, origin, parents):
+                if sensitive:
+                    flow.sensitive[key] = sensitive
                 yield found.domain
             flow.attachments.settle(assembler.attached)
             trajectories += 1
@@ -135,10 +143,12 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
     if elsewhere:
         flow.counts[f"rejected.record.{OTHER_DOMAIN}"] += elsewhere
     flow.attachments.forget()
-    _settle(one, trajectories, rejects, normalizer, flow)
+    _settle(one, trajectories, rejects, values, normalizer, flow)
 
 
-def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: Normalizer, flow: _Flow) -> None:
+def _settle(
+    one: Input, trajectories: int, rejects: list[Reject], sensitive: Iterable[str], normalizer: Normalizer, flow: _Flow
+) -> None:
     """Records an input's rejects; an input without a trajectory is itself rejected.
 
     That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
@@ -157,7 +167,7 @@ def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: No
     flow.counts["bytes"] += one.bytes
     for reject in rejects:
         flow.counts[f"rejected.{reject.unit}.{reject.reason}"] += 1
-        flow.rejects.append(normalizer.scrubbed(reject))
+        flow.rejects.append(normalizer.scrubbed(reject, sensitive))
 
 
 def _is_misrecognized(one: Input, rejects: Sequence[Reject]) -> bool:
@@ -172,7 +182,8 @@ def _is_misrecognized(one: Input, rejects: Sequence[Reject]) -> bool:
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
     """The rows of a domain that wait in the flow, scrubbed and checked."""
     taken = _remembered(flow.assemblers[domain].take(), normalizer, flow)
-    batch, replaced = scrub(taken, normalizer.recipe.normalize.scrub, salt=normalizer.salt, per_trajectory=False)
+    kinds, salt = normalizer.recipe.normalize.scrub, normalizer.salt
+    batch, replaced = scrub(taken, kinds, salt=salt, per_trajectory=False, sensitive=flow.sensitive)
     flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
     for name, values in (("scrubbed", replaced), (KEY, flow.row_ids[domain].of(batch))):
         batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), values)

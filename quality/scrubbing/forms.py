@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from trajmill.quality.scrubbing import base64_bodies
 
@@ -34,10 +34,20 @@ def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, b
 def base64_forms(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
     """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
 
-    Where what follows begins with bits 0, as a line feed does, these are also the first characters of both together.
+    Alone, and behind and before anything else: then without the characters that are of both. Where what follows begins
+    with bits 0, as a line feed does, the first is also how both together begin.
     """
-    plain, other = (base64_bodies.encoded(_as_it_is(one)) for one in (raw, fresh))
-    return {plain.translate(table): other.translate(table) for table in (None, base64_bodies.TO_URLSAFE)}
+    plain, other = _as_it_is(raw), _as_it_is(fresh)
+    found = {base64_bodies.encoded(plain): base64_bodies.encoded(other)}
+    for before in range(3):
+        found[_within(plain, before)] = _within(other, before)
+    tables = (None, base64_bodies.TO_URLSAFE)
+    return {one.translate(table): two.translate(table) for one, two in found.items() for table in tables}
+
+
+def _within(data: bytes, before: int) -> bytes:
+    """The characters of base64 that tell of these bytes alone, where so many stand before them."""
+    return base64_bodies.encoded(bytes(before) + data)[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
 
 
 def _as_it_is(raw: bytes) -> bytes:
@@ -81,4 +91,5 @@ _WRITINGS: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text.replace("'", "'\\''"),
     lambda text: text.replace("'", "'\"'\"'"),
     lambda text: quote(text, safe=""),
+    quote_plus,
 )

@@ -68,7 +68,7 @@ class Session:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self.key = key
         self._suspects: dict[bytes, tuple[Kind, Loose]] = {}
         self._known: dict[bytes, Kind] = {}
         self._forms: Forms | None = None
@@ -92,6 +92,11 @@ class Session:
             self.learn(body.data[: body.text], body.finds)
         for seen in finds.viewed:
             self.learn(seen.view.data, seen.finds)
+        self._forms = None
+
+    def learn_value(self, value: str) -> None:
+        """Takes in a secret of the trajectory that no text has to tell."""
+        self._known[value.encode("utf-8", "replace")] = "assignment"
         self._forms = None
 
     @property
@@ -124,7 +129,7 @@ class Session:
         kinds: dict[bytes, Kind] = {}
         for raw, kind in self._atoms().items():
             forms = written_forms(raw, partial(self._placed, kind))
-            if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
+            if kind not in _NAMES and LEARNED_FROM <= len(raw) < base64_bodies.SHORTEST:
                 encoded = base64_forms(raw, forms[raw])
                 self._in_base64.update(encoded)
                 forms |= encoded
@@ -238,14 +243,14 @@ class Session:
         """The placeholder of `raw`, if it is another form of a learned secret the same in that form."""
         fresh = self._fresh.get((kind, raw))
         if fresh is None:
-            fresh = self._fresh[kind, raw] = placeholder(kind, raw, self._key)
+            fresh = self._fresh[kind, raw] = placeholder(kind, raw, self.key)
         return fresh
 
     def _written(self, text: bytes, view: View, patch: Patch) -> Patch:
         """The patch of a text by which a view of it is patched; where that does not fit, with letters that do."""
         start, end, fresh = patch
         raw = view.data[start:end]
-        tries = (fresh, placeholder("token", raw, self._key), _LETTER.sub(b"a", raw))
+        tries = (fresh, placeholder("token", raw, self.key), _LETTER.sub(b"a", raw))
         found = (view.written(text, start, end, some) for some in tries)
         return next(one for one in found if one is not None)
 
@@ -269,7 +274,9 @@ def patched(text: bytes, patches: Iterable[Patch]) -> bytes:
     return bytes(data)
 
 
-def settled(texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds]) -> dict[Id, list[Patch]]:
+def settled(
+    texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds], sensitive: Iterable[str] = ()
+) -> dict[Id, list[Patch]]:
     """The patches of those texts of one trajectory that change, to be put in one after the other.
 
     Almost always one pass finds them. Another has more to do where a suspect held the context of a find, as in
@@ -279,11 +286,14 @@ def settled(texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds
         texts: by any name.
         key: as of `Session`.
         find: gives what a text holds.
+        sensitive: secrets that no text has to tell.
     """
     found: dict[Id, list[Patch]] = {}
     current = dict(texts)
     for _ in range(_PASSES):
         session = Session(key)
+        for value in sensitive:
+            session.learn_value(value)
         finds = {name: find(text) for name, text in current.items()}
         for name, text in current.items():
             session.learn(text, finds[name])
@@ -435,12 +445,15 @@ def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
 def _stands_for_itself(text: bytes, one: Span) -> bool:
     """Whether an occurrence is no part of another word, where that matters, and a short name is told to be one."""
     start, end = one.start, one.end
-    if one.kind not in _NAMES and not text[start:end].isdigit():
+    is_long = end - start >= LEARNED_FROM
+    if one.kind not in _NAMES and is_long and not text[start:end].isdigit():
         return True
     if not (opens(text, start) and closes(text, end)):
         return False
+    if one.kind not in _NAMES or is_long:
+        return True
     tells = _TELLS_USER if one.kind == "home" else _TELLS_HOST
-    if end - start >= LEARNED_FROM or tells.search(text, max(0, start - _TELLS), start) is not None:
+    if tells.search(text, max(0, start - _TELLS), start) is not None:
         return True
     return end - start >= _SAYS_WHO and _is_line(text, start, end)
 

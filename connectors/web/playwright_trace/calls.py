@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.reading.fields import str_of
@@ -88,11 +89,14 @@ def action_of(
     target = selector or None
     secret = secret or _PASSWORD.search(selector) is not None
     original = {key: value for key, value in params.items() if key not in ("strict", "timeout")}
-    if secret and isinstance(original.get("value", original.get("text")), str):
+    sensitive: tuple[str, ...] = ()
+    if secret and isinstance(value := original.get("value", original.get("text")), str):
+        sensitive = (value,)
         original["value" if "value" in original else "text"] = act.MASK
 
     def call(name: str, told: Mapping[str, Any]) -> Action:
-        return act.call(name, told, original, element, target, call_id=call_id)
+        action = act.call(name, told, original, element, target, call_id=call_id)
+        return replace(action, sensitive=sensitive) if sensitive else action
 
     named = _TABS.get((kind, method))
     if named is not None:

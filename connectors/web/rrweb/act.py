@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
@@ -90,8 +90,9 @@ def action_of(one: Act) -> Action:
     if element is None and node is not None and node.tag not in ("#document", "#text"):
         target = _described(node)
     if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
+        sensitive = (str(told.get("text", "")),)
         told = {"text": act.MASK}
-        return act.call(act.FILL, told, {**one.original, **told}, element, target)
+        return replace(act.call(act.FILL, told, {**one.original, **told}, element, target), sensitive=sensitive)
     return act.call(one.kind, told, one.original, element, target)
 
 

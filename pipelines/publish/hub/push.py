@@ -1,7 +1,7 @@
 """A push: a finished dataset folder as it is, in one commit of a dataset repository on the Hub.
 
 Before anything is sent it is known that the files are those of the manifest, that the recipe lets their licences be
-published, that scrubbing finds nothing more in them, and what stands in the repository. What is there already is not
+published, that neither scrubbing nor another scanner finds a secret in them, and what stands in the repository. What is there already is not
 sent; what an earlier push left and this dataset has no more is taken away; what somebody else put there stays as it is,
 or the push is refused.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from trajmill.pipelines.publish.card import DESCRIBED_IN
-from trajmill.pipelines.publish.hub.repository import Head, Repository, Stored
+from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
 from trajmill.pipelines.publish.hub.secret_scan import Found, found_in
 from trajmill.pipelines.publish.licences import COUNTED
 from trajmill.pipelines.recipe.recipe import POOLS
@@ -82,11 +82,11 @@ class Pushed:
 
 
 class FindingsError(ConfigError):
-    """The files hold what scrubbing would replace, and nobody has allowed it."""
+    """The files hold what looks like a secret, and nobody has allowed it."""
 
     def __init__(self, found: tuple[Found, ...]) -> None:
         super().__init__(
-            f"Nothing was sent: scrubbing would still replace {len(found):,} texts in what is to be published. Look "
+            f"Nothing was sent: {len(found):,} texts in what is to be published look like secrets. Look "
             "at each; what is no secret can be allowed by its digest: --allow-finding, or a file of --allow-findings."
         )
         self.found = found
@@ -115,12 +115,12 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
 
     Raises:
         ConfigError: it may not be published, or the Hub refuses it; nothing was changed there.
-        FindingsError: scrubbing finds something.
+        FindingsError: something looks like a secret.
         ShardError: a file is not what the manifest says, or the Hub does not answer; the same again goes on.
     """
     manifest = manifest_of(shards)
     check_licences(manifest, request.allowed_licences)
-    head = repository.head()
+    head = _head(repository, request, tell)
     difference = _compared(shards, manifest, repository, head)
     if difference.foreign and not request.replace:
         raise ConfigError(_foreign(difference.foreign, repository))
@@ -149,6 +149,17 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
         request.tag,
         allowed,
     )
+
+
+def _head(repository: Repository, request: Request, tell: Callable[[str], None]) -> Head:
+    """What stands in the repository; a dry run where the Hub cannot be asked looks through everything."""
+    try:
+        return repository.head()
+    except ShardError as error:
+        if not request.dry_run:
+            raise
+        tell(f"{error} Told is what would be done if nothing were there.")
+        return NOTHING
 
 
 def manifest_of(shards: Folder) -> Manifest:

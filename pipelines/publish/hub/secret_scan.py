@@ -1,4 +1,4 @@
-"""What scrubbing would still replace in the files of a dataset folder, with the place of each and never what it is.
+"""Secrets in the files of a dataset folder, by scrubbing and by other scanners: the place of each, never what it is.
 
 Every text of a file is looked at: columns of tables down to the leaves, lines of JSON the same way, other files whole.
 What the prompts' templates of trajmill itself show, an invented user and host, is no finding.
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.publish.hub.second_opinion import second_findings
 from trajmill.pipelines.recipe.templates import built_in_texts
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
@@ -66,10 +67,10 @@ class Found:
 
 
 def found_in(folder: Folder, name: str) -> Iterator[Found]:
-    """Everything in a file that scrubbing would replace, in order.
+    """Everything in a file that scrubbing would replace, and what other scanners find besides.
 
     Raises:
-        ShardError: it cannot be read.
+        ShardError: it cannot be read, or a scanner fails.
     """
     first = 1
     for batch in _batches(folder, name):
@@ -134,7 +135,12 @@ def _named(name: str, place: _Place) -> _Place:
 
 
 def _told(name: str, texts: pa.Array, place: _Place, ids: pa.Array | None, first: int) -> Iterator[Found]:
-    for one in findings(texts):
+    own = list(findings(texts))
+    held = {(one.text, byte) for one in own for byte in range(one.start, one.end)}
+    others = (
+        one for one in second_findings(texts) if held.isdisjoint((one.text, at) for at in (one.start, one.end - 1))
+    )
+    for one in (*own, *others):
         if one.digest in _of_templates():
             continue
         text = texts[one.text].as_py().encode()

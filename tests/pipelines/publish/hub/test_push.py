@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from tests.pipelines.publish.hub.hub_server import TOKEN, is_large
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
 from tests.pipelines.publish.test_loading import sealed_anew
 from trajmill.app.cli.cli import app
+from trajmill.pipelines.publish.hub.second_opinion import second_findings
+from trajmill.quality.scrub import scrub_text
 
 SECRET = "hf_" + "QmZtYbXcWdVeUfTgShRiPjOkNlMmLnKoJp"
 
@@ -152,6 +155,47 @@ def test_a_secret_is_refused_told_without_itself_and_allowed_by_its_digest(hub, 
     assert "allowed findings: 1" in pushed(finished, "--allow-findings", str(listed))
     shutil.rmtree(finished / "shards" / "cpt")  # there already: not even looked at
     assert "sent: 0 files" in pushed(finished, "--allow-finding", line.split()[0])
+
+
+MAILCHIMP = "3a9f1c" + "77d0be42866c5f1e0b9d2a4c83" + "-us12"
+"""Of a form that detect-secrets knows and scrubbing does not, where no name announces it."""
+
+
+def test_what_only_another_scanner_knows_is_refused_and_its_line_accepts_it(hub, finished, tmp_path):
+    planted(finished, f"x; use {MAILCHIMP} here")
+    said = pushed(finished, code=5)
+    assert "Mailchimp Access Key: sft/terminal/train-00000-of-00001.parquet, row 1 (" in said
+    assert MAILCHIMP not in said
+    assert hub.repos == {}
+    accepted = tmp_path / "accepted.txt"
+    accepted.write_text(re.search(r"[0-9a-f]{32}  ?Mailchimp.*?characters", said)[0] + "\n")
+    assert "allowed findings: 1" in pushed(finished, "--allow-findings", str(accepted))
+
+
+def test_placeholders_of_tokens_are_no_finding_of_another_scanner():
+    tokens = ["ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a", "AKIA" + "2OGYBAH6QZ3RTVNM", MAILCHIMP]
+    texts = [scrub_text(token) for token in tokens[:2]]
+    assert texts != tokens[:2]
+    assert list(second_findings(pa.array(texts, pa.string()))) == []
+    kinds = [one.kind for one in second_findings(pa.array(tokens, pa.string()))]
+    assert kinds == ["GitHub Token", "AWS Access Key", "Mailchimp Access Key"]
+
+
+def test_gitleaks_is_asked_where_it_is_installed(monkeypatch, tmp_path):
+    program = tmp_path / "gitleaks"
+    report = [{"Secret": "quay-8841", "RuleID": "harbor-key"}, {"Secret": "text", "RuleID": "generic-api-key"}]
+    program.write_text(f"#!/bin/sh\ncat >/dev/null\necho '{json.dumps(report)}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (one,) = second_findings(pa.array(["a text", None, "é quay-8841"], pa.string()))
+    assert (one.text, one.start, one.end, one.kind) == (2, 3, 12, "gitleaks harbor-key")
+
+
+def test_a_dry_run_looks_for_secrets_where_no_hub_can_be_reached(hub, finished, monkeypatch):
+    planted(finished)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    said = pushed(finished, "--dry-run", code=5)
+    assert "token: sft/terminal/train-00000-of-00001.parquet" in said
 
 
 def test_a_digest_that_is_none_and_one_of_something_else_allow_nothing(hub, finished):

@@ -1,0 +1,310 @@
+"""Values of a trajectory that are secret by where they stand, whatever their letters: passwords in fields and the like.
+
+Connectors write the structure down in the forms of the schema, so it is read here once for all of them: arguments of
+actions by name, down to forms, cookies and addresses in them; bodies of HTTP; password fields of element trees and what
+is typed into them; what is typed where a program waits for hidden input. The values never reach a table: scrubbing
+hides them throughout their trajectory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
+from trajmill.quality.scrubbing.values import is_secret, is_typed
+from trajmill.schemas.action import Action
+from trajmill.schemas.trajectory import Step, Trajectory
+
+SHORTEST: Final = 4
+"""Bytes of a value below which it would be hidden in too much that it does not stand for."""
+
+_LONGEST: Final = 1024
+_DEPTH: Final = 12
+"""Levels of values within values."""
+
+_HINT: Final = re.compile(r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig")
+"""A text without it holds no sensitive name."""
+
+_NOTHING: Final = re.compile(rb"(?:~|\.{1,2})?/.*|[A-Za-z][A-Za-z0-9+.-]*://.*|[\d.:TZ+-]+|true|false|null", re.DOTALL)
+_HANDLE: Final = re.compile(r"(?i).*(?:sess(?:ion)?[_-]?id|sid)")
+"""Names of handles as often as of secrets."""
+
+_FORM: Final = re.compile(r"[\w.%\[\]-]{1,200}=[^\s=]*(?:&[\w.%\[\]-]{1,200}=[^\s=]*)*")
+_COOKIES: Final = re.compile(r"(?:\A|;)\s*([^=;\s]{1,200})=\"?([^;\"\s]+)")
+_PART: Final = re.compile(
+    r"form-data; name=\"([^\"\r\n]{1,200})\"[^\r\n]*(?:\r?\n[\w-]+:[^\r\n]*)*\r?\n\r?\n([^\r\n]+)"
+)
+_SCHEME: Final = re.compile(r"(?i)(?:bearer|token|apikey|basic|digest) +(?=\S+\Z)")
+_DESCRIBES: Final = (
+    "name element target selector field label id placeholder locator description resource_id css xpath key".split()
+)
+_HOLDS: Final = ("value", "text", "content", "keys", "input", "input_text", "data", "chars")
+
+_STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
+_FIELD: Final = re.compile(
+    rf"^ *#(?P<id>\d+) [a-z0-9_.-]+(?: {_STRING})?(?: value=(?P<value>{_STRING}))?(?: description={_STRING})?"
+    rf"(?P<states>(?: [a-z_]+)*? password\b(?: [a-z_]+)*)(?: id=(?:{_STRING}|\S+))?"
+    r"(?: \[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\])?$",
+    re.MULTILINE,
+)
+"""The line of a password field in the dialect `uitree/1`."""
+
+_OWN_FIELD: Final = re.compile(
+    r"(?im)^[^\n]{0,200}\b(?:textbox|input|entry|edit|text ?field)\b[^\n]{0,200}\b(?:password|passphrase|passcode)\b"
+    r"[^\n]{0,200}$"
+)
+"""The line of such a field in the own text of an agent."""
+
+_OWN_VALUE: Final = re.compile(r"(?:\bvalue=[\"']([^\"'\n]+)[\"']|\]: *\"?([^\s\"]+)\"?$)")
+_REFERENCE: Final = re.compile(r"\[(?:ref=)?(\w+)[\]:<]|bid=[\"'](\w+)[\"']|\A\s*(?:\*?\[)?(\w+)\]")
+
+_TYPES: Final = re.compile(r"(?i)(?:fill|type|write|input|send_?keys|set_?(?:edit_)?(?:text|value)|press_sequentially)")
+_CLICKS: Final = re.compile(r"(?i).*(?:click|tap|focus).*")
+_LITERAL: Final = r"(?P<q>[\"'])(?P<typed>(?:(?!(?P=q))[^\\\n]|\\.)+)(?P=q)"
+_CODE_TYPES: Final = re.compile(
+    r"(?P<line>[^\n;]*)\.(?:send_keys|fill|type|press_sequentially|write|typewrite|input_text|set_text|setValue)\("
+    r"(?:[^()\n]*?, ?)??(?:text=|message=)?" + _LITERAL + r"(?=\s*(?:\)|,\s*(?:\w+\s*=|[\d{])))"
+)
+_CODE_CLICKS: Final = re.compile(r"(?:click|moveTo)\(\s*(?:x=)?(\d+)(?:\.\d+)?\s*,\s*(?:y=)?(\d+)")
+_CODE_NAMES: Final = re.compile(r"(\w+)\s*=\s*([^\n]*(?:find_element|locator|get_by_|query_selector)[^\n]*)")
+
+_WAITS: Final = re.compile(
+    r"(?i)(?:\A|\n|\r)[^\n\r]{0,160}?(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key"
+    r"|access key|private key|verification code|one-time code|otp)\b[^\n\r:>?]{0,80}|\((?:will be|input is|typing) hidden\))"
+    r"[:>?] *(?:\x1b\[[0-9;?]*[A-Za-z]|[ \x07])*\Z"
+)
+_PROMPT_BYTES: Final = 320
+_ENTER: Final = re.compile(r"(?:[\r\n]|<(?:enter|return|cr)>|\b(?:Enter|C-m)\b|\\n)+\s*\Z", re.IGNORECASE)
+_COMMAND: Final = re.compile(r"[|;<>`]|&&|\$\(|\s-{1,2}\w|\x1b|\A\W*\Z|\A(?:C|M|\^)-?\w\Z|[\x00-\x08]")
+_WORDS: Final = 8
+"""Words of a passphrase, at most."""
+
+
+def sensitive_values(trajectory: Trajectory) -> tuple[str, ...]:
+    """Every value of the trajectory that its place makes a secret, in the order met, each once."""
+    reader = _Reader()
+    for step in trajectory.steps:
+        reader.take(step)
+    return tuple(reader.values)
+
+
+class _Reader:
+    """A trajectory read step by step."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, None] = {}
+        self._screen: str | None = None
+        self._fields: dict[str, tuple[int, ...]] = {}
+        self._is_focused = False
+
+    def take(self, step: Step) -> None:
+        """Note what a step gives away."""
+        self._see(step.observation.content if step.observation else None)
+        action = step.action
+        arguments = _parsed(action.arguments)
+        if arguments is not None and _HINT.search(action.arguments or ""):
+            self._take_named("", arguments)
+        self._take_typed(action, arguments)
+        seen = step.next_observation
+        self._see(seen.content if seen else None)
+        if seen and seen.content and _HINT.search(seen.content):
+            is_http = seen.media_type == "message/http"
+            body = seen.content.partition("\n\n")[2] if is_http else seen.content
+            if (told := _parsed(body)) is not None:
+                self._take_named("", told, sent=is_http)
+
+    def _note(self, value: str, kind: Sensitivity, *, blanks: bool = False) -> None:
+        data = value.strip().encode("utf-8", "surrogatepass")
+        if not SHORTEST <= len(data) <= _LONGEST or not is_typed(data) or (b" " in data and not blanks):
+            return
+        if kind == "password" or is_secret(data, sensitivity=kind, quoted=True):
+            self.values[data.decode("utf-8", "surrogatepass")] = None
+        elif kind == "secret" and len(data) >= 2 * SHORTEST and not _NOTHING.fullmatch(data):
+            self.values[data.decode("utf-8", "surrogatepass")] = None
+
+    def _take_named(self, name: str, value: Any, depth: int = 0, *, sent: bool = True) -> None:
+        """Note the values under sensitive names in a value, and in what its texts hold.
+
+        Args:
+            name: that it stands under.
+            value: of JSON.
+            depth: how deep it stands.
+            sent: it was sent, so that a value which is named a secret is one; what is shown may be of any world.
+        """
+        if depth > _DEPTH:
+            return
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._take_named(key, inner, depth + 1, sent=sent)
+            if kind := _described(value):
+                for key in _HOLDS:
+                    if isinstance(value.get(key), str):
+                        self._note(value[key], kind, blanks=True)
+        elif isinstance(value, list):
+            for inner in value:
+                self._take_named(name, inner, depth + 1, sent=sent)
+        elif isinstance(value, str) and value:
+            kind = sensitivity(name.encode("utf-8", "surrogatepass")) if name else None
+            told = _SCHEME.sub("", value)
+            if kind == "secret" and (not sent or _HANDLE.fullmatch(name)):
+                kind = "key"
+            if kind:
+                self._note(told, kind)
+            for key, inner in _pairs(name, value):
+                self._take_named(key, inner, depth + 1, sent=sent)
+
+    def _see(self, content: str | None) -> None:
+        """Take in the password fields of a screen, and what they show."""
+        if content is None or content is self._screen:
+            return
+        self._screen = content
+        self._fields = {}
+        if " password" in content:
+            for field in _FIELD.finditer(content):
+                if field["value"]:
+                    self._note(json.loads(field["value"], strict=False), "password", blanks=True)
+                self._fields["#" + field["id"]] = tuple(map(int, filter(None, field.groups()[-4:])))
+                self._is_focused = self._is_focused or " focused" in field["states"]
+        if "ass" in content:
+            for line in _OWN_FIELD.findall(content):
+                if (shown := _OWN_VALUE.search(line)) is not None:
+                    self._note(shown[1] or shown[2], "password", blanks=True)
+                for reference in _REFERENCE.finditer(line):
+                    self._fields[next(filter(None, reference.groups()))] = ()
+
+    def _take_typed(self, action: Action, arguments: Any) -> None:
+        """Note what an action types into a password field, or where a program waits for hidden input."""
+        for value in action.sensitive:
+            self._note(value, "password", blanks=True)
+        call = _dict(_parsed(action.text)) if action.text.startswith('{"name":') else {}
+        told = _dict(call.get("arguments"))
+        if call.get("name") == "sequence" and isinstance(told.get("calls"), list):
+            for one in map(_dict, told["calls"]):
+                self._take_call(str(one.get("name")), _dict(one.get("arguments")), {})
+        else:
+            self._take_call(action.name, told, _dict(arguments))
+        for code in (told.get("code"), _dict(arguments).get("command"), "" if call else action.text):
+            if isinstance(code, str) and "(" in code:
+                self._take_code(code)
+        if self._screen is not None and _WAITS.search(self._screen[-_PROMPT_BYTES:]):
+            for value in _keystrokes(action, arguments):
+                typed = _ENTER.sub("", value).strip()
+                if not _COMMAND.search(typed) and len(typed.split()) <= _WORDS:
+                    self._note(typed, "password", blanks=True)
+
+    def _take_call(self, name: str, told: Mapping[str, Any], original: Mapping[str, Any]) -> None:
+        """Note what a call types into a password field, or that it chooses one."""
+        elements = [str(one[key]) for one in (told, original) for key in _TARGETS if key in one]
+        if _CLICKS.fullmatch(name):
+            self._is_focused = self._is_password(elements, told)
+        elif _TYPES.search(name) and (self._is_password(elements, told) if elements else self._is_focused):
+            for value in (*_texts(told), *_texts(original)):
+                self._note(value, "password", blanks=True)
+
+    def _is_password(self, elements: list[str], told: Mapping[str, Any]) -> bool:
+        if any(one in self._fields or _kind_of(one) for one in elements):
+            return True
+        x, y = told.get("x"), told.get("y")
+        return isinstance(x, int | float) and isinstance(y, int | float) and self._is_at(x, y)
+
+    def _is_at(self, x: float, y: float) -> bool:
+        return any(box and box[0] <= x < box[2] and box[1] <= y < box[3] for box in self._fields.values())
+
+    def _take_code(self, code: str) -> None:
+        """Note the literals that a script types into a password field, which it names or has clicked."""
+        names = {name for name, rest in _CODE_NAMES.findall(code) if _kind_of(rest)}
+        clicks = [(click.start(), click) for click in _CODE_CLICKS.finditer(code)]
+        for call in _CODE_TYPES.finditer(code):
+            while clicks and clicks[0][0] < call.start("typed"):
+                _, click = clicks.pop(0)
+                self._is_focused = self._is_at(int(click[1]), int(click[2]))
+            before = code[call.start("line") : call.start("typed")]
+            is_blind = "pyautogui" in before or "keyboard" in before
+            variable = before.rpartition("\n")[2].strip().partition(".")[0]
+            if variable in names or _kind_of(before) or (is_blind and self._is_focused):
+                self._note(call["typed"], "password", blanks=True)
+        for _, click in clicks:
+            self._is_focused = self._is_at(int(click[1]), int(click[2]))
+
+
+_TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
+
+
+def _texts(told: Mapping[str, Any]) -> Iterator[str]:
+    for key in _HOLDS:
+        if isinstance(told.get(key), str):
+            yield told[key]
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _parsed(text: str | None) -> Any:
+    """The object or list that a text is the JSON of; None if it is none."""
+    if text is None or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
+    """The names and values in a text that is a form, an address, cookies, JSON or a multipart body."""
+    if "=" not in text and text[:1] not in "{[":
+        return
+    if (told := _parsed(text)) is not None:
+        yield "", told
+    elif name.lower() in ("cookie", "set-cookie"):
+        yield from _COOKIES.findall(text)
+    elif "form-data; name=" in text:
+        yield from _PART.findall(text)
+    elif "://" in text[:16]:
+        try:
+            yield from parse_qsl(urlsplit(text).query)
+        except ValueError:
+            return
+    elif _FORM.fullmatch(text):
+        yield from parse_qsl(text)
+
+
+def _described(value: Mapping[str, Any]) -> Sensitivity | None:
+    """What the members say that describe a field beside the one that holds its value."""
+    told = (value[key] for key in _DESCRIBES if isinstance(value.get(key), str))
+    return next((kind for kind in map(_kind_of, told) if kind), None)
+
+
+def _kind_of(description: str) -> Sensitivity | None:
+    """Of a password or code, if a word of the description of a field says so."""
+    for word in re.findall(r"[\w-]+", description[:500]):
+        kind = sensitivity(word.encode("utf-8", "surrogatepass"))
+        if kind in ("password", "code"):
+            return "password"
+    return None
+
+
+def _keystrokes(action: Action, arguments: Any) -> Iterator[str]:
+    """What an action types in a terminal."""
+    stack = [_parsed(action.text), arguments]
+    if stack[0] is None:
+        yield action.text
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                if isinstance(inner, dict | list):
+                    stack.append(inner)
+                elif isinstance(inner, str) and key in _TYPED:
+                    yield inner
+
+
+_TYPED: Final = frozenset("keystrokes keys text input data chars content command cmd value string".split())
