@@ -251,8 +251,8 @@ class Run:
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
         gone = tuple(lost_domains(units, self.verdicts, self._rejects / JUDGE))
-        lost = nothing_kept(read) + gone
-        summary = self._reached(replace(summary, replicates=self._replicates(), warnings=lost))
+        warnings = nothing_kept(read) + gone
+        summary = self._reached(replace(summary, replicates=self._replicates(), warnings=warnings))
         if last == "judge":
             return summary
         mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))

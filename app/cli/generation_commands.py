@@ -14,7 +14,6 @@ from trajmill.app.cli import report_commands
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
 from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
-from trajmill.pipelines.unused_imports import without_pandas
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def forget(
 
     Each option may be given again; what any of them names goes, with its copies, and is not read in again.
     """
-    without_pandas()
     from trajmill.app.cli.tables import show_forgotten
     from trajmill.app.report.report import write_report
     from trajmill.pipelines.forgetting.forgetting import Forgetting

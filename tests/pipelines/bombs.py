@@ -148,7 +148,7 @@ def dump_of(count: int, unit: str) -> dict[str, bytes]:
 
 NODE: Final = '<node class="android.widget.Button" text="{}" enabled="true" bounds="[0,0][540,200]"/>'
 
-BOMBS: Final[dict[str, Callable[[], bytes | dict[str, bytes]]]] = {
+BOMBS: Final[dict[str, Callable[[], dict[str, bytes]]]] = {
     "nothing": lambda: {"log.jsonl": GOOD},
     "line_of_lists": lambda: {"log.jsonl": line_of(b"[],", 54_000_000, b"[]")},
     "line_of_objects": lambda: {"log.jsonl": line_of(b"{},", 54_000_000, b"{}")},

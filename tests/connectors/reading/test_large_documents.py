@@ -13,7 +13,8 @@ from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import damaged
 from tests.rows import blob_at
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.reading.large import damage, outline, parts, structure
+from trajmill.connectors.reading import structure
+from trajmill.connectors.reading.large import damage, outline, parts
 from trajmill.connectors.registry import connectors
 from trajmill.schemas import ParseError, Reject, spool
 

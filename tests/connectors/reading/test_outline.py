@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import FUZZ
 from tests.connectors.mutations import damaged
-from trajmill.connectors.reading.large import damage, outline, parts, structure
+from trajmill.connectors.reading import structure
+from trajmill.connectors.reading.large import damage, outline, parts
 from trajmill.connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
 from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import ParseError

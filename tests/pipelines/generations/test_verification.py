@@ -309,10 +309,15 @@ def test_a_change_in_any_file_but_the_report_is_told_by_verify(finished):
 
 
 def test_while_a_run_works_no_checksums_stand_that_are_not_so_any_more(finished, raw, monkeypatch):
-    seen = []
+    seen: list[object] = []
     run = Run(load_recipe("terminal"), [str(raw)], str(finished), overwrite=True)
     usual = run.judge
-    monkeypatch.setattr(run, "judge", lambda units: (seen.append(verify(str(finished)).faults), usual(units))[1])
+
+    def judge(units):
+        seen.append(verify(str(finished)).faults)
+        return usual(units)
+
+    monkeypatch.setattr(run, "judge", judge)
     run.run()
     assert seen == [()]
     assert verify(str(finished)).is_whole
