@@ -184,8 +184,8 @@ def user_and_password(inner: Inner, data: bytes) -> Finds:
     return Finds(found.spans, (*found.loose, password), found.encoded)
 
 
-_NEITHER: Final = rb"[^ft\s\"'`\\][^\n]{7}|f(?:[^a\n][^\n]{6}|a[^l\n][^\n]{5})|t(?:[^r\n][^\n]{6}|r[^u\n][^\n]{5})"
-"""Eight characters that are neither `false` nor `true`: every node of an Android screen says `password="false"`."""
+_NEITHER: Final = rb"(?:[^ft\s\"'`\\]|f(?:[^a]|a(?:[^l]|l[^s]))|t(?:[^r]|r(?:[^u]|u[^e])))"
+"""The beginning of what is neither `false` nor `true`: every node of an Android screen says `password="false"`."""
 
 _NAMED: Final = rb"pass|pwd|token|secret|cred|_auth|apikey|(?:api|access|auth|private|signing|encryption|account|master|service)[_-]?key"
 _SHORT: Final = rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|hmac|parol|passwort|kennwort|pin|otp|cvv|cvc|puk"
@@ -202,32 +202,30 @@ _OF_TYPE: Final = rb"(?::[ \t]*|[ \t]+)[a-z][a-z_.<>\[\]]+[ \t]*:?="
 _VALUE: Final = rb",?" + _GAP + rb"*\\*[\"']?value\\*[\"']?\s*[:=]"
 _LIST: Final = _GAP + rb"+-\s+"
 _BLOCK: Final = rb":[ \t]*[|>][+-]?" + _GAP + rb"+"
-_AFTER_NAME: Final = (
-    rb"(?:\\*[\"'`\]])?"
-    + _BLANK
-    + rb"*(?:[:.?+|]{0,3}=|:|\||%3d|\\u003d|,?"
-    + _GAP
-    + rb"*\\*[\"']?value\\*[\"']?\s*[:=]"
-    rb"|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
-    rb"[*|>+-]*(?:" + _BLANK + rb"|[*|>+-])*" + _GAP + rb"*(?:-" + _GAP + rb"*)?[=>\[]*" + _BLANK + rb"*"
-)
 _BARE: Final = rb"[^\s\"'`,;&<>(){}\[\]|\\]{8}"
+_TO_VALUE: Final = rb"(?:" + _GAP + rb"|[=>*|\[+-]|" + _BLANK + rb")*"
 ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:"
-    + _NAMED
-    + rb")"
-    + _OF_NAME
-    + rb"*(?:"
-    + _AFTER_NAME
-    + rb"(?:(?:"
-    + _ANY_QUOTE
-    + rb")(?:"
+    rb"(?i)(?:" + _NAMED + rb")" + _OF_NAME + rb"*(?:[\"'`\\]|" + _BLANK + rb")*"
+    rb"(?:(?:[:=|,>]|%3d|\\u003d|[:.?+]{1,3}=|,?"
+    + _GAP
+    + rb"*\\*[\"']?value\\*[\"']?\s*[:=]|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
+    + _TO_VALUE
+    + rb"(?:\\*[\"'`]+"
     + _NEITHER
-    + rb")|"
+    + rb"|"
+    + _BARE
+    + rb")|[ \t]"
     + _BARE
     + rb")"
-    rb"|\\*[\"'`],[ \t]*\\*[\"'`][^\s\"'`,]{8}|>" + _GAP + rb"*" + _BARE + rb"|[ \t]+" + _BARE + rb")"
-    rb"|(?:" + _SHORT + rb")" + _AFTER_NAME + rb"(?:" + _ANY_QUOTE + rb")?[\w+/.~%-]{8}"
+    rb"|(?:"
+    + _SHORT
+    + rb")[\"'`\\\]]*"
+    + _BLANK
+    + rb"*(?:[:=|]|,?"
+    + _GAP
+    + rb"*\\*[\"']?value\\*[\"']?\s*[:=])"
+    + _TO_VALUE
+    + rb"\\*[\"'`]*[\w+/.~%-]{8}"
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
     rb"|-(?:[a-z0-9]+-){0,3}(?:" + _NAMED + rb"|key|auth)[\w-]*\s{1,2}[^\s]{8}"
 )

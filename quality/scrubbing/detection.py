@@ -284,8 +284,8 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
         ("words", {"home"}, personal.LISTING_TRIGGER, personal.listings),
         ("words", {"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ("words", {"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
-        ("places", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
-        ("places", {"assignment"}, statements.TRIGGER, statements.stated),
+        ("forms", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
+        ("forms", {"assignment"}, statements.TRIGGER, statements.stated),
         ("words", {"assignment"}, structures.TRIGGER, structures.structured),
     )
     chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]

@@ -49,6 +49,10 @@ PHONE_TRIGGER: Final = (
     rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED.replace(rb"(?:\b|_)", b"") + rb"\d{10}"
     rb"|" + _SAID_PHONE + rb"(?: ?(?:number|no\.?|nr\.?))?[ :=#\"'\\]*(?:\([1-9]|[016-9])\d[\d ()./-]{6}"
 )
+_OPEN: Final = ord("(")
+_MOBILE: Final = {"1": (11,), "6": (9, 10), "7": (9, 10), "8": (10,), "9": (9, 10)}
+"""First digit of a number without a leading zero → how many digits it has: of China, Spain, Poland, India."""
+
 _NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
 _PHONE: Final = compiled(
     rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
@@ -83,7 +87,7 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     for match in matches(_NATIONAL, text, lo, hi):
         start, end = match.span(1)
         national = _numerals(text[start:end])
-        begun = national[:1] == "0" or (len(national) == 11 and national[:1] == "1") or 9 <= len(national) <= 10
+        begun = national[:1] == "0" or text[start] == _OPEN or (len(national) in _MOBILE.get(national[:1], ()))
         if begun and 8 <= len(national) <= 12 and closes(text, end) and not _NUMBER_RIGHT.match(text, end):
             yield Span(start, end, "phone", is_fictional("", national) or len(set(national)) < 3)
     for match in matches(_NAMED_PHONE, text, lo, hi):

@@ -281,6 +281,34 @@ def _name(random: Random) -> str:
     )
 
 
+def _device(random: Random) -> Plant:
+    imei, mac = f"35{_digits(random, 13)}", ":".join(_draw(random, HEX, 12)[at : at + 2] for at in range(0, 12, 2))
+    text, value = random.choice(
+        (
+            (f"IMEI: {imei}", imei),
+            (f"Device ID = {imei}", imei),
+            (f"link/ether 3c{mac[2:]} brd ff:ff:ff:ff:ff:ff", mac[3:]),
+            (f"Physical Address: 3C{mac[2:].upper().replace(':', '-')}", mac[3:].upper().replace(":", "-")),
+        )
+    )
+    return Plant("device", text, (value,))
+
+
+def _person(random: Random) -> Plant:
+    first, last = (random.choice(UPPER) + "".join(random.choices(LOWER, k=random.randint(4, 9))) for _ in range(2))
+    text = random.choice(
+        (
+            "Author: {} <x@example.com>",
+            "Signed-off-by: {} <x@example.com>",
+            'git config user.name "{}"',
+            "Reviewed-by: {}\n",
+            '"author": "{}"',
+            "FN:{}\n",
+        )
+    )
+    return Plant("person", text.format(f"{first} {last}"), (first, last))
+
+
 def _home(random: Random) -> Plant:
     name = _name(random)
     text = random.choice(
@@ -315,6 +343,8 @@ MAKERS: Final[dict[Kind, Callable[[Random], Plant]]] = {
     "card": _card,
     "ssn": _ssn,
     "phone": _phone,
+    "device": _device,
+    "person": _person,
     "home": _home,
     "header": _header,
     "assignment": _assignment_or_login,

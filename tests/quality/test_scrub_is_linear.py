@@ -133,7 +133,7 @@ def repeated() -> Iterator[str]:
     """What a hostile log could repeat: by hand, what triggers each finder, each issued form, each planted secret."""
     random = Random(11)
     yield from BY_HAND
-    for trigger, _ in _finders(frozenset(KINDS), _nothing):
+    for _, trigger, _ in _finders(frozenset(KINDS), _nothing):
         plain = re.sub(rb"\(\?i([:)])", lambda match: b"(?:" if match[1] == b":" else b"", trigger)
         for _ in range(1 if FUZZ == 1 else 3):
             yield drawn(plain, random, 3).decode("latin-1")
