@@ -32,8 +32,8 @@ MESSAGE: Final = "message"
 class Action:
     """One action; the fields are those of the schema. `arguments` is JSON text, see `json_text`.
 
-    `sensitive` is of no column: secrets that the log tells of the action and that its texts only mask, so that scrubbing
-    hides them wherever else they stand in the trajectory.
+    `sensitive` is of no column: secrets that the log tells of the action and that its texts only mask. Scrubbing hides
+    them wherever else they stand in the trajectory.
     """
 
     name: str

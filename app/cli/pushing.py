@@ -51,7 +51,8 @@ def push(
     """Publish a finished dataset on the Hub, in one commit: only what is not there yet is sent.
 
     Refused are rows whose licence the recipe does not let be published, and anything in which scrubbing or another
-    scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it stopped.
+    scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it
+    stopped.
     """
     from trajmill.pipelines.publish.hub.push import FindingsError, Request
     from trajmill.pipelines.publish.hub.push import push as pushed

@@ -42,7 +42,20 @@ _PART: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|token|apikey|basic|digest) +(?=\S+\Z)")
 _DESCRIBES: Final = (
-    "name element target selector field label id placeholder locator description resource_id css xpath key".split()
+    "name",
+    "element",
+    "target",
+    "selector",
+    "field",
+    "label",
+    "id",
+    "placeholder",
+    "locator",
+    "description",
+    "resource_id",
+    "css",
+    "xpath",
+    "key",
 )
 _HOLDS: Final = ("value", "text", "content", "keys", "input", "input_text", "data", "chars")
 
@@ -76,7 +89,8 @@ _CODE_NAMES: Final = re.compile(r"(\w+)\s*=\s*([^\n]*(?:find_element|locator|get
 
 _WAITS: Final = re.compile(
     r"(?i)(?:\A|\n|\r)[^\n\r]{0,160}?(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key"
-    r"|access key|private key|verification code|one-time code|otp)\b[^\n\r:>?]{0,80}|\((?:will be|input is|typing) hidden\))"
+    r"|access key|private key|verification code|one-time code|otp)\b[^\n\r:>?]{0,80}"
+    r"|\((?:will be|input is|typing) hidden\))"
     r"[:>?] *(?:\x1b\[[0-9;?]*[A-Za-z]|[ \x07])*\Z"
 )
 _PROMPT_BYTES: Final = 320
@@ -123,10 +137,9 @@ class _Reader:
         data = value.strip().encode("utf-8", "surrogatepass")
         if not SHORTEST <= len(data) <= _LONGEST or not is_typed(data) or (b" " in data and not blanks):
             return
-        if kind == "password" or is_secret(data, sensitivity=kind, quoted=True):
-            self.values[data.decode("utf-8", "surrogatepass")] = None
-        elif kind == "secret" and len(data) >= 2 * SHORTEST and not _NOTHING.fullmatch(data):
-            self.values[data.decode("utf-8", "surrogatepass")] = None
+        is_long = kind == "secret" and len(data) >= 2 * SHORTEST and not _NOTHING.fullmatch(data)
+        if kind == "password" or is_long or is_secret(data, sensitivity=kind, quoted=True):
+            self.values[value.strip()] = None
 
     def _take_named(self, name: str, value: Any, depth: int = 0, *, sent: bool = True) -> None:
         """Note the values under sensitive names in a value, and in what its texts hold.
@@ -150,12 +163,9 @@ class _Reader:
             for inner in value:
                 self._take_named(name, inner, depth + 1, sent=sent)
         elif isinstance(value, str) and value:
-            kind = sensitivity(name.encode("utf-8", "surrogatepass")) if name else None
-            told = _SCHEME.sub("", value)
-            if kind == "secret" and (not sent or _HANDLE.fullmatch(name)):
-                kind = "key"
-            if kind:
-                self._note(told, kind)
+            if kind := sensitivity(name.encode("utf-8", "surrogatepass")):
+                is_any = kind == "secret" and (not sent or _HANDLE.fullmatch(name))
+                self._note(_SCHEME.sub("", value), "key" if is_any else kind)
             for key, inner in _pairs(name, value):
                 self._take_named(key, inner, depth + 1, sent=sent)
 
@@ -307,4 +317,6 @@ def _keystrokes(action: Action, arguments: Any) -> Iterator[str]:
                     yield inner
 
 
-_TYPED: Final = frozenset("keystrokes keys text input data chars content command cmd value string".split())
+_TYPED: Final = frozenset(
+    {"keystrokes", "keys", "text", "input", "data", "chars", "content", "command", "cmd", "value", "string"}
+)

@@ -1,9 +1,9 @@
 """A push: a finished dataset folder as it is, in one commit of a dataset repository on the Hub.
 
 Before anything is sent it is known that the files are those of the manifest, that the recipe lets their licences be
-published, that neither scrubbing nor another scanner finds a secret in them, and what stands in the repository. What is there already is not
-sent; what an earlier push left and this dataset has no more is taken away; what somebody else put there stays as it is,
-or the push is refused.
+published, that neither scrubbing nor another scanner finds a secret in them, and what stands in the repository. What is
+there already is not sent; what an earlier push left and this dataset has no more is taken away; what somebody else put
+there stays as it is, or the push is refused.
 """
 
 from __future__ import annotations

@@ -27,10 +27,11 @@ _RANDOM: Final = "generic-api-key"
 """The rule of gitleaks that judges by entropy."""
 
 _GITLEAKS: Final = "gitleaks"
-_PREFIX: Final = 12
+_PREFIX: Final = 24
 """Characters before those of a placeholder by which an issuer tells its tokens, at most."""
 
-_STARTS: Final = re.compile(r"[.:/@_-]")
+_BREAKS: Final = re.compile(r"[\s\"'@:]+")
+_STARTS: Final = re.compile(r"[./_-]")
 
 
 def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
@@ -44,18 +45,21 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
         text = value.as_py()
         if not text:
             continue
-        found = {(secret, kind) for kind, detector in _detectors() for secret in detector.analyze_string(text)}
-        found |= {(secret, kind) for secret, kind in known if secret in text}
         places = {
-            (match.start(), match.end(), kind)
-            for secret, kind in found
-            if secret and not _is_placeholder(secret)
-            for match in re.finditer(re.escape(secret), text)
+            (*match.span(), kind)
+            for kind, detector in _detectors()
+            for pattern in detector.denylist
+            for match in pattern.finditer(text)
+            if any(detector.analyze_string(match[0]))
         }
+        for secret, kind in known:
+            places |= {(*match.span(), kind) for match in re.finditer(re.escape(secret), text)}
         for start, end, kind in sorted(places):
             begin = len(text[:start].encode())
-            secret = text[start:end].encode()
-            yield Finding(number, begin, begin + len(secret), kind, digest_of(kind, secret))
+            secret = text[start:end]
+            if not _is_placeholder(secret):
+                data = secret.encode()
+                yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
 
 
 @cache
@@ -81,12 +85,19 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> set[tuple[str, 
     done = subprocess.run(words, input=data, capture_output=True, check=False)  # noqa: S603 (its own words alone)
     try:
         found = json.loads(done.stdout or b"[]") or []
-        return {(one["Secret"], f"{_GITLEAKS} {one['RuleID']}") for one in found if one["RuleID"] != _RANDOM}
+        return {
+            (one["Secret"], f"{_GITLEAKS} {one['RuleID']}")
+            for one in found
+            if one["Secret"] and one["RuleID"] != _RANDOM
+        }
     except (ValueError, KeyError, TypeError) as error:
         raise ShardError(f"{program} ended with {done.returncode} and wrote no report that can be read.") from error
 
 
 def _is_placeholder(secret: str) -> bool:
-    """Whether the secret is a placeholder, behind the first characters that tell its issuer."""
-    starts = {*range(min(_PREFIX, len(secret))), *(match.end() for match in _STARTS.finditer(secret))}
-    return any(is_certified(core_of(secret[start:].encode())) for start in starts)
+    """Whether a part of what was found is a placeholder, behind the first characters that tell its issuer."""
+    for part in _BREAKS.split(secret):
+        starts = {*range(min(_PREFIX, len(part))), *(match.end() for match in _STARTS.finditer(part))}
+        if any(is_certified(core_of(part[start:].encode())) for start in starts):
+            return True
+    return False

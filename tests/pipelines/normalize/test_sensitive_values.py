@@ -25,11 +25,11 @@ domains: [mcp, search, terminal, swe, web, os, android]
 normalize: {max_reject_ratio: 1.0}
 """
 TREE = (
-    '<?xml version="1.0"?><hierarchy rotation="0"><node text="" class="android.widget.FrameLayout" package="org.example" '
+    '<hierarchy rotation="0"><node class="android.widget.FrameLayout" package="org.example" '
     'enabled="true" bounds="[0,0][700,900]"><node text="{text}" class="android.widget.EditText" package="org.example" '
-    'enabled="true" clickable="true" focusable="true" password="true" bounds="[0,0][700,100]"></node><node text="{note}" '
-    'class="android.widget.TextView" package="org.example" enabled="true" bounds="[0,200][700,300]"></node></node>'
-    "</hierarchy>"
+    'enabled="true" clickable="true" focusable="true" password="true" bounds="[0,0][700,100]"></node>'
+    '<node text="{note}" class="android.widget.TextView" package="org.example" enabled="true" bounds="[0,200][70,300]">'
+    "</node></node></hierarchy>"
 )
 
 

@@ -1,0 +1,76 @@
+"""Values that their place in a trajectory makes secrets, and what looks alike and is none."""
+
+import json
+
+import pytest
+
+from trajmill.quality.scrub import scrub_text
+from trajmill.quality.scrubbing.sensitive_values import sensitive_values
+from trajmill.schemas.action import Action
+from trajmill.schemas.observation import Observation
+from trajmill.schemas.trajectory import Step, Trajectory
+
+FIELD = '#1 window "A" [0,0][90,90]\n  #2 textbox "Key" value="{}" focused password id=k [0,0][40,40]'
+
+
+def found(text="x", arguments=None, *, before=None, after=None, name="x"):
+    seen = [None if one is None else Observation(one) for one in (before, after)]
+    return sensitive_values(Trajectory("t", "web", [Step(Action(name, text, arguments), *seen, turn=0, offset=0)]))
+
+
+def called(tool, before=None, **told):
+    text = json.dumps({"name": tool, "arguments": told})
+    return found(text, json.dumps(told), before=before, name=tool)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        found("pw = driver.find_element(By.ID, 'passwd')\npw.send_keys('sunflower')"),
+        found("driver.find_element(By.NAME, \"password\").send_keys('sunflower')"),
+        found("page.fill('#password', 'sunflower')"),
+        found("pyautogui.click(10, 10)\npyautogui.write('sunflower', interval=0.1)", before=FIELD.format("")),
+        called("type", FIELD.format(""), text="sunflower"),
+        called("fill", FIELD.format(""), element="#2", text="sunflower"),
+        called("browser_type", '- textbox "Password" [ref=e12]', ref="e12", text="sunflower"),
+        called("http", headers={"Authorization": "Bearer sunflower", "Accept": "text/html"}),
+        called("http", body='{"a": "user=ada&session%5Bpassword%5D=sunflower"}'),
+        called("http", url="https://a.example/?q=1&token=sunflower"),
+        found(after=FIELD.format("sunflower")),
+        found(after='{"user": {"password": "sunflower"}, "token": "ethereum"}'),
+        found("sunflower\n", before="$ login\nToken (will be hidden): "),
+        found(arguments='{"commands": [{"keystrokes": "sunflower\\n"}]}', before="Enter PIN: \x1b[0m"),
+        found('[{"keystrokes": "sunflower\\n"}]', before="[sudo] password for ada: "),
+    ],
+)
+def test_a_place_tells_a_secret_of_ordinary_letters(values):
+    assert values == ("sunflower",)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        called("press", key="Enter"),
+        called("ask", max_tokens="many thousand", seed="winter", session_id="python-shell"),
+        called("type", FIELD.format(""), element="#1", text="sunflower"),
+        called("sign_in", password="abc"),
+        called("sign_in", password="••••••"),
+        called("sign_in", password="${PASSWORD}"),
+        called("sign_in", password="<password>"),
+        found(after=FIELD.format("••••••••")),
+        found(after='{"properties": {"password": {"type": "string"}}, "password": "required"}'),
+        found("ls -la | wc\n", before="Password: "),
+        found("sunflower\n", before="The password stands in the file.\n$ "),
+    ],
+)
+def test_what_only_looks_like_such_a_place_gives_nothing(values):
+    assert values == ()
+
+
+def test_a_value_is_hidden_in_every_writing_and_a_short_one_in_no_word():
+    text = 'sunflower "sunflower" %73unflower c3VuZmxvd2Vy YWRhOnN1bmZsb3dlcg== YTpzdW5mbG93ZXI6Yg== rose rosebud'
+    hidden = scrub_text(text, sensitive=["sunflower", "rose"])
+    assert len(hidden) == len(text)
+    assert all(one not in hidden for one in ("sunflower", "unflower", "c3VuZmxvd2Vy", "N1bmZsb3dl", "zdW5mbG93ZX"))
+    assert hidden.split()[-1] == "rosebud"
+    assert hidden.split()[-2] != "rose"
