@@ -97,7 +97,8 @@ def show_drift(found: Drift, console: Printer) -> None:
         if bound.found is None:
             line = f"{bound.name}: not measured, {bound.allowed:g} allowed"
         else:
-            line = f"{bound.name}: {bound.found:.4g}, {'within' if bound.is_met else 'over'} {bound.allowed:g} {bound.where}"
+            word = "within" if bound.is_met else "over"
+            line = f"{bound.name}: {bound.found:.4g}, {word} {bound.allowed:g} {bound.where}"
         console.print(line, style="" if bound.is_met else "red", soft_wrap=True)
 
 

@@ -34,7 +34,8 @@ def patches(
 ) -> None:
     """Make transitions of patches: each is applied to its base commit, and what comes of it is told.
 
-    Before a patch stand the issue and the files that it touches, after it how these differ, or why it does not apply.
+    Before a patch stand the issue and the files that it touches, after it what `git diff` prints, or why it does not
+    apply.
     Nothing of a patch or repository is run. What is written is for `trajmill run`.
     """
     from trajmill.pipelines.storage.folders import Folder

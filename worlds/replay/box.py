@@ -33,6 +33,7 @@ from trajmill.worlds.replay.engines import (
     Place,
     accounts_of,
     as_whom,
+    call_filter,
     end_container,
     engine,
     may_be_folder,
@@ -117,14 +118,16 @@ class Box:
         self._limits, self._place = limits, place
         self._until = time.monotonic() + limits.session_seconds
         self._own = accounts_of(place)
-        self._process = subprocess.Popen(
-            COMMANDS[self._engine](place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            **as_whom(),
-        )
+        with call_filter() as filters:
+            self._process = subprocess.Popen(
+                COMMANDS[self._engine](place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name, filters),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=filters,
+                **as_whom(),
+            )
         assert self._process.stdout is not None
         self._held = b""
         self._answers = selectors.DefaultSelector()

@@ -130,8 +130,8 @@ def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> 
 def compared_cut(logged: str, replayed: str) -> Compared | None:
     """The same of an answer that its harness cut before the agent saw it; None where what is left tells nothing.
 
-    What stands before the harness's notice has to begin the whole, and what stands behind it to end it. Without a notice
-    it has to be the one or the other.
+    What stands before the harness's notice has to begin the whole, and what stands behind it to end it. Without a
+    notice it has to be the one or the other.
     """
     one, other = plain(logged), plain(replayed)
     notices = list(_NOTICE.finditer(one))

@@ -5,11 +5,15 @@ Nothing here runs what a log says; see `box`.
 
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,6 +47,12 @@ _TAKEN: Final = (
     "usr",
     "var",
 )
+_CALLS: Final = (
+    *("add_key", "bpf", "io_uring_enter", "io_uring_register", "io_uring_setup", "kcmp", "keyctl", "perf_event_open"),
+    *("pidfd_getfd", "process_vm_readv", "process_vm_writev", "ptrace", "request_key", "userfaultfd"),
+)
+"""System calls that a box has no use for, and through which others left theirs."""
+
 _REFUSED: Final = (
     "Actions of logs run in a box only, and this machine has none: {why}. Install bubblewrap (`apt-get install "
     "bubblewrap`), which needs user namespaces, or rootless podman. Nothing was run."
@@ -142,18 +152,26 @@ def engine(system: str = "") -> str:
         elif name == "podman" and not system:
             told.append("podman needs --system, a folder with the root of a system")
         else:
-            wrong = _tried(command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED]))
+            with call_filter() as filters:
+                made = command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED], "", filters)
+                wrong = _tried(made, filters)
             if not wrong:
                 return name
             told.append(f"`{program}` fails ({wrong})")
     raise ConfigError(_REFUSED.format(why=", and ".join(told)))
 
 
-def _tried(command: Sequence[str]) -> str:
+def _tried(command: Sequence[str], filters: Sequence[int]) -> str:
     """Why a box that does nothing cannot be made; empty if it can."""
     try:
         done = subprocess.run(
-            command, capture_output=True, timeout=60, check=False, **as_whom(), stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            **as_whom(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=filters,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return type(error).__name__
@@ -174,15 +192,34 @@ def as_whom() -> dict[str, Any]:
     return {"env": variables, "user": _NOBODY, "group": _NOBODY, "extra_groups": []}
 
 
+@contextmanager
+def call_filter() -> Iterator[tuple[int, ...]]:
+    """Open the file of a seccomp filter for bubblewrap, as libseccomp compiles it; none where that is not installed."""
+    try:
+        seccomp = importlib.import_module("pyseccomp")
+    except (ImportError, RuntimeError):
+        yield ()
+        return
+    made = seccomp.SyscallFilter(seccomp.ALLOW)
+    for name in _CALLS:
+        made.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    made.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.EQ, socket.AF_VSOCK))
+    with open(os.memfd_create("seccomp"), "w+b") as file:
+        made.export_bpf(file)
+        file.seek(0)
+        yield (file.fileno(),)
+
+
 @cache
 def _known_options() -> str:
     return subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
 
 
-def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str = "/nonexistent") -> list[str]:
+def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str, filters: Sequence[int]) -> list[str]:
     """The command line of a box of bubblewrap's; `own` is a folder with its `passwd` and `group`."""
     made = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--disable-userns"] if "--disable-userns" in _known_options() else []
+    made += [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
     identity = ("0", "0") if place.user == "root" else ("1000", "1000")
     made += ["--uid", identity[0], "--gid", identity[1], "--hostname", place.host]
     root = place.system.rstrip("/")
@@ -207,8 +244,8 @@ def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str =
     return [*made, "--chdir", place.folder, *command]
 
 
-def _podman(place: Place, limits: Limits, command: Sequence[str], own: str = "") -> list[str]:
-    """The command line of a box of podman's, over a system that the user gives as a folder.
+def _podman(place: Place, limits: Limits, command: Sequence[str], own: str, _: Sequence[int]) -> list[str]:
+    """The command line of a box of podman's, over a system that the user gives as a folder, with podman's own filter.
 
     What runs in it is no child of podman's: it is found by the process that stands in `own`/`PROCESS`, and ended by the
     container in `own`/`CONTAINER`. Where nobody is left to do that, time ends it.
@@ -260,9 +297,9 @@ def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
     return made
 
 
-COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str], list[str]]]] = {
+COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str, Sequence[int]], list[str]]]] = {
     "bubblewrap": _bubblewrap,
     "podman": _podman,
 }
-"""The command line of a box of each kind; its last argument is a folder of the box's own, with the accounts of
-`accounts_of`."""
+"""The command line of a box of each kind; its last arguments are a folder of the box's own, with the accounts of
+`accounts_of`, and what `call_filter` opened."""

@@ -51,9 +51,12 @@ def applied(lamp: tuple[Path, str], text: str) -> Applied:
     return found
 
 
-GONE = "diff --git a/README.md b/README.md\ndeleted file mode 100644\n--- a/README.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-# lamp\n"
+GONE = (
+    "diff --git a/README.md b/README.md\ndeleted file mode 100644\n"
+    "--- a/README.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-# lamp\n"
+)
 MOVED = "diff --git a/README.md b/docs/a b.md\nsimilarity index 100%\nrename from README.md\nrename to docs/a b.md\n"
-NO_END = "diff --git a/new.py b/new.py\nnew file mode 100755\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n\\ No newline at end of file\n"
+NO_END = NEW.replace("100644", "100755") + "\\ No newline at end of file\n"
 
 
 @pytest.mark.parametrize("text", [GOOD, NEW, GONE, MOVED, NO_END, GOOD + NEW + GONE])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,33 @@ def test_the_network_is_not_there(box: Box) -> None:
     assert "reached" not in str(told["output"])
     assert "eth" not in str(told["output"])
     assert "lo:" in str(told["output"])
+
+
+X86_64 = {
+    "add_key": 248, "bpf": 321, "io_uring_setup": 425, "keyctl": 250, "perf_event_open": 298, "process_vm_readv": 310,
+    "ptrace": 101, "request_key": 249,
+}  # fmt: skip
+CALLS = f"""
+import ctypes, errno
+system = ctypes.CDLL(None, use_errno=True)
+each = {X86_64}
+for name, number, first in [*((name, number, 0) for name, number in each.items()), ("vsock", 41, 40), ("inet", 41, 2)]:
+    done = system.syscall(number, first, 1, 0, 0, 0, 0)
+    print(name, errno.errorcode[ctypes.get_errno()] if done < 0 else "done")
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86_64")
+def test_a_box_has_no_system_calls_through_which_others_were_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyseccomp", exc_type=ImportError)
+    system = made_by("bubblewrap", monkeypatch)
+    with Box(Base(), Place(system=system), replace(SMALL, seconds=5.0)) as made:
+        told = str(ran(made, f"python3 - <<'EOF'\n{CALLS}\nEOF")["output"]).split()
+    engine.cache_clear()
+    assert dict(zip(told[::2], told[1::2], strict=True)) == {
+        **dict.fromkeys([*X86_64, "vsock"], "EPERM"),
+        "inet": "done",
+    }
 
 
 def test_nothing_is_written_or_read_outside_the_folder(box: Box, tmp_path: Path) -> None:
