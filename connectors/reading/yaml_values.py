@@ -23,7 +23,7 @@ LEVELS: Final = 160
 EXPANSION: Final = 8
 """How many times its own size a document may be with its aliases written out."""
 
-NODES: Final = 4 << 20
+NODES: Final = 1 << 20
 """Values that a document may have; each takes some hundred bytes in memory."""
 
 _LEAST: Final = 1 << 20
