@@ -216,7 +216,7 @@ class _Reader:
         for code in (told.get("code"), _dict(arguments).get("command"), "" if call else action.text):
             if isinstance(code, str) and "(" in code:
                 self._take_code(code)
-        if self._screen is not None and _WAITS.search(self._screen[-_PROMPT_BYTES:]):
+        if self._screen is not None and _is_prompt(self._screen[-_PROMPT_BYTES:]):
             for value in _keystrokes(action, arguments):
                 typed = _ENTER.sub("", value[: 2 * _LONGEST]).strip()
                 if not _COMMAND.search(typed) and len(typed.split()) <= _WORDS:
@@ -255,6 +255,11 @@ class _Reader:
                 self._note(call["typed"], "password", blanks=True)
         for _, click in clicks:
             self._is_focused = self._is_at(int(click[1]), int(click[2]))
+
+
+def _is_prompt(end: str) -> bool:
+    """Whether a screen ends in a prompt for what is not shown."""
+    return ("\x1b" in end or end.rstrip(" \x07")[-1:] in (":", ">", "?")) and _WAITS.search(end) is not None
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
