@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
+import re2
 
 from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_secret, is_typed
@@ -28,7 +29,9 @@ _LONGEST: Final = 1024
 _DEPTH: Final = 12
 """Levels of values within values."""
 
-_HINT: Final = re.compile(r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig")
+_HINT: Final = re2.compile(
+    r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig"
+)
 """A text without it holds no sensitive name."""
 
 _NOTHING: Final = re.compile(rb"(?:~|\.{1,2})?/.*|[A-Za-z][A-Za-z0-9+.-]*://.*|[\d.:TZ+-]+|true|false|null", re.DOTALL)
@@ -68,24 +71,29 @@ _FIELD: Final = re.compile(
 )
 """The line of a password field in the dialect `uitree/1`."""
 
-_OWN_FIELD: Final = re.compile(
-    r"(?im)^[^\n]{0,200}\b(?:textbox|input|entry|edit|text ?field)\b[^\n]{0,200}\b(?:password|passphrase|passcode)\b"
-    r"[^\n]{0,200}$"
-)
-"""The line of such a field in the own text of an agent."""
+_OWN_FIELD: Final = re.compile(r"\b[Pp]ass(?:word|phrase|code)\b")
+_OWN_ROLE: Final = re.compile(r"(?i)\b(?:textbox|input|entry|edit|text ?field)\b")
+"""In the line of such a field in the own text of an agent."""
+
+_OWN_PARTS: Final = ("assword", "assphrase", "asscode")
+_OWN_LINE: Final = 200
+"""Characters on either side that belong to the line, at most."""
 
 _OWN_VALUE: Final = re.compile(r"(?:\bvalue=[\"']([^\"'\n]+)[\"']|\]: *\"?([^\s\"]+)\"?$)")
 _REFERENCE: Final = re.compile(r"\[(?:ref=)?(\w+)[\]:<]|bid=[\"'](\w+)[\"']|\A\s*(?:\*?\[)?(\w+)\]")
 
 _TYPES: Final = re.compile(r"(?i)(?:fill|type|write|input|send_?keys|set_?(?:edit_)?(?:text|value)|press_sequentially)")
 _CLICKS: Final = re.compile(r"(?i).*(?:click|tap|focus).*")
-_LITERAL: Final = r"(?P<q>[\"'])(?P<typed>(?:(?!(?P=q))[^\\\n]|\\.)+)(?P=q)"
+_LITERAL: Final = r"(?P<q>[\"'])(?P<typed>(?:(?!(?P=q))[^\\\n]|\\.){1,1024})(?P=q)"
 _CODE_TYPES: Final = re.compile(
-    r"(?P<line>[^\n;]*)\.(?:send_keys|fill|type|press_sequentially|write|typewrite|input_text|set_text|setValue)\("
-    r"(?:[^()\n]*?, ?)??(?:text=|message=)?" + _LITERAL + r"(?=\s*(?:\)|,\s*(?:\w+\s*=|[\d{])))"
+    r"\.(?:send_keys|fill|type|press_sequentially|write|typewrite|input_text|set_text|setValue)\("
+    r"(?:[^()\n]{0,200}?, ?)??(?:text=|message=)?" + _LITERAL + r"(?=\s*(?:\)|,\s*(?:\w+\s*=|[\d{])))"
 )
+_STATEMENT: Final = re.compile(r"[\n;]")
 _CODE_CLICKS: Final = re.compile(r"(?:click|moveTo)\(\s*(?:x=)?(\d+)(?:\.\d+)?\s*,\s*(?:y=)?(\d+)")
-_CODE_NAMES: Final = re.compile(r"(\w+)\s*=\s*([^\n]*(?:find_element|locator|get_by_|query_selector)[^\n]*)")
+_CODE_NAMES: Final = re.compile(
+    r"\b(\w{1,64})\s?=\s?([^\n]{0,200}?(?:find_element|locator|get_by_|query_selector)[^\n]{0,200})"
+)
 
 _WAITS: Final = re.compile(
     r"(?i)(?:\A|\n|\r)[^\n\r]{0,160}?(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key"
@@ -127,10 +135,10 @@ class _Reader:
         self._take_typed(action, arguments)
         seen = step.next_observation
         self._see(seen.content if seen else None)
-        if seen and seen.content and _HINT.search(seen.content):
+        if seen and seen.content:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
-            if (told := _parsed(body)) is not None:
+            if body[:1] in ("{", "[") and _HINT.search(body) and (told := _parsed(body)) is not None:
                 self._take_named("", told, sent=is_http)
 
     def _note(self, value: str, kind: Sensitivity, *, blanks: bool = False) -> None:
@@ -181,8 +189,14 @@ class _Reader:
                     self._note(json.loads(field["value"], strict=False), "password", blanks=True)
                 self._fields["#" + field["id"]] = tuple(map(int, filter(None, field.groups()[-4:])))
                 self._is_focused = self._is_focused or " focused" in field["states"]
-        if "ass" in content:
-            for line in _OWN_FIELD.findall(content):
+        end = 0
+        for word in _OWN_FIELD.finditer(content) if any(part in content for part in _OWN_PARTS) else ():
+            if word.start() < end:
+                continue
+            begin = max(content.rfind("\n", end, word.start()) + 1, word.start() - _OWN_LINE, end)
+            line = content[begin : word.end() + _OWN_LINE].partition("\n")[0]
+            end = begin + len(line)
+            if _OWN_ROLE.search(line):
                 if (shown := _OWN_VALUE.search(line)) is not None:
                     self._note(shown[1] or shown[2], "password", blanks=True)
                 for reference in _REFERENCE.finditer(line):
@@ -202,9 +216,9 @@ class _Reader:
         for code in (told.get("code"), _dict(arguments).get("command"), "" if call else action.text):
             if isinstance(code, str) and "(" in code:
                 self._take_code(code)
-        if self._screen is not None and _WAITS.search(self._screen[-_PROMPT_BYTES:]):
+        if self._screen is not None and _is_prompt(self._screen[-_PROMPT_BYTES:]):
             for value in _keystrokes(action, arguments):
-                typed = _ENTER.sub("", value).strip()
+                typed = _ENTER.sub("", value[: 2 * _LONGEST]).strip()
                 if not _COMMAND.search(typed) and len(typed.split()) <= _WORDS:
                     self._note(typed, "password", blanks=True)
 
@@ -234,13 +248,18 @@ class _Reader:
             while clicks and clicks[0][0] < call.start("typed"):
                 _, click = clicks.pop(0)
                 self._is_focused = self._is_at(int(click[1]), int(click[2]))
-            before = code[call.start("line") : call.start("typed")]
+            before = _STATEMENT.split(code[max(0, call.start() - _OWN_LINE) : call.start("typed")])[-1]
             is_blind = "pyautogui" in before or "keyboard" in before
-            variable = before.rpartition("\n")[2].strip().partition(".")[0]
+            variable = before.strip().partition(".")[0]
             if variable in names or _kind_of(before) or (is_blind and self._is_focused):
                 self._note(call["typed"], "password", blanks=True)
         for _, click in clicks:
             self._is_focused = self._is_at(int(click[1]), int(click[2]))
+
+
+def _is_prompt(end: str) -> bool:
+    """Whether a screen ends in a prompt for what is not shown."""
+    return ("\x1b" in end or end.rstrip(" \x07")[-1:] in (":", ">", "?")) and _WAITS.search(end) is not None
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
