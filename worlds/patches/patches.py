@@ -123,16 +123,20 @@ def records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def apply(held: Repository, commit: str, patch: str) -> Applied | str:
-    """Apply a patch to a commit that the repository holds, or say in one word why nothing can be told of it."""
+    """Apply a patch to a commit that the repository holds, or say in one word why nothing can be told of it.
+
+    Raises:
+        ConfigError: the repository lacks some of the commit's files.
+    """
     with tempfile.TemporaryDirectory(prefix="patch-") as folder:
-        scratch = _Scratch(folder, held, commit, patch)
         try:
+            scratch = _Scratch(folder, held, commit, patch)
             paths = scratch.paths()
             before = {path: data for path in paths[:_FILES] if (data := held.file(commit, path)) is not None}
             if len(paths) > _FILES or any(len(data) > _LARGEST for data in before.values()):
                 return "too_large"
             applied = scratch.git("apply", "--cached", "--whitespace=nowarn", "-")
-            shown = applied.stderr if applied.returncode else scratch.git(*_DIFF, commit).stdout
+            shown = applied.stderr if applied.returncode else scratch.done(*_DIFF, commit)
             answer = shown.decode("utf-8").rstrip("\n")
         except subprocess.TimeoutExpired:
             return "too_slow"
@@ -153,9 +157,21 @@ class _Scratch:
 
     def __init__(self, folder: str, held: Repository, commit: str, patch: str) -> None:
         self._folder, self._patch = folder, patch.encode("utf-8", "surrogatepass")
-        self.git("init", "-q", "--bare", "--template=", f"--object-format={'sha256' if len(commit) == 64 else 'sha1'}")
+        self.done("init", "-q", "--bare", "--template=", f"--object-format={'sha256' if len(commit) == 64 else 'sha1'}")
         Path(folder, "objects", "info", "alternates").write_bytes(bytes(held.git / "objects") + b"\n")
-        self.git("read-tree", commit)
+        self.done("read-tree", commit)
+
+    def done(self, *words: str) -> bytes:
+        """Run git, and return what it prints.
+
+        Raises:
+            ConfigError: it fails.
+        """
+        found = self.git(*words)
+        if found.returncode:
+            said = found.stderr.decode("utf-8", "replace").strip()
+            raise ConfigError(f"`git {words[0]}` fails ({said}); nothing is fetched.")
+        return found.stdout
 
     def git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """Run git on the index, with the patch as its input."""

@@ -118,23 +118,14 @@ def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
         Repository.at(tmp_path)
 
 
-def test_what_a_partial_clone_lacks_is_not_fetched(lamp: tuple[Path, str], tmp_path: Path) -> None:
-    told = [
-        "git",
-        "clone",
-        "-q",
-        "--no-local",
-        "--filter=blob:none",
-        "--no-checkout",
-        str(lamp[0]),
-        str(tmp_path / "part"),
-    ]
-    environment = {**SHELL, "HOME": str(tmp_path)}
+@pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
+def test_what_a_partial_clone_lacks_is_not_fetched(lamp: tuple[Path, str], tmp_path: Path, left_out: str) -> None:
+    clone = ["git", "clone", "-q", "--no-local", f"--filter={left_out}", "--no-checkout", str(lamp[0])]
     in_bash(lamp[0], ["git config uploadpack.allowFilter true"])
-    subprocess.run(told, env=environment, check=True, capture_output=True)
-    held = Repository.at(tmp_path / "part")
+    environment = {**SHELL, "HOME": str(tmp_path)}
+    subprocess.run([*clone, str(tmp_path / "part")], env=environment, check=True, capture_output=True)
     with pytest.raises(ConfigError, match="nothing is fetched"):
-        held.file(lamp[1], "lamp/light.py")
+        apply(Repository.at(tmp_path / "part"), lamp[1], GOOD)
 
 
 def test_patches_become_transitions_of_kind_code(lamp: tuple[Path, str], tmp_path: Path) -> None:
