@@ -100,7 +100,7 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
         _TEXT,
         is_password,
     ),
-    (rb"(?:PASSWORD|password)[ =(]{1,3}" + _OPENED, _TEXT, is_typed),
+    (rb"(?:PASSWORD|password)(?: ?= ?N| |\()\\{0,4}[\"']", _TEXT, is_typed),
     (
         rb"(?i:expect)[ ({][^\n]{0,60}(?i:pass)[^\n]{0,40}(?:\s|\\{1,4}[nrt]){1,8}[\w.]{0,40}send",
         rb"(?:line)?(?: -- ?| -s ?|\()?\s?[\"'{\\]{1,4}([^\"'\\\s]{3,128})",
