@@ -1,26 +1,32 @@
 """`python -m benchmarks.scrubbing`: what scrubbing costs, and what it replaces in real logs.
 
-    python -m benchmarks.scrubbing                              # speed on generated logs
+    python -m benchmarks.scrubbing                              # speed on generated logs, kinds and issuers that are missed
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS         # and on these, with replacements per MB by kind
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS --show host    # each distinct text that a kind replaced
+    python -m benchmarks.scrubbing --files FOLDER...            # each distinct text that is replaced in these files
     python -m benchmarks.scrubbing --anchors [--out OUT]        # beside other scanners: see benchmarks.secret_anchors
 
 Logs are parsed and assembled first, by domain, as normalize does; then the scrub of each record batch is timed, as it
 is called there. MB are 10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds
 are CPU seconds. What a kind replaces is found by scrubbing for that kind alone, so that what two kinds would claim
-counts for both. That every planted secret is found is a test (`tests/quality/test_scrub_recall.py`); whether what is
+counts for both. Kinds of secrets (`tests/quality/secret_kinds.txt`) are planted into answers of tools with fresh letters
+each time; issuers are those of the newest gitleaks, by its own samples, where Go is installed. `--files` scrubs text files
+as they are, for false alarms in ordinary text. That every planted secret is found is a test (`tests/quality/test_scrub_recall.py`); whether what is
 replaced is one, only a reader of `--show` can tell.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 import numpy as np
@@ -29,14 +35,16 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.secret_anchors import TOOLS, anchors
+from benchmarks.secret_anchors import TOOLS, anchors, get_tools, of_gitleaks
 from benchmarks.signals import generated, seconds
+from tests.quality.secret_kinds import secret_kinds
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import make_plan
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES
 from trajmill.quality.scrub import KINDS, Kind, scrub
 from trajmill.quality.scrubbing.columns import Columns
+from trajmill.quality.scrubbing.findings import findings
 from trajmill.schemas import Assembler, Trajectory
 
 AIM: Final = 120.0
@@ -108,6 +116,37 @@ def kinds(console: Console, batches: Sequence[pa.RecordBatch]) -> None:
     console.print(table)
 
 
+def missed_kinds(console: Console) -> None:
+    """Prints how many kinds of planted secrets stay readable, by family, and which."""
+    random, total, left = SystemRandom(), Counter[str](), Counter[str]()
+    for kind in secret_kinds():
+        total[kind.family] += 1
+        if readable := kind.left(random):
+            left[kind.family] += 1
+            console.print(f"readable: {kind.family}, {kind.name}: {readable}", markup=False, highlight=False)
+    table = Table("family", "kinds", "readable")
+    for family, count in total.items():
+        table.add_row(family, str(count), str(left[family]))
+    console.print(table)
+
+
+def replaced_in_files(console: Console, folders: Sequence[str]) -> None:
+    """Prints each distinct text that is replaced in the text files of some folders, scrubbed each by itself."""
+    seen: dict[tuple[str, str], None] = {}
+    for path in (path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.is_file()):
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        try:
+            texts = pa.array([data.decode()])
+        except UnicodeDecodeError:
+            continue
+        for finding in findings(texts):
+            seen[finding.kind, data[finding.start : finding.end].decode(errors="replace")] = None
+    for kind, text in sorted(seen):
+        console.print(f"{kind} {text!r}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(seen)} distinct")
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -115,10 +154,14 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=80, help="of generated logs, in all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--show", choices=KINDS, help="print what this kind replaces, and nothing else")
+    parser.add_argument("--files", nargs="+", help="folders of text files to scrub as they are")
     parser.add_argument("--anchors", action="store_true", help="measure beside gitleaks and detect-secrets")
     parser.add_argument("--out", type=Path, help="folder that a run wrote, for --anchors")
     given = parser.parse_args()
     console = Console(width=120)
+    if given.files:
+        replaced_in_files(console, given.files)
+        return
     if given.anchors:
         anchors(console, TOOLS.resolve(), given.out, show=False)
         return
@@ -134,6 +177,11 @@ def main() -> None:
     speeds(console, by_domain, given.rounds)
     if given.raw:
         kinds(console, every)
+        return
+    missed_kinds(console)
+    if shutil.which("go"):
+        get_tools(TOOLS.resolve())
+        of_gitleaks(console, TOOLS.resolve(), show=False)
 
 
 if __name__ == "__main__":

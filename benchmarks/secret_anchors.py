@@ -12,7 +12,7 @@ A placeholder has the form of what it stands for, so the scanners find these too
 what our own detection claims in the scrubbed text, which scrubbing again leaves as it is, or if it certifies itself;
 any other is a miss or a false alarm of theirs. detect-secrets runs without its rules of entropy, which flag every hash.
 
-Both are kept in `.venv/anchors`, apart from what the project locks. It takes `go` (1.23 or later) and access to the Go
+Both are kept in `.venv/anchors`, apart from what the project locks; remove it for a newer gitleaks. It takes `go` (1.23 or later) and access to the Go
 module proxy and to PyPI once.
 """
 
@@ -43,7 +43,6 @@ from trajmill.quality.scrubbing.kinds import Finds
 from trajmill.quality.scrubbing.placeholders import core_of, is_certified
 
 GITLEAKS: Final = "github.com/zricethezav/gitleaks/v8"
-GITLEAKS_VERSION: Final = "v8.30.1"
 DETECT_SECRETS: Final = "detect-secrets==1.5.0"
 TOOLS: Final = Path(".venv/anchors")
 _LAID_OVER: Final = {"validate.go": "cmd/generate/config/utils", "regen.go": "cmd/generate/secrets"}
@@ -112,7 +111,8 @@ def get_tools(tools: Path) -> None:
 
 def _module(tools: Path) -> Path:
     """A copy of gitleaks' module, with the files that print its samples laid over it."""
-    told = json.loads(_run(["go", "mod", "download", "-json", f"{GITLEAKS}@{GITLEAKS_VERSION}"], tools))
+    told = json.loads(_run(["go", "mod", "download", "-json", f"{GITLEAKS}@latest"], tools))
+    (tools / "version").write_text(told["Version"])
     source = tools / "source"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(told["Dir"], source)
@@ -129,6 +129,10 @@ def _run(command: Sequence[str], folder: Path, told: str = "") -> str:
     if done.returncode:
         sys.exit(f"{' '.join(command)[:200]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def _version(tools: Path) -> str:
+    return (tools / "version").read_text()
 
 
 def samples(tools: Path) -> list[dict[str, Any]]:
@@ -151,7 +155,7 @@ def of_gitleaks(console: Console, tools: Path, *, show: bool) -> None:
     of_rule, left = (Counter(sample["rule"] for sample in some) for some in (every, missed))
     whole = sum(rule not in left for rule in of_rule)
     console.print(
-        f"gitleaks {GITLEAKS_VERSION}: {len(every) - len(missed)} of {len(every)} samples are caught "
+        f"gitleaks {_version(tools)}: {len(every) - len(missed)} of {len(every)} samples are caught "
         f"({1 - len(missed) / len(every):.2%}), all of {whole} of {len(of_rule)} rules"
     )
     table = Table("rule", "missed", "of")

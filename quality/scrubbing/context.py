@@ -15,7 +15,7 @@ from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
 from trajmill.quality.scrubbing.kinds import Encoded, Finds, Loose
 from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, past_escape, quoted_end
 from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
-from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
+from trajmill.quality.scrubbing.sensitive_names import LONG_WORDS, SHORT_WORDS, Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_cookie, is_password, is_secret
 
 URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
@@ -41,7 +41,8 @@ def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
 
 
 HEADER_TRIGGER: Final = (
-    rb"(?i)(?:authorization|cookie)2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
+    rb"(?i)(?:authorization|cookie)2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}"
+    rb"|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
     rb"|(?:TRUE|FALSE)(?:\t|\\+t)\d"
 )
 _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
@@ -187,10 +188,6 @@ def user_and_password(inner: Inner, data: bytes) -> Finds:
 _NEITHER: Final = rb"(?:[^ft\s\"'`\\]|f(?:[^a]|a(?:[^l]|l[^s]))|t(?:[^r]|r(?:[^u]|u[^e])))"
 """The beginning of what is neither `false` nor `true`: every node of an Android screen says `password="false"`."""
 
-_NAMED: Final = rb"pass|pwd|token|secret|cred|_auth|apikey|(?:api|access|auth|private|signing|encryption|account|master|service)[_-]?key"
-_SHORT: Final = rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|hmac|parol|passwort|kennwort|pin|otp|cvv|cvc|puk"
-"""Words that mean something else more often than not: what follows has to be long, or the name has to end there."""
-
 _BLANK: Final = rb"(?:[ \t]|(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*m)"
 """Between a name and its value: also a colour."""
 
@@ -205,7 +202,7 @@ _BLOCK: Final = rb":[ \t]*[|>][+-]?" + _GAP + rb"+"
 _BARE: Final = rb"[^\s\"'`,;&<>(){}\[\]|\\]{8}"
 _TO_VALUE: Final = rb"(?:" + _GAP + rb"|[=>*|\[+-]|" + _BLANK + rb")*"
 ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:" + _NAMED + rb")" + _OF_NAME + rb"*(?:[\"'`\\]|" + _BLANK + rb")*"
+    rb"(?i)(?:" + LONG_WORDS + rb")" + _OF_NAME + rb"*(?:[\"'`\\]|" + _BLANK + rb")*"
     rb"(?:(?:[:=|,>]|%3d|\\u003d|[:.?+]{1,3}=|,?"
     + _GAP
     + rb"*\\*[\"']?value\\*[\"']?\s*[:=]|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
@@ -218,7 +215,7 @@ ASSIGNMENT_TRIGGER: Final = (
     + _BARE
     + rb")"
     rb"|(?:"
-    + _SHORT
+    + SHORT_WORDS
     + rb")[\"'`\\\]]*"
     + _BLANK
     + rb"*(?:[:=|]|,?"
@@ -227,12 +224,12 @@ ASSIGNMENT_TRIGGER: Final = (
     + _TO_VALUE
     + rb"\\*[\"'`]*[\w+/.~%-]{8}"
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
-    rb"|-(?:[a-z0-9]+-){0,3}(?:" + _NAMED + rb"|key|auth)[\w-]*\s{1,2}[^\s]{8}"
+    rb"|-(?:[a-z0-9]+-){0,3}(?:" + LONG_WORDS + rb"|key|auth)[\w-]*\s{1,2}[^\s]{8}"
 )
 """What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
 
 _ASSIGNMENT: Final = compiled(
-    rb"(?i)((?:" + _NAMED + rb"|" + _SHORT + rb")" + _OF_NAME + rb"*)"
+    rb"(?i)((?:" + LONG_WORDS + rb"|" + SHORT_WORDS + rb")" + _OF_NAME + rb"*)"
     rb"(" + _ANY_QUOTE + rb")?"
     rb"((?:"
     + _BLANK

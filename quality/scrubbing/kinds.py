@@ -38,8 +38,9 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 private_key: lines of a PEM block. jwt: the signature of a JSON Web Token. token, cloud_key: what is told by its own
 form, hashes of passwords too. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands.
 email, ip (public only), iban, card, ssn (of the USA), phone: as named. device: IMEI and MAC addresses. person: names of
-authors and account holders. home: user names in home folders, prompts and listings of files, processes and accounts. header: values of credential headers and cookies. assignment: values that a name such as `password` or
-`api_key` announces, and passwords after a prompt, in commands and in files of logins.
+authors and account holders. home: user names in home folders, prompts and listings of files, processes and accounts.
+header: values of credential headers and cookies. assignment: values that a name such as `password` or `api_key`
+announces, and passwords after a prompt, in commands and in files of logins.
 """
 
 

@@ -28,26 +28,26 @@ _NAMED: Final = (
 )
 """A field's name."""
 
-_WORDS: Final = "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellulare celular móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯".split()
+_WORDS: Final = (
+    "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellulare celular "
+    "móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯"
+)
+_WRITTEN: Final = {form for word in _WORDS.split() for form in (word.encode(), json.dumps(word)[1:-1].encode())}
+"""Words for a phone, also as JSON escapes them."""
+
 _SAID_PHONE: Final = (
-    rb"(?i)(?:"
-    + b"|".join(
-        sorted(
-            {re.escape(word) for name in _WORDS for word in (name.encode(), json.dumps(name)[1:-1].encode())},
-            reverse=True,
-        )
-    )
-    + rb")\.?"
+    rb"(?i)(?:" + b"|".join(map(re.escape, sorted(_WRITTEN, reverse=True))) + rb")\.?(?: ?(?:number|no\.?|nr\.?))?"
 )
 _NATIONAL: Final = compiled(
     _SAID_PHONE
-    + rb"(?: ?(?:number|no\.?|nr\.?))?[\"'\\]{0,6}\s{0,2}[:=#]?\s{0,2}[\"'\\]{0,6}((?:\(\d{2,5}\)|\(?(?:0|[6-9]|1[3-9]\d)\d{0,4}\)?)(?:[ ./-]{0,2}\d{1,8}){1,5})"
+    + rb"[\"'\\]{0,6}\s{0,2}[:=#]?\s{0,2}[\"'\\]{0,6}"
+    + rb"((?:\(\d{2,5}\)|\(?(?:0|[6-9]|1[3-9]\d)\d{0,4}\)?)(?:[ ./-]{0,2}\d{1,8}){1,5})"
 )
 """A number in the form of a country, after a word for it: `Tel. 030 1234567`, `Tél : 06 12 34 56 78`."""
 
 PHONE_TRIGGER: Final = (
     rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED.replace(rb"(?:\b|_)", b"") + rb"\d{10}"
-    rb"|" + _SAID_PHONE + rb"(?: ?(?:number|no\.?|nr\.?))?[ :=#\"'\\]*(?:\([1-9]|[016-9])\d[\d ()./-]{6}"
+    rb"|" + _SAID_PHONE + rb"[ :=#\"'\\]*(?:\([1-9]|[016-9])\d[\d ()./-]{6}"
 )
 _OPEN: Final = ord("(")
 _MOBILE: Final = {"1": (11,), "6": (9, 10), "7": (9, 10), "8": (10,), "9": (9, 10)}

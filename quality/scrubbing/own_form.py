@@ -102,7 +102,7 @@ _PEM_FULL_LINE: Final = 40
 
 
 def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; the frame and its headers stay.
+    """Each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; frame and headers stay.
 
     Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
     stands there, behind a number, the bar of a frame or the sign of a diff.

@@ -21,18 +21,23 @@ _NAME: Final = _PART + rb"(?: (?:(?:van|von|de|der|den|da|di|du|la|le|bin|al|el|
 _ANY_NAME: Final = _PART + rb"(?: [A-Za-z\x80-\xff.'-]{1,24}){0,3}"
 _QUOTE: Final = rb"\\{0,8}[\"']"
 
+_NEXT: Final = rb"(?:\s|\\{1,8}[nrt]){1,8}"
+_ROLE: Final = (
+    rb"[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|[A-Z][a-z]+(?:-[a-z]+)?-by|Patch from|Reporter|Assignee|FN"
+)
+_FIELD: Final = rb"(?:full|first|last|display|real|given|family|author|owner)_?[nN]ame|author"
+
 _PERSON: Final = (
     compiled(rb"(" + _ANY_NAME + rb") {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]{1,64}@"),  # RFC 5322, 3.4: name-addr
-    compiled(
-        rb"(?:@author |(?:\b|\\[nrt])(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|[A-Z][a-z]+(?:-[a-z]+)?-by|Patch from|Reporter|Assignee|FN):) {0,8}("
-        + _NAME
-        + rb")[ \t]{0,4}"
-        + _END
-    ),
+    compiled(rb"(?:@author |(?:\b|\\[nrt])(?:" + _ROLE + rb"):) {0,8}(" + _NAME + rb")[ \t]{0,4}" + _END),
     compiled(rb"(?:\b|\\[nrt])user\.name(?:=|\"? \\{0,8}[\"']?)(" + _ANY_NAME + rb")[ \t]{0,4}" + _END),
     compiled(rb"(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=" + _QUOTE + rb"?(" + _NAME + rb")[ \t]{0,4}" + _END),
     compiled(
-        rb"\[user\](?:\s|\\{1,8}[nrt]){1,8}(?:email {0,4}= {0,4}[^\s\\]{1,80}(?:\s|\\{1,8}[nrt]){1,8})?name {0,4}= {0,4}("
+        rb"\[user\]"
+        + _NEXT
+        + rb"(?:email {0,4}= {0,4}[^\s\\]{1,80}"
+        + _NEXT
+        + rb")?name {0,4}= {0,4}("
         + _ANY_NAME
         + rb")"
         + _END
@@ -40,29 +45,21 @@ _PERSON: Final = (
     compiled(rb"\((" + _ANY_NAME + rb") {1,40}\d{4}-\d\d-\d\d \d\d:\d\d"),  # git blame
     compiled(rb":[x*!]:[1-5]?\d{4}:\d{1,6}:(" + _NAME + rb")[,:]"),  # passwd(5)
     compiled(
-        _QUOTE
-        + rb"(?:(?:full|first|last|display|real|given|family|author|owner)_?[nN]ame|author)"
-        + _QUOTE
-        + rb"\s{0,4}:\s{0,4}"
-        + _QUOTE
-        + rb"("
-        + _NAME
-        + rb")"
-        + _QUOTE
+        _QUOTE + rb"(?:" + _FIELD + rb")" + _QUOTE + rb"\s{0,4}:\s{0,4}" + _QUOTE + rb"(" + _NAME + rb")" + _QUOTE
     ),
 )
 PERSON_TRIGGER: Final = (
-    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|-by|Patch from|Reporter|Assignee|FN|@author)[: ] *[A-Z\xc3-\xd0]"
-    rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
+    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:" + _ROLE + rb"|@author)[: ] *[A-Z\xc3-\xd0]"
+    rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]"
+    rb"|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
     rb"|(?:[fltyrn]_?[nN]ame|author)\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
 )
 _NOBODY: Final = re.compile(
-    rb"(?i).*\b(?:team|project|developers?|authors?|contributors?|foundation|inc|ltd|llc|gmbh|corp|corporation|company|bot|group|maintainers|"
-    rb"community|software|labs?|university|the|list|support|admin|system|user|name|github|gitlab|google|microsoft|unknown|none|null|true|false|"
-    rb"todo|date|reply|user|your|my|of|and|for|by|in|to|is)\b.*"
+    rb"(?i).*\b(?:team|project|developers?|authors?|contributors?|foundation|inc|ltd|llc|gmbh|corp|corporation|company|bot"
+    rb"|group|maintainers|community|software|labs?|university|the|list|support|admin|system|user|name|github|gitlab"
+    rb"|google|microsoft|unknown|none|null|true|false|todo|date|reply|your|my|of|and|for|by|in|to|is)\b.*"
 )
 """Words of what is no person."""
-
 
 _TO_NAME: Final = re.compile(rb"(?:(?i:from|copyright|by|cc|to|thanks|see|and|with|patch|reported|suggested|author) )*")
 """Words before a name that seem to be a part of it."""

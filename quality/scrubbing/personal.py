@@ -40,10 +40,10 @@ _LABEL: Final = 63
 
 _FILE_ENDINGS: Final = frozenset(
     b"png jpg gif svg css js ts jsx tsx py rb go rs md txt xml yml zip tar tgz gz bz2 whl jar exe dll so sh bat "
-    b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html jpeg webp "
-    b"scss conf class java swift service socket timer target mount scope slice path device swap transpose format join "
-    b"split strip encode decode append items keys values copy shape mean astype read write close call apply text "
-    b"length push then header blink catch name type size data index node self base core main".split()
+    b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html "
+    b"jpeg webp scss conf class java swift service socket timer target mount scope slice path device swap "
+    b"transpose format join split strip encode decode append items keys values copy shape mean astype read write "
+    b"close call apply text length push then header blink catch name type size data index node self base core main".split()
 )
 """Endings of files, units of systemd and members of objects, which no domain of a person has."""
 
@@ -92,7 +92,9 @@ _VERSION: Final = re.compile(
     rb"|\w*driver|sdk|jdk|jre|runtime|framework|package|plugin|extension|library|patch|firmware|bios|kernel|reader)"
     rb"[\s/(:=\"'\\]{1,6}\Z"
 )
-_NEXT_VERSION: Final = re.compile(rb"(?i)\b(?:upgrad|downgrad|bump)\w*\b[^\n:]{0,64}\Z")
+_NEXT_VERSION: Final = re.compile(
+    rb"(?i)\b(?:upgrad|downgrad|updat|bump|version|releas)\w*\b[^\n:]{0,64}\Z|\d\.\d+ (?:to|and|=>) \Z"
+)
 """Before what a package is brought from or to: `Upgrading x (1.2.3.4 => 1.2.3.5)`."""
 
 _DECIMAL: Final = re.compile(rb"\d?\.\d+[ ,]\Z")
@@ -220,8 +222,8 @@ WELL_KNOWN: Final = frozenset(
     b"postfix dovecot named bind mongodb rabbitmq memcache cassandra kafka zookeeper etcd consul vault kernel utmp tty "
     b"disk kmem dialout fax voice cdrom floppy tape shadow crontab ssh input kvm render sgx users operator src "
     b"dip pipewire pulse gdm lightdm ftp squid vboxadd domain none everyone trustedinstaller nx-server _apt _www "
-    b"node_modules frontend backend server client lib libs bin share docs doc site sites dist static assets public repo "
-    b"repos packages package modules module components pages views views images img css js fonts templates vendor "
+    b"node_modules frontend backend server client lib libs bin share docs doc site sites dist static assets public "
+    b"repo repos packages package modules module components pages views views images img css js fonts templates vendor "
     b"storage cache config logs log scripts tools tests lib64 include etc var run media usb disk cdrom home latest "
     b"index main en de fr es new old dev prod staging demo example examples playground task tasks job jobs "
     b"session images image uploads upload files file videos video avatars photos thumbs".split()
@@ -242,7 +244,7 @@ def common_home(data: bytes, start: int, end: int) -> int:
 
 
 def homes(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    r"""User names in home folders (`/home/x`, `/Users/x`, `C:\Users\x`, `/media/x`, `~x/`), `USER=` and what `id` prints."""
+    r"""User names in home folders (`/home/x`, `C:\Users\x`, `/media/x`, `~x/`), in `USER=` and in what `id` prints."""
     for match in matches(_HOME, text, lo, hi):
         group = next(number for number in range(1, 7) if match.group(number) is not None)
         start, end = match.span(group)
@@ -268,7 +270,7 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
     if group == 2:
         return not before or before[-1:] in b" /\\\"'`\n=:("
     if group == 5:
-        return not before[-1:].isalnum() and before[-1:] not in (b".", b"}")
+        return opens(text, start) and before[-1:] not in (b".", b"}")
     if opens(text, start) or group > 2:
         return not re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
     return re.search(rb"(?:/(?:" + _SHARED + rb"|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None

@@ -12,8 +12,18 @@ from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
 
 Sensitivity = Literal["password", "code", "secret", "key"]
-"""A `password` may be short and of letters or digits alone; a `code` is a few digits; a `secret` is long; a `key` can be
-any other thing too, so that its value has to look random."""
+"""A `password` may be short and of letters or digits alone; a `code` is a few digits; a `secret` is long; a `key` can
+be any other thing too, so that its value has to look random."""
+
+LONG_WORDS: Final = (
+    rb"pass|pwd|token|secret|cred|_auth|apikey"
+    rb"|(?:api|access|auth|private|signing|encryption|account|master|service)[_-]?key"
+)
+SHORT_WORDS: Final = (
+    rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|parol|passwort|kennwort"
+    rb"|pin|otp|cvv|cvc|puk"
+)
+"""What stands in every sensitive name, for a scan; the short ones are in many others too, and end theirs."""
 
 _LAST: Final[tuple[tuple[Sensitivity, re.Pattern[bytes]], ...]] = (
     ("code", re.compile(rb"pin|otp|totp|cvv|cvc|puk")),

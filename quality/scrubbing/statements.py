@@ -100,7 +100,7 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
         _TEXT,
         is_password,
     ),
-    (rb"(?:PASSWORD|password)[ =(]{1,3}" + _OPENED, _TEXT, is_typed),
+    (rb"(?:PASSWORD|password)(?: ?= ?N| |\()\\{0,4}[\"']", _TEXT, is_typed),
     (
         rb"(?i:expect)[ ({][^\n]{0,60}(?i:pass)[^\n]{0,40}(?:\s|\\{1,4}[nrt]){1,8}[\w.]{0,40}send",
         rb"(?:line)?(?: -- ?| -s ?|\()?\s?[\"'{\\]{1,4}([^\"'\\\s]{3,128})",
@@ -110,16 +110,14 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
     # what programs print
     (rb"(?i:access key(?: id)?|session token) \[[^\]\n]{0,40}\]: ", rb"([^\s\"\\]{12,1000})", is_password),
     (
-        rb"(?i:(?:temporary|generated|initial|new|default|admin|your|one-time) password)"
-        rb"(?: (?:is|was)(?: generated)?(?: for [\w@.-]{1,64})?| has been (?:re)?set to)?:?\s{1,4}",
-        _WORD,
+        rb"(?i:(?:temporary|generated|initial|new|default|admin|your|one-time) password)",
+        rb"(?: (?:is|was)(?: generated)?(?: for [\w@.-]{1,64})?| has been (?:re)?set to)?:?\s{1,4}" + _WORD,
         _MIXED,
     ),
     (rb"(?i:use the following password)", rb"[^:\n]{0,60}:" + _NEXT + rb"([0-9a-f]{32})", is_password),
     (
-        rb"(?i:(?:verification|security|login|one-time|confirmation|authentication|access|sign-in|2fa) code)"
-        rb"(?: is|:|,)?\s{1,2}[\"'*\\]{0,4}",
-        rb"(\d{4,8})",
+        rb"(?i:(?:verification|security|login|one-time|confirmation|authentication|access|sign-in|2fa) code)",
+        rb"(?: is|:|,)?\s{1,2}[\"'*\\]{0,4}(\d{4,8})",
         is_password,
     ),
     (rb"Private-MAC: ", rb"([0-9a-f]{40,64})", is_password),

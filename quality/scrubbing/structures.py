@@ -12,7 +12,7 @@ from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Loose
 from trajmill.quality.scrubbing.matching import compiled, matches
-from trajmill.quality.scrubbing.sensitive_names import sensitivity
+from trajmill.quality.scrubbing.sensitive_names import LONG_WORDS, Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_password, is_secret
 
 _QUOTE: Final = rb"\\{0,8}[\"']"
@@ -31,7 +31,9 @@ _PASSWORD_FIELD: Final = compiled(
     + _QUOTE
     + rb"\s{0,4}:\s{0,4}"
     + _QUOTE
-    + rb"[\w.\[\]%-]{0,40}(?:pass|pwd|secret|token|key|auth)"
+    + rb"[\w.\[\]%-]{0,40}(?:"
+    + LONG_WORDS
+    + rb"|key|auth)"
 )
 _OPENS: Final = re.compile(rb"[<{]")
 _CLOSES: Final = re.compile(rb"[>}]")
@@ -67,9 +69,12 @@ _HEADER: Final = compiled(
 _LINE: Final = re.compile(rb"([^\r\n\\]{3,1024})(?:" + _END + rb"|\Z)")
 _LINES: Final = 200
 
+_COLUMN: Final = rb"(?:password|secret|token|access key)[\w \"-]*"
 TRIGGER: Final = (
-    rb"(?i:type\s?=\s?[\"'\\]*password|password\s?=\s?\\*[\"']true|[\"']name\\*[\"']\s*:\s*\\*[\"'][\w.\[\]%-]*(?:pass|pwd|secret|token|key|auth))"
-    rb"|\"kty\\*\"|form-data; name=|(?i:(?:recovery|backup|scratch) codes?)|(?i:(?:password|secret|token|access key)[\w \"-]*,[\w \",-]*[\r\n\\]|,[\w \"-]*(?:password|secret|token|access key)[\w \"-]*[\r\n\\])"
+    rb"(?i:type\s?=\s?[\"'\\]*password|password\s?=\s?\\*[\"']true"
+    rb"|[\"']name\\*[\"']\s*:\s*\\*[\"'][\w.\[\]%-]*(?:" + LONG_WORDS + rb"|key|auth))"
+    rb"|\"kty\\*\"|form-data; name=|(?i:(?:recovery|backup|scratch) codes?)"
+    rb"|(?i:" + _COLUMN + rb",[\w \",-]*[\r\n\\]|,[\w \"-]*" + _COLUMN + rb"[\r\n\\])"
 )
 
 
@@ -92,7 +97,7 @@ def structured(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
     yield from _columns(text, lo, hi)
 
 
-def _looks(kind: str) -> partial[bool]:
+def _looks(kind: Sensitivity) -> partial[bool]:
     return partial(is_secret, sensitivity=kind, quoted=True)
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from trajmill.quality.scrubbing.sensitive_names import is_sensitive_name
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -47,7 +49,6 @@ _TELLS: Final = ~among(b"<>")
 """What a unit has to say so that something could be found that is not found as it is written; markup is no such."""
 
 _ENDS_NAME: Final = among(b"dDnNsStTyY")
-_SECRET_NAME: Final = re.compile(rb"(?i)(?:passw(?:or)?d|secret|token|key|credentials?|pwd)\Z")
 _NAME: Final = 16
 """Bytes before the end of an element's name that can say that it holds a secret."""
 
@@ -132,7 +133,7 @@ def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int
     """Which units end the name of an element that holds a secret: `&lt;password&gt;` says what `password=` says."""
     ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
     places = zip(ends.tolist(), start[ends].tolist(), strict=True)
-    return [number for number, place in places if _SECRET_NAME.search(data, max(0, place - _NAME), place)]
+    return [number for number, place in places if is_sensitive_name(data[max(0, place - _NAME) : place])]
 
 
 def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:

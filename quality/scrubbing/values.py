@@ -121,9 +121,9 @@ def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool
 _CODE: Final = re.compile(rb"\d{4,8}")
 _NUMBER: Final = re.compile(rb"\d+")
 _ID: Final = re.compile(
-    rb"(?:[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]+|\d+(?:[._:-]\d+)*)(?:\.\w+)?"
+    rb"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]+|\d+(?:[._:-]\d+)*|.*\.[a-z]{2,5}"
 )
-"""A digest, a UUID or a number."""
+"""A UUID, a digest, a number or a file."""
 
 _FOLLOWS: Final = (
     b"26663453524767261778544342",
