@@ -170,7 +170,7 @@ def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     engine.cache_clear()
     monkeypatch.setattr("shutil.which", lambda name: "/bin/false" if name == "bwrap" else None)
     monkeypatch.setattr(engines, "_known_options", str)
-    monkeypatch.setattr(engines, "_tried", lambda _: "No permissions to create new namespace")
+    monkeypatch.setattr(engines, "_tried", lambda *_: "No permissions to create new namespace")
     try:
         with pytest.raises(ConfigError, match=r"`bwrap` fails \(No permissions to create new namespace"):
             engine()
@@ -179,7 +179,7 @@ def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_podman_gets_no_network_no_rights_and_bounds() -> None:
-    made = engines._podman(Place("/work", system="/srv/root"), SMALL, ["true"])
+    made = engines._podman(Place("/work", system="/srv/root"), SMALL, ["true"], "", ())
     told = " ".join(made)
     for one in ("--network none", "--read-only", "--cap-drop all", "no-new-privileges", "--pids-limit 24"):
         assert one in told
