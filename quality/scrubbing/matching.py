@@ -26,7 +26,7 @@ def _options(megabytes: int) -> Any:
     return options
 
 
-def matches(pattern: Any, text: bytes, lo: int, hi: int) -> Iterator[Any]:
+def matches(pattern: Any, text: bytes, lo: int, hi: int) -> Iterator[re.Match[bytes]]:
     """The matches that begin in `lo` to `hi`, from the left, none within another."""
     for match in pattern.finditer(text, lo, min(hi + SLACK, len(text))):
         if match.start() >= hi:

@@ -43,7 +43,8 @@ _FILE_ENDINGS: Final = frozenset(
     b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html "
     b"jpeg webp scss conf class java swift service socket timer target mount scope slice path device swap "
     b"transpose format join split strip encode decode append items keys values copy shape mean astype read write "
-    b"close call apply text length push then header blink catch name type size data index node self base core main".split()
+    b"close call apply text length push then header blink catch name type size data index node self base core "
+    b"main".split()
 )
 """Endings of files, units of systemd and members of objects, which no domain of a person has."""
 
