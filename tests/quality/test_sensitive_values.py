@@ -14,8 +14,8 @@ FIELD = '#1 window "A" [0,0][90,90]\n  #2 textbox "Key" value="{}" focused passw
 
 
 def found(text="x", arguments=None, *, before=None, after=None, name="x"):
-    seen = [None if one is None else Observation(one) for one in (before, after)]
-    return sensitive_values(Trajectory("t", "web", [Step(Action(name, text, arguments), *seen, turn=0, offset=0)]))
+    shown, seen = (None if one is None else Observation(one) for one in (before, after))
+    return sensitive_values(Trajectory("t", "web", [Step(Action(name, text, arguments), shown, seen, 0, 0)]))
 
 
 def called(tool, before=None, **told):
