@@ -14,14 +14,8 @@ FIELD = '#1 window "A" [0,0][90,90]\n  #2 textbox "Key" value="{}" focused passw
 
 
 def found(text="x", arguments=None, *, before=None, after=None, name="x"):
-<<<<<<< HEAD
-    first, last = (None if one is None else Observation(one) for one in (before, after))
-    step = Step(Action(name, text, arguments), first, last, turn=0, offset=0)
-    return sensitive_values(Trajectory("t", "web", [step]))
-=======
     shown, seen = (None if one is None else Observation(one) for one in (before, after))
     return sensitive_values(Trajectory("t", "web", [Step(Action(name, text, arguments), shown, seen, 0, 0)]))
->>>>>>> marks
 
 
 def called(tool, before=None, **told):
