@@ -168,8 +168,7 @@ def test_what_only_another_scanner_knows_is_refused_and_its_line_accepts_it(hub,
     assert ARTIFACTORY not in said
     assert hub.repos == {}
     accepted = tmp_path / "accepted.txt"
-    (line,) = re.findall(r"[0-9a-f]{32}  ?Artifactory.*?characters", said)
-    accepted.write_text(f"{line}\n")
+    accepted.write_text(re.findall(r"[0-9a-f]{32}  ?Artifactory.*?characters", said)[0] + "\n")
     assert "allowed findings: 1" in pushed(finished, "--allow-findings", str(accepted))
 
 
