@@ -70,7 +70,7 @@ def replay(
     `differs` or `not_run`: a table of OUT/replays says which, with the difference. A mixture may ask for certified
     turns of RL.
     """
-    from trajmill.worlds.replay.engines import Limits
+    from trajmill.worlds.replay.engines import Limits, filters_calls
     from trajmill.worlds.replay.replay import Asking, Replay
 
     limits = Limits(
@@ -85,6 +85,8 @@ def replay(
     asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, limit, branch)
     made = _Branches(out, branch, branches)
     done = 0
+    if not filters_calls():
+        notices().print("Boxes filter no system calls: that takes libseccomp and the extra trajmill[replay].")
     with notices().status("replaying") as status:
 
         def tell(answers: Any) -> None:

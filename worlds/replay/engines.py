@@ -210,6 +210,12 @@ def call_filter() -> Iterator[tuple[int, ...]]:
         yield (file.fileno(),)
 
 
+def filters_calls() -> bool:
+    """Whether boxes of bubblewrap filter system calls, which takes pyseccomp and libseccomp."""
+    with call_filter() as filters:
+        return bool(filters)
+
+
 @cache
 def _known_options() -> str:
     return subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
