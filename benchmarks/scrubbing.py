@@ -1,18 +1,19 @@
 """`python -m benchmarks.scrubbing`: what scrubbing costs, and what it replaces in real logs.
 
-    python -m benchmarks.scrubbing                     # speed on generated logs, kinds and issuers that are missed
-    python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS         # and on these, with replacements per MB by kind
+    python -m benchmarks.scrubbing                          # speed on generated logs, kinds and issuers that are missed
+    python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS     # speed on these, with replacements per MB by kind
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS --show host    # each distinct text that a kind replaced
-    python -m benchmarks.scrubbing --files FOLDER...            # each distinct text that is replaced in these files
-    python -m benchmarks.scrubbing --anchors [--out OUT]        # beside other scanners: see benchmarks.secret_anchors
+    python -m benchmarks.scrubbing --files FOLDER...        # each distinct text that is replaced in these files
+    python -m benchmarks.scrubbing --anchors [--out OUT]    # beside other scanners: see benchmarks.secret_anchors
 
 Logs are parsed and assembled first, by domain, as normalize does; then the scrub of each record batch is timed, as it
 is called there. MB are 10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds
 are CPU seconds. What a kind replaces is found by scrubbing for that kind alone, so that what two kinds would claim
-counts for both. Kinds of secrets (`tests/quality/secret_kinds.txt`) are planted into answers of tools with fresh
-letters each time; issuers are those of the newest gitleaks, by its own samples, where Go is installed. `--files` scrubs
-text files as they are, for false alarms in ordinary text. That every planted secret is found is a test
-(`tests/quality/test_scrub_recall.py`); whether what is replaced is one, only a reader of `--show` can tell.
+counts for both.
+
+Kinds of secrets (`tests/quality/secret_kinds.txt`) are planted into answers of tools, with fresh letters each time.
+Issuers are those of the newest gitleaks, by its own samples, where Go is installed. Whether what is replaced is a
+secret, only a reader of `--show` and `--files` can tell.
 """
 
 from __future__ import annotations

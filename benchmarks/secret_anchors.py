@@ -12,8 +12,8 @@ A placeholder has the form of what it stands for, so the scanners find these too
 what our own detection claims in the scrubbed text, which scrubbing again leaves as it is, or if it certifies itself;
 any other is a miss or a false alarm of theirs. detect-secrets runs without its rules of entropy, which flag every hash.
 
-Both are kept in `.venv/anchors`, apart from what the project locks; remove it for a newer gitleaks. It takes `go` (1.23
-or later) and access to the Go module proxy and to PyPI once.
+Both are kept in `.venv/anchors`, apart from what the project locks; remove it to get a newer gitleaks. It takes `go`
+(1.23 or later) and access to the Go module proxy and to PyPI once.
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ _LABEL: Final = 63
 """Bytes of a part of a domain (RFC 1035, 2.3.4)."""
 
 _FILE_ENDINGS: Final = frozenset(
-    b"png jpg gif svg css js ts jsx tsx py rb go rs md txt xml yml zip tar tgz gz bz2 whl jar exe dll so sh bat "
-    b"ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json yaml toml html "
-    b"jpeg webp scss conf class java swift service socket timer target mount scope slice path device swap "
-    b"transpose format join split strip encode decode append items keys values copy shape mean astype read write "
-    b"close call apply text length push then header blink catch name type size data index node self base core "
-    b"main".split()
+    b"png jpg gif svg css js ts jsx tsx py rb go rs md txt xml yml zip tar tgz gz bz2 whl jar exe dll so "
+    b"sh bat ini cfg log lock map mjs cjs vue htm pdf doc ico bmp tif mp3 mp4 wav avi mov ttf otf json "
+    b"yaml toml html jpeg webp scss conf class java swift service socket timer target mount scope slice "
+    b"path device swap transpose format join split strip encode decode append items keys values copy shape "
+    b"mean astype read write close call apply text length push then header blink catch name type size data "
+    b"index node self base core main".split()
 )
 """Endings of files, units of systemd and members of objects, which no domain of a person has."""
 
@@ -106,8 +106,8 @@ _LIST_COLUMN: Final = re.compile(rb"[ |]*[\w@./+:-]+[ \t|]+\Z")
 _LINE_BREAK: Final = re.compile(rb"\r?\n|(?:\\r)?\\n")
 _LIST_BYTES: Final = 160
 _ADDRESS: Final = re.compile(
-    rb"(?i)(?:(?:\b|_)(?:ip|ips|ipv4|addr|address|host|server|inet|from|to|via|client|remote|peer|dst|src|ping"
-    rb"|nameserver|gateway|dns|at)\b[^\w\n]{0,6}|://|@)\Z"
+    rb"(?i)(?:(?:\b|_)(?:ip|ips|ipv4|addr|address|host|server|inet|via|client|remote|peer|dst|src|ping"
+    rb"|nameserver|gateway|dns)\b[^\w\n]{0,6}|://|@)\Z"
 )
 _RUNS_ON: Final = re.compile(rb"[.+~-]\w|%")
 _RANGE: Final = re.compile(rb"-(?:\d{1,3}\.){3}\d{1,3}(?![\w.-])")
@@ -154,9 +154,11 @@ def _is_version(text: bytes, start: int, end: int) -> bool:
     digits, numbers = sum(len(octet) == 1 for octet in octets), sorted(map(int, octets))
     numbering = digits >= 3 or (digits == 2 and numbers[3] < 100) or numbers[3] <= 20
     numbering |= int(octets[0]) <= _MAJOR and (digits >= 2 or numbers[2] <= 2 * _MAJOR)
-    return numbering and not _PORT.match(text, end) and not _ADDRESS.search(before)
+    told = _ADDRESS.search(before) or (int(octets[0]) > _MAJOR and _TOWARDS.search(before))
+    return numbering and not told and not _PORT.match(text, end)
 
 
+_TOWARDS: Final = re.compile(rb"(?i)\b(?:from|to|at)\b[^\w\n]{0,6}\Z")
 _MAJOR: Final = 32
 """Numbers that versions begin with, most of them."""
 

@@ -23,7 +23,7 @@ _DUMMY: Final = re.compile(
 )
 _DUMMY_WORD: Final = re.compile(rb"(?i)passw(?:or)?d|passphrase|secret|token|credential|api_?key")
 _NO_VALUE: Final = re.compile(
-    rb"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+"  # a number
+    rb"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+|-\d+|0[xX][0-9a-fA-F]{1,16}"  # a number
     rb"|\d{4}-\d\d-\d\d.*|\d\d?-[A-Za-z]{3}-\d{2,4}.*|\d\d?:\d\d.*|\d\d?/\d\d?/\d{2,4}.*"  # a date, a time
     rb"|(?:~|\.{1,2})/.*|[A-Za-z]:[\\/].*|[A-Za-z][A-Za-z0-9+.-]*://.*"  # a path, an address
     rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}|arn:[a-z].*"  # a file, a name of Amazon

@@ -12,8 +12,8 @@ from trajmill.quality.scrubbing.sensitive_names import is_sensitive_name
 
 SENSITIVE = (
     b"DBPASS SSHPASS PGPASSWORD MYSQL_PWD STRIPE_KEY apiKey X-Api-Key session[password] user%5Bpassword%5D pw "
-    b"client.secret secret_key_base AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID DbPassword PRIVATE-TOKEN X-Acme- "
-    b"Credentials JSESSIONID pin connect.sid csrf_token password2 db_password_prod X-Amz-Signature"
+    b"client.secret secret_key_base AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID DbPassword PRIVATE-TOKEN "
+    b"X-Acme-Credentials JSESSIONID pin connect.sid csrf_token password2 db_password_prod X-Amz-Signature"
 ).split()
 HARMLESS = (
     b"max_tokens total_tokens token_type next_page_token primary_key public_key foreignKey cacheKey bypass compass "
