@@ -183,7 +183,7 @@ CASES: Final[Mapping[str, Hostile]] = {
     ),
     "long_line": Hostile(
         {"log.jsonl": made(lambda: GOOD + b"x" * (100 << 20) + b"\n")},
-        (("log.jsonl", "bad_json", "", len(GOOD)),),
+        (("log.jsonl", "line_too_long", "", len(GOOD)),),
         ("log.jsonl",),
     ),
     "nul_bytes": Hostile(

@@ -88,6 +88,7 @@ def test_what_earlier_generations_wrote_keeps_name_and_bytes(first, grown):
         "shards/manifest.json",
         "_units/shards/card.json",
         "trajmill.json",
+        "checksums.json",
         ".lock",
     }
     before, after = bytes_of(first / "out"), bytes_of(grown / "out")

@@ -37,6 +37,7 @@ def sealed_anew(out, name):
             if file["name"] == name:
                 file |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         path.write_text(json.dumps(manifest))
+    (out / "checksums.json").unlink(missing_ok=True)
 
 
 def a_shard(out, pool):
