@@ -124,7 +124,8 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
         end = after = more.end() if more else end
         yield from _pairs(text, start, end, is_cookie)
     for match in matches(_JAR, text, lo, hi):
-        yield Loose(*match.span(1), "header", is_cookie)
+        start, end = match.span(1)
+        yield Loose(start, end, "header", is_cookie)
     for match in matches(_SENT_COOKIES, text, lo, hi):
         start, quote = match.start(2), match.group(1)
         if not _BY_CURL.search(text, max(0, start - SLACK), start):
@@ -308,13 +309,16 @@ def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
 
 
 def _is_setting(text: bytes, begin: int, match: Any, kind: Sensitivity) -> bool:
-    """Whether an assignment is no source code: `password=x` alone in its line, of a form, or as an option."""
+    """Whether an assignment is no source code: `password=x` among arguments of a command or of a form, or an option."""
     if text[begin : begin + 1] == b"-":
         return kind == "password"
-    before = text[begin - 1 : begin]
-    return match.group(3) == b"=" and (
-        before in b"&?" or _LINE_BEGINS.search(text, max(0, begin - 3), begin) is not None
-    )
+    value = _UNQUOTED.match(text, match.end())
+    after = text[value.end() : value.end() + 1] if value else b""
+    return match.group(3) == b"=" and (after not in _IN_CALL or text[begin - 1 : begin] in _JOINS)
+
+
+_IN_CALL: Final = frozenset((b",", b")", b"]", b"}"))
+_JOINS: Final = frozenset((b",", b"&", b"?"))
 
 
 def _is_apart(text: bytes, begin: int, match: Any) -> bool:

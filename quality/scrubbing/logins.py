@@ -106,7 +106,8 @@ def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | E
             yield Loose(match.start(1), match.end(1), "assignment", is_typed)
     for pattern in _FILES:
         for match in matches(pattern, text, lo, hi):
-            yield Loose(*match.span(1), "assignment", is_password)
+            start, end = match.span(1)
+            yield Loose(start, end, "assignment", is_password)
     for match in matches(_BASIC, text, lo, hi):
         start, end = match.span(1)
         body = decoded_body(text, start, end, partial(user_and_password, inner))

@@ -93,7 +93,8 @@ def devices(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """IMEI numbers that a word tells, and MAC addresses of makers (IEEE 802)."""
     for match in matches(_IMEI, text, lo, hi):
         if closes(text, match.end()):
-            yield Span(*match.span(1), "device", is_placeholder(core_of(match.group(1))))
+            start, end = match.span(1)
+            yield Span(start, end, "device", is_placeholder(core_of(match.group(1))))
     for match in matches(_MAC, text, lo, hi):
         start, end = past_escape(text, match.start()), match.end()
         runs_on = end < len(text) and text[end] in _RUNS_ON and text[end + 1 : end + 2].isalnum()

@@ -145,4 +145,5 @@ def stated(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
     for pattern, accepts in _PATTERNS:
         for match in matches(pattern, text, lo, hi):
             if opens(text, match.start()) or not text[match.start() : match.start() + 1].isalnum():
-                yield Loose(*match.span(1), "assignment", accepts)
+                start, end = match.span(1)
+                yield Loose(start, end, "assignment", accepts)

@@ -88,7 +88,8 @@ def structured(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
             yield Loose(*member.span(1), "assignment", is_password)
     for match in matches(_PART, text, lo, hi):
         if kind := sensitivity(match.group(1)):
-            yield Loose(*match.span(2), "assignment", is_password if kind == "password" else _looks(kind))
+            start, end = match.span(2)
+            yield Loose(start, end, "assignment", is_password if kind == "password" else _looks(kind))
     for match in matches(_CODES, text, lo, hi):
         at = match.end()
         while (code := _CODE.match(text, at)) and any(48 <= byte < 58 for byte in code[1]):
