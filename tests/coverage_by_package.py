@@ -40,8 +40,8 @@ class LineCoverage:
         slipcover.ImportManager(self._probes, slipcover.FileMatcher(sources=self._sources)).__enter__()
 
     def _add(self, seen: Mapping[str, Iterable[int]]) -> None:
-        for file, lines in seen.items():
-            self._seen.setdefault(file, set()).update(lines)
+        for file, lines in seen.items():  # modules are loaded by the links in trajmill/
+            self._seen.setdefault(str(Path(file).resolve()), set()).update(lines)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
