@@ -18,7 +18,7 @@ from trajmill.connectors.reading.attached import digest_of
 from trajmill.schemas import Attachment
 from trajmill.schemas.record import record
 
-UNPACKED_BYTES: Final = 64 << 20
+UNPACKED_BYTES: Final = 32 << 20
 """A compressed body that is longer unpacked is not read."""
 
 _TEXTUAL: Final = re.compile(

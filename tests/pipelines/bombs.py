@@ -169,8 +169,8 @@ BOMBS: Final[dict[str, Callable[[], dict[str, bytes]]]] = {
     "arrow_cells": lambda: {"a.arrow": arrow_cells()},
     "xml_nodes": lambda: dump_of(600_000, NODE),
     "xml_empty_nodes": lambda: dump_of(2_000_000, "<node/>"),
-    "har_body_of_nodes": lambda: {"a.har": har_of([packed_body(60 * MB, b"<b>x</b>")] * 2)},
-    "har_bodies": lambda: {"a.har": har_of([packed_body(60 * MB)] * 10)},
+    "har_body_of_nodes": lambda: {"a.har": har_of([packed_body(31 * MB, b"<b>x</b>")] * 2)},
+    "har_bodies": lambda: {"a.har": har_of([packed_body(31 * MB)] * 40)},
     "rejected_lines": lambda: {"log.jsonl": GOOD + b"1\n" * 27_000_000},
     "rejected_entries": lambda: {"a.har": har_of([packed_body(1000)] * 2)[:-4] + b", 1" * 18_000_000 + b"]}}"},
     "members": lambda: {
