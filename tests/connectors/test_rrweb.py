@@ -439,6 +439,7 @@ def test_what_is_typed_into_a_password_field_is_told_nowhere() -> None:
     assert one.told() == ["fill #2 ••••••••"]
     for is_raw in (False, True):
         (trajectory,) = one.parsed(raw=is_raw)
+        assert isinstance(trajectory, Trajectory)
         assert [step.action.sensitive for step in trajectory.steps] == [("hunter2",)]  # for the scrubber alone
         steps = [replace(step, action=replace(step.action, sensitive=())) for step in trajectory.steps]
         assert "hunter2" not in repr(steps)
