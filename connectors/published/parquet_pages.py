@@ -145,7 +145,7 @@ class _Chunk:
         try:
             codec = pa.Codec("lz4_raw" if name == "lz4" else name)
             return bytes(codec.decompress(data, page.size - begin))
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise PageError("bad_parquet", f"a page cannot be decompressed: {error}") from error
 
     def _longest(self, page: Page) -> int:
@@ -237,19 +237,26 @@ def _pages(stream: BinaryIO, told: pq.ColumnChunkMetaData) -> Iterator[Page]:
             fields, size = _header(stream, place)
         except IndexError:
             return
-        kind, unpacked, stored = (fields.get(number, -1) for number in (1, 2, 3))
+        kind, unpacked, stored = (_number(fields, number, -1) for number in (1, 2, 3))
         if stored < 0 or unpacked < 0:
             return
         place += size
-        named = {_DICTIONARY_PAGE: 7, _DATA_PAGE: 5, _DATA_PAGE_V2: 8}.get(kind)
-        if named is not None:
-            own: dict[int, Any] = fields.get(named, {})
+        own = fields.get({_DICTIONARY_PAGE: 7, _DATA_PAGE: 5, _DATA_PAGE_V2: 8}.get(kind, 0))
+        if isinstance(own, dict):
             is_second = kind == _DATA_PAGE_V2
-            levels = (own.get(6, 0), own.get(5, 0)) if is_second else None
-            encoding = own.get(4 if is_second else 2, 0)
-            yield Page(kind, place, stored, unpacked, own.get(1, 0), encoding, levels, bool(own.get(7, True)))
-            values += own.get(1, 0) if kind != _DICTIONARY_PAGE else 0
+            count, encoding = _number(own, 1), _number(own, 4 if is_second else 2)
+            levels = (_number(own, 6), _number(own, 5)) if is_second else None
+            if min(count, *(levels or (0,))) < 0:
+                return
+            yield Page(kind, place, stored, unpacked, count, encoding, levels, own.get(7) is not False)
+            values += count if kind != _DICTIONARY_PAGE else 0
         place += stored
+
+
+def _number(fields: dict[int, Any], number: int, absent: int = 0) -> int:
+    """The integer that a field holds; another value counts as absent, as it does to readers."""
+    value = fields.get(number)
+    return value if type(value) is int else absent
 
 
 def _header(stream: BinaryIO, place: int) -> tuple[dict[int, Any], int]:

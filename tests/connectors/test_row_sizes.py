@@ -1,6 +1,7 @@
 """What a row of a Parquet or Arrow file would take is known before it is decompressed, whatever the file states."""
 
 import io
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.published import parquet_pages, tables
-from trajmill.connectors.published.parquet_pages import largest_row, row_runs
+from trajmill.connectors.published.parquet_pages import PageError, largest_row, row_runs
 from trajmill.connectors.published.row_weights import row_weights
 from trajmill.connectors.published.tables import Table
 from trajmill.schemas import ParseError
@@ -86,6 +87,19 @@ def test_a_cell_is_refused_by_its_page_whatever_the_footer_states(monkeypatch):
     (row,) = rows_of(written(pa.table({"x": ["a" * (2 << 20)]}), use_dictionary=False))
     assert isinstance(row, ParseError)
     assert row.reason == "row_too_large"
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_whatever_byte_of_a_page_is_changed_it_is_looked_at_or_refused(closely, version):
+    rows = pa.table({"x": [["a", "b"], [], None, ["b"]]})
+    whole = bytearray(written(rows, data_page_version=version, compression="none"))
+    file = pq.ParquetFile(io.BytesIO(bytes(whole)))
+    for place in range(4, file.metadata.row_group(0).total_byte_size + 4):
+        for change in (0x0D, 0x80, 0xFF):
+            whole[place] ^= change
+            with suppress(PageError):
+                assert largest_row(file, io.BytesIO(bytes(whole)), 0, ["x"]) >= 0
+            whole[place] ^= change
 
 
 def test_lists_of_too_many_values_are_refused_though_they_take_no_bytes(monkeypatch):
