@@ -91,7 +91,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "7", ("results.json",)),
     "terminus": Format("trajmill.connectors.recordings.terminus", "4", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "3"),
-    "table": Format("trajmill.connectors.published.table", "11"),
+    "table": Format("trajmill.connectors.published.table", "12"),
     "har": Format("trajmill.connectors.web.har", "8", (".har",)),
     "cdp": Format("trajmill.connectors.web.cdp", "9"),
     "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "3"),
