@@ -262,8 +262,8 @@ def _join(regions: list[Region], region: Region) -> None:
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
     """(group, trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all.
 
-    One automaton scans for the triggers of a group. In one for all, states would be multiplied: where some count digits
-    and others loop over words, nearly every place of a new text makes new ones.
+    One automaton scans for the triggers of a group: those that begin with fixed letters, and others. In one for all,
+    states would be multiplied, and nearly every place of a new text makes new ones.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
         ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
