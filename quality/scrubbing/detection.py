@@ -262,8 +262,8 @@ def _join(regions: list[Region], region: Region) -> None:
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
     """(group, trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all.
 
-    One automaton scans for the triggers of a group. In one for all, states would be multiplied: where some count digits
-    and others loop over words, nearly every place of a new text makes new ones.
+    One automaton scans for the triggers of a group: those that begin with fixed letters, and others. In one for all,
+    states would be multiplied, and nearly every place of a new text makes new ones.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
         ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
@@ -271,13 +271,13 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
         ("forms", {"private_key"}, own_form.PEM_TRIGGER, own_form.private_keys),
         ("words", {"url_password"}, context.URL_TRIGGER, context.url_passwords),
         ("words", {"email"}, personal.EMAIL_TRIGGER, personal.emails),
-        ("digits", {"ip"}, personal.IP_TRIGGER, personal.addresses),
+        ("words", {"ip"}, personal.IP_TRIGGER, personal.addresses),
         ("forms", {"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
-        ("digits", {"card"}, numbers.CARD_TRIGGER, numbers.cards),
+        ("words", {"card"}, numbers.CARD_TRIGGER, numbers.cards),
         ("forms", {"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
-        ("digits", {"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
+        ("words", {"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
         ("words", {"person"}, people.PERSON_TRIGGER, people.persons),
-        ("digits", {"device"}, people.DEVICE_TRIGGER, people.devices),
+        ("words", {"device"}, people.DEVICE_TRIGGER, people.devices),
         ("words", {"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
         ("words", {"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
         ("words", {"home"}, personal.HOME_TRIGGER, personal.homes),
@@ -290,7 +290,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
     )
     chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)
-    return [*chosen, *(("digits", codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
+    return [*chosen, *(("words", codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
 
 
 def _precedence(find: Span | Loose) -> tuple[int, int, int]:
