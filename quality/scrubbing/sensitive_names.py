@@ -55,7 +55,7 @@ _TELLS: Final = frozenset(
 _NO_KEY: Final = frozenset(
     b"pub public primary foreign sort partition cache group object row column map dict index translation locale "
     b"shortcut hot arrow route component dedupe unique composite natural surrogate cluster registry pattern item "
-    b"entry event lookup host known react data image feature flag".split()
+    b"entry event lookup host known react data image feature flag socket".split()
 )
 """Words before `key` by which it is none."""
 
