@@ -29,8 +29,8 @@ _NAMED: Final = (
 """A field's name."""
 
 _WORDS: Final = (
-    "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellulare celular "
-    "móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯"
+    "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellphone cellulare "
+    "celular móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯"
 )
 _WRITTEN: Final = {form for word in _WORDS.split() for form in (word.encode(), json.dumps(word)[1:-1].encode())}
 """Words for a phone, also as JSON escapes them."""
@@ -87,6 +87,8 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     for match in matches(_NATIONAL, text, lo, hi):
         start, end = match.span(1)
         national = _numerals(text[start:end])
+        if not opens(text, match.start()) and text[match.start() : match.start() + 1].islower():
+            continue  # the end of another word, such as Fairfax
         begun = national[:1] == "0" or text[start] == _OPEN or (len(national) in _MOBILE.get(national[:1], ()))
         if begun and 8 <= len(national) <= 12 and closes(text, end) and not _NUMBER_RIGHT.match(text, end):
             yield Span(start, end, "phone", is_fictional("", national) or len(set(national)) < 3)

@@ -25,7 +25,7 @@ _NEXT: Final = rb"(?:\s|\\{1,8}[nrt]){1,8}"
 _ROLE: Final = (
     rb"[Aa]uthors?|[Cc]ommit(?:ter)?|[Mm]aintainers?|[A-Z][a-z]+(?:-[a-z]+)?-by|Patch from|Reporter|Assignee|FN"
 )
-_FIELD: Final = rb"(?:full|first|last|display|real|given|family|author|owner)_?[nN]ame|author"
+_FIELD: Final = rb"(?:full|first|last|display|real|given|family|author|owner)_?[nN]ame"
 
 _PERSON: Final = (
     compiled(rb"(" + _ANY_NAME + rb") {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]{1,64}@"),  # RFC 5322, 3.4: name-addr
@@ -52,7 +52,7 @@ PERSON_TRIGGER: Final = (
     rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:" + _ROLE + rb"|@author)[: ] *[A-Z\xc3-\xd0]"
     rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]"
     rb"|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
-    rb"|(?:[fltyrn]_?[nN]ame|author)\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
+    rb"|[fltyrn]_?[nN]ame\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
 )
 _NOBODY: Final = re.compile(
     rb"(?i).*\b(?:team|project|developers?|authors?|contributors?|foundation|inc|ltd|llc|gmbh|corp|corporation|company|bot"

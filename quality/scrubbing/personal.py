@@ -273,7 +273,7 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
     if group == 2:
         return not before or before[-1:] in b" /\\\"'`\n=:("
     if group == 5:
-        return opens(text, start) and before[-1:] not in (b".", b"}")
+        return opens(text, start) and before[-1:] not in (b".", b"}", b"-")
     if opens(text, start) or group > 2:
         return not re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
     return re.search(rb"(?:/(?:" + _SHARED + rb"|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None

@@ -302,7 +302,7 @@ def _person(random: Random) -> Plant:
             "Signed-off-by: {} <x@example.com>",
             'git config user.name "{}"',
             "Reviewed-by: {}\n",
-            '"author": "{}"',
+            '"author_name": "{}"',
             "FN:{}\n",
         )
     )

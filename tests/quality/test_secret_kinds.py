@@ -43,6 +43,9 @@ def test_a_name_of_something_else_announces_none(name: bytes) -> None:
     [
         "/home/node_modules/x.js /home/frontend/app /home/backend/src and node_modules, frontend",
         "update V8 to 4.4.63.30, Standards-Version updated to 4.6.0.1, v8: updated to 4.1.0.25, 3.26 to 3.31.74.1",
+        '{"title": "Letters from a Lighthouse", "author": "Ruth Abel", "year": 1962}',
+        "Sir Thomas Fairfax (1612-1671) was an English soldier",
+        "https://www.bank.example/-/media/lighthouse/files/museum/stem",
         "PASS: binutils-all/i386/ibt\nPASS: gas/elf/common3a\n",
         "POST /v1/whatsapp/media/get https://www.dmtc.com/media/history /media/images/x.png",
         "provided that such works are identified as 'derived from the RSA Data'",
