@@ -40,7 +40,7 @@ class Format(NamedTuple):
 FORMATS: Final[Mapping[str, Format]] = {
     "agentworldbench": Format("trajmill.connectors.published.agentworldbench", "2"),
     "adp": Format("trajmill.connectors.published.adp", "5"),
-    "asciicast": Format("trajmill.connectors.recordings.asciicast", "3"),
+    "asciicast": Format("trajmill.connectors.recordings.asciicast", "4"),
     "claude_code": Format("trajmill.connectors.agents.claude_code", "9", (".jsonl",)),
     "codex": Format("trajmill.connectors.agents.codex", "10"),
     "codex_exec": Format("trajmill.connectors.agents.codex_exec", "5"),
@@ -85,10 +85,10 @@ FORMATS: Final[Mapping[str, Format]] = {
     "aider": Format("trajmill.connectors.swe.aider", "5"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "10"),
     "script": Format(
-        "trajmill.connectors.recordings.script", "2", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
+        "trajmill.connectors.recordings.script", "3", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),
-    "ttyrec": Format("trajmill.connectors.recordings.ttyrec", "2"),
-    "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "7", ("results.json",)),
+    "ttyrec": Format("trajmill.connectors.recordings.ttyrec", "3"),
+    "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "8", ("results.json",)),
     "terminus": Format("trajmill.connectors.recordings.terminus", "4", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "3"),
     "table": Format("trajmill.connectors.published.table", "12"),

@@ -5,7 +5,8 @@ evidence are taken:
 
 - Bracketed paste. Line editors switch it on at a prompt (`\e[?2004h`) and off when the line is entered (`\e[?2004l`).
   What stood before the cursor when, after a pause, something moved again is the prompt; what the line holds beyond it
-  when it is entered was typed, however it was edited. A line entered without a pause after its prompt was typed
+  when it is entered was typed, however it was edited. A shell that pauses before it draws its prompt draws the prompt
+  first. A line entered without a pause after its prompt was typed
   ahead, and so was the beginning of one that stood behind a prompt already met when somebody began to type.
 - Typing. Elsewhere (shells without bracketed paste, programs that ask), a line that grew one character at a time, each
   after a pause, and was then entered, on a line that begins with a prompt: one that ends as prompts do (`$ `, `> `,
@@ -36,6 +37,7 @@ from trajmill.connectors.recordings.typed_lines import (
     Mark,
     ending,
     is_asked,
+    is_prompt,
     resolved,
     shelf_of_marks,
     takes_key,
@@ -162,7 +164,7 @@ class EchoReader:
         elif self._armed:
             if _CLEARED.match(data) and "\n" not in data:
                 self._act("\f")
-            else:
+            elif visible(self._unpaused) or not is_prompt(visible(data)):
                 self._begin(at_prompt=True)
         elif data[:2] in STOPS and not visible(data[2:].partition("\n")[0]):
             self._act(STOPS[data[:2]])

@@ -227,6 +227,11 @@ def takes_key(prompt: str) -> bool:
     return _ANSWERED_BY_KEY.fullmatch(prompt) is not None
 
 
+def is_prompt(drawn: str) -> bool:
+    """Whether output of more than one character ends as prompts do."""
+    return len(drawn) > 1 and _PROMPT.fullmatch(drawn) is not None
+
+
 def ending(prompt: str) -> str:
     """What prompts of one kind share: of a shell's, which names folders and times, only its end."""
     return prompt[-2:] if _SHELL.fullmatch(prompt) else prompt

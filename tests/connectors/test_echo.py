@@ -68,6 +68,18 @@ def test_a_line_between_the_marks_of_bracketed_paste_is_an_act(player: Player) -
     assert player.screens() == ["$", "$ ls\na.txt\n$", "$ ls\na.txt\n$ pwd\n/root\n$"]
 
 
+@pytest.mark.parametrize("typed", ["ls", "$"])
+def test_a_prompt_drawn_after_a_pause_is_not_typed(player: Player, typed: str) -> None:
+    player.out(PASTE_ON).out("dev$ ", 0.05).keys(typed).enter(f"{PASTE_OFF}\rok\r\n{PASTE_ON}").out("dev$ ", 0.05)
+    assert player.told() == [f"{typed}\r"]
+    assert player.screens() == ["dev$", f"dev$ {typed}\nok\ndev$"]
+
+
+def test_without_a_prompt_the_first_key_is_typed(player: Player) -> None:
+    player.out(PASTE_ON).keys("$1").enter(PASTE_OFF)
+    assert player.told() == ["$1\r"]
+
+
 def test_a_line_that_came_at_once_after_a_pause_is_an_act(player: Player) -> None:
     player.out(PASTE_ON + "$ ").out(f"make\r\n{PASTE_OFF}\rok\r\n{PASTE_ON}$ ", 0.5)
     assert player.told() == ["make\r"]

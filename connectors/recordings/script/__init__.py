@@ -69,7 +69,7 @@ class Script(Connector):
     """Typescripts of util-linux."""
 
     name: ClassVar[str] = "script"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "recordings of script(1): typescript and timing"
 

@@ -78,7 +78,7 @@ class TerminalBench(Connector):
     """Trial folders of Terminal-Bench."""
 
     name: ClassVar[str] = "terminal_bench"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminal-Bench trial folders (results and recordings)"
     companions = re.compile(
