@@ -44,9 +44,12 @@ def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
 
 def _alphabets(core: str) -> list[str]:
     """For each character of `core` what may stand in its place; a placeholder has the alphabets of its secret."""
-    hexadecimal = _HEX.fullmatch(core) is not None
-    letters = _LOWER[:6] if hexadecimal else _LOWER
+    letters = _letters(core)
     return [_alphabet(char, letters, first=place == 0) for place, char in enumerate(core)]
+
+
+def _letters(core: str) -> str:
+    return _LOWER[:6] if _HEX.fullmatch(core) else _LOWER
 
 
 def _alphabet(char: str, letters: str, *, first: bool) -> str:
@@ -72,11 +75,25 @@ def _free(length: int) -> int:
     return 3 if length < 12 else 4 if length < 16 else 8
 
 
+def _certifying(head: str, shape: str) -> Iterator[int]:
+    """Endless bytes that decide the characters after `head`, of a placeholder of that shape (`_shape`)."""
+    return _stream(f"{head}\0{shape}".encode("utf-8", "surrogatepass"))
+
+
 def _certified(head: str, alphabets: list[str]) -> str:
     """`head` followed by the characters that certify it."""
-    shape = "".join(alphabet[0] for alphabet in alphabets)
-    stream = _stream(f"{head}\0{shape}".encode("utf-8", "surrogatepass"))
+    stream = _certifying(head, "".join(alphabet[0] for alphabet in alphabets))
     return head + "".join(alphabet[next(stream) % len(alphabet)] for alphabet in alphabets[len(head) :])
+
+
+_SHAPES: Final = str.maketrans("123456789" + _LOWER + _LOWER.upper(), "0" * 9 + "a" * 26 + "A" * 26)
+
+
+def _shape(core: str) -> str:
+    """The first of the characters that may stand in each place of `core`."""
+    if core.isascii():
+        return ("1" if "1" <= core[0] <= "9" else core[0].translate(_SHAPES)) + core[1:].translate(_SHAPES)
+    return "".join(alphabet[0] for alphabet in _alphabets(core))
 
 
 def _derived(core: str, key: bytes) -> str:
@@ -92,9 +109,18 @@ def _derived(core: str, key: bytes) -> str:
 
 def is_certified(core: str) -> bool:
     """Whether letters and digits alone, in order, are those of a placeholder that certifies itself."""
-    return len(core) >= MASKED_UNDER and (
-        len(set(core)) <= 2 or _certified(core[: _free(len(core))], _alphabets(core)) == core
-    )
+    if len(core) < MASKED_UNDER:
+        return False
+    if len(set(core)) <= 2:
+        return True
+    free = _free(len(core))
+    letters, stream = _letters(core), _certifying(core[:free], _shape(core))
+    return all(_drawn(char, letters, next(stream)) for char in core[free:])  # of most words the first is not
+
+
+def _drawn(char: str, letters: str, number: int) -> bool:
+    alphabet = _alphabet(char, letters, first=False)
+    return char == alphabet[number % len(alphabet)]
 
 
 def is_placeholder(core: str) -> bool:
@@ -112,7 +138,13 @@ def _unit_char(match: re.Match[bytes]) -> str:
 
 def core_of(raw: bytes) -> str:
     r"""The letters and digits of `raw` in order; escapes (`\n`, `\\`, `%40`) are separators, `\u00e9` is a letter."""
+    if not _ESCAPED.search(raw):
+        return _SEPARATORS.sub(b"", raw).decode()
     return "".join(_unit_char(match) for match in _UNITS.finditer(raw))
+
+
+_ESCAPED: Final = re.compile(rb"[\\%&\x1b\x80-\xff]")
+_SEPARATORS: Final = re.compile(rb"[^A-Za-z0-9]+")
 
 
 def body(raw: bytes, key: bytes) -> bytes:
