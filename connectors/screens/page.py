@@ -142,8 +142,7 @@ class _Around(NamedTuple):
 class _Walk:
     """One walk over a DOM.
 
-    `shown` has the line of every node that has one, or that another line stands for; `masked` is what stands in password
-    fields.
+    `shown` has the line of every node that has one, or that another line stands for; `masked` is as of `Page`.
     """
 
     def __init__(self, focus: DomNode | None, url: str, document: DomNode, targets: Collection[DomNode]) -> None:

@@ -157,7 +157,8 @@ class Detection:
         starts = np.asarray(offsets, np.int64)
         for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
-        at, limit = offsets[0], offsets[-1]
+        data, bounds = _parted(data, offsets)
+        at, limit = 0, len(data)
         scans = [_Hits(scan, data, at, limit) for scan in self._scans]
         while at < limit:
             for hits in scans:
@@ -167,8 +168,8 @@ class Detection:
             start, end = hits.start, hits.end
             if start >= limit:
                 break
-            first = bisect_right(offsets, start) - 1
-            begin, text_end = offsets[first], offsets[first + 1]
+            first = bisect_right(bounds, start) - 1
+            begin, text_end = bounds[first], bounds[first + 1] - 1
             if data[start] == _SLASH or data.startswith(b"@", start + 1):
                 passed = 0 if common else _past_common(data, start, begin, text_end)
                 if not passed and names is not None:
@@ -179,9 +180,9 @@ class Detection:
                 if passed:
                     at = passed
                     continue
-            last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
+            last = first if end <= bounds[first + 1] else bisect_left(bounds, end, first) - 1
             for text in range(first, last + 1):
-                begin, text_end = offsets[text], offsets[text + 1]
+                begin, text_end = bounds[text], bounds[text + 1] - 1
                 if text_end - begin <= SHORT:
                     at = text_end
                     found[text] = [(0, text_end - begin)]
@@ -246,6 +247,15 @@ class Detection:
 def _settled(spans: list[Span], loose: list[Loose], encoded: list[Encoded], viewed: tuple[Viewed, ...] = ()) -> Finds:
     loose.sort(key=_precedence)
     return Finds(_without_overlap(spans, _precedence), tuple(loose), _without_overlap(encoded, _announced), viewed)
+
+
+def _parted(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
+    """The texts with a line end between them, and where each begins: few triggers go on over it into other texts."""
+    if len(offsets) == 2:
+        text = data[offsets[0] : offsets[1]]
+        return text, [0, len(text) + 1]
+    bounds = np.asarray(offsets, np.int64) - offsets[0] + np.arange(len(offsets))
+    return b"\n".join(data[start:end] for start, end in pairwise(offsets)), bounds.tolist()
 
 
 def _nothing(_: bytes) -> Finds:
