@@ -200,7 +200,9 @@ _MOUNTED: Final = (
 )
 HOME_TRIGGER: Final = (
     rb"/(?:home|Users)\\*/[\w\x80-\xff]|" + _DRIVE + rb"[\w\x80-\xff]|-(?:home|Users)-\w"
-    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|(?:" + _SHARED + rb"|data|mnt)/[Uu]sers?)/\w|\\home\\+[a-z_]|~[a-z_][\w-]*/"
+    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|(?:"
+    + _SHARED
+    + rb"|data|mnt)/[Uu]sers?)/\w|\\home\\+[a-z_]|~[a-z_][\w-]*/"
 )
 _HOME: Final = compiled(
     rb"(?:\\*/(?:home|Users)\\*/|[A-Za-z]%s)(%s)|-(?:home|Users)-([A-Za-z0-9_]{1,32})"
