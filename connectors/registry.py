@@ -69,7 +69,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "otel_genai": Format("trajmill.connectors.apis.otel_genai", "10"),
     "webdancer": Format("trajmill.connectors.search.webdancer", "7"),
     "search_r1": Format("trajmill.connectors.search.search_r1", "3"),
-    "react_log": Format("trajmill.connectors.search.react_log", "4"),
+    "react_log": Format("trajmill.connectors.search.react_log", "5"),
     "react_notebook": Format("trajmill.connectors.search.react_notebook", "4"),
     "inspect": Format("trajmill.connectors.benches.inspect_log", "5"),
     "tau_bench": Format("trajmill.connectors.benches.tau_bench", "5"),
@@ -82,7 +82,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "openhands": Format("trajmill.connectors.swe.openhands", "10", (".json",)),
     "swebench_eval": Format("trajmill.connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
-    "aider": Format("trajmill.connectors.swe.aider", "5"),
+    "aider": Format("trajmill.connectors.swe.aider", "6"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "10"),
     "script": Format(
         "trajmill.connectors.recordings.script", "3", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
