@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.documents import concatenated, json_document
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.reading.values import json_value, nesting
+from trajmill.connectors.reading.yaml_values import YamlDocument
 from trajmill.schemas import ParseError, action, json_text
 
 TEXT = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\r\n", b"{}", b"\xef\xbb\xbf"]), max_size=12).map(b"".join)
@@ -134,8 +136,20 @@ def test_of_a_damaged_line_the_whole_records_come_out_and_the_rest_is_a_fault_at
     ],
 )
 def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
-    blob = MemoryBlob("log", b'{"n": "' + data + b'"}{"m": 1}\n{"n": "' + data + b'"}')
+    record = b'{"n": "' + data + b'"}'
+    blob = MemoryBlob("log", record + b'{"m": 1}\n' + record)
     assert [value for _, value in json_lines(blob)] == [{"n": text}, {"m": 1}, {"n": text}]
+    assert json_document(MemoryBlob("log", record))[0] == {"n": text}
+    assert YamlDocument(record + b"\n", "log").value == {"n": text}
+    assert list(concatenated(record + b" [1]", "log")) == [(0, {"n": text}), (len(record) + 1, [1])]
+
+
+def test_what_stands_behind_a_byte_that_is_no_utf8_has_its_place():
+    with pytest.raises(ParseError) as failed:
+        json_document(MemoryBlob("log", b'{"n": "\xe9\xe9", x}'))
+    assert (failed.value.reason, failed.value.offset) == ("bad_json", 12)
+    found = YamlDocument(b"a: caf\xe9 \xc3\xa9\nb:\n- 1\n- 2\n", "log").places
+    assert found == {"b": [16, 20]}
 
 
 def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():
