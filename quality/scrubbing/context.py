@@ -212,9 +212,10 @@ ASSIGNMENT_TRIGGER: Final = (
     + _NEITHER
     + rb"|"
     + _BARE
-    + rb")|[ \t]"
+    + rb")|[ \t]{2}[ \t]*"
     + _BARE
     + rb")"
+    rb"|set(?:x| -[a-z]+)\s+(?:-[a-z]+\s+)*\w*(?:" + LONG_WORDS + rb"|" + SHORT_WORDS + rb")\w*\s"
     rb"|(?:"
     + SHORT_WORDS
     + rb")[\"'`\\\]]*"
@@ -225,7 +226,7 @@ ASSIGNMENT_TRIGGER: Final = (
     + _TO_VALUE
     + rb"\\*[\"'`]*[\w+/.~%-]{8}"
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
-    rb"|-(?:[a-z0-9]+-){0,3}(?:" + LONG_WORDS + rb"|key|auth|pass)[\w-]*\s{1,2}[^\s]{8}"
+    rb"|-[a-z0-9-]*(?:" + LONG_WORDS + rb"|key|auth|pass)[\w-]*\s{1,2}[^\s]{8}"
 )
 """What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
 

@@ -171,7 +171,7 @@ class Detection:
             start, end = hits.start, hits.end
             if start >= limit:
                 break
-            first = bisect_right(bounds, start) - 1
+            first = bisect_right(bounds, start + 1) - 1
             begin, text_end = bounds[first], bounds[first + 1] - 1
             if data[start] == _SLASH or data.startswith(b"@", start + 1):
                 passed = 0 if common else _past_common(data, start, begin, text_end)
@@ -270,12 +270,9 @@ def _holds_any(suspect: Loose, spans: Sequence[Span]) -> bool:
 
 
 def _parted(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
-    """The texts with a line end between them, and where each begins: few triggers go on over it into other texts."""
-    if len(offsets) == 2:
-        text = data[offsets[0] : offsets[1]]
-        return text, [0, len(text) + 1]
-    bounds = np.asarray(offsets, np.int64) - offsets[0] + np.arange(len(offsets))
-    return b"\n".join(data[start:end] for start, end in pairwise(offsets)), bounds.tolist()
+    """The texts with a line end before each, and where each begins: few triggers go on over it into other texts."""
+    bounds = np.asarray(offsets, np.int64) - offsets[0] + np.arange(1, len(offsets) + 1)
+    return b"\n".join([b"", *(data[start:end] for start, end in pairwise(offsets))]), bounds.tolist()
 
 
 def _nothing(_: bytes) -> Finds:

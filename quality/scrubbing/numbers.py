@@ -117,7 +117,10 @@ def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
     return is_fictional(code, numerals[len(code) :])
 
 
-CARD_TRIGGER: Final = rb"[2-6]\d{3}[ -]?\d{4}[ -]?\d{4}[ -]?\d\d|3\d{3}[ -]?\d{6}[ -]?\d{4}"
+CARD_TRIGGER: Final = (
+    rb"[a-zA-Z \t\r\n\"'`([:>=,;<|*](?:(?:4\d|5[1-5]|2[2-7]|60|65|35|62)\d\d[ -]?\d{4}[ -]?\d{4}[ -]?\d\d"
+    rb"|3\d{3}[ -]?\d{6}[ -]?\d{4})"
+)
 _CARD: Final = compiled(
     rb"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d|62\d\d)(?:\d{12}|(?: \d{4}){3}|(?:-\d{4}){3})"
     rb"|3[47]\d\d(?:\d{11}| \d{6} \d{5}|-\d{6}-\d{5})|3(?:0[0-5]|[689]\d)\d(?: \d{6} \d{4}|-\d{6}-\d{4})"

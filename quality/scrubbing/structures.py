@@ -70,11 +70,12 @@ _LINE: Final = re.compile(rb"([^\r\n\\]{3,1024})(?:" + _END + rb"|\Z)")
 _LINES: Final = 200
 
 _COLUMN: Final = rb"(?:password|secret|token|access key)[\w \"-]*"
+_END_OF_ANY: Final = rb"(?:\r?\n|(?:\\+r)?\\+n)"
 TRIGGER: Final = (
     rb"(?i:type\s?=\s?[\"'\\]*password|password\s?=\s?\\*[\"']true"
     rb"|[\"']name\\*[\"']\s*:\s*\\*[\"'][\w.\[\]%-]*(?:" + LONG_WORDS + rb"|key|auth|pass|cred))"
     rb"|\"kty\\*\"|form-data; name=|(?i:(?:recovery|backup|scratch) codes?)"
-    rb"|(?i:" + _COLUMN + rb",[\w \",-]*[\r\n\\]|,[\w \"-]*" + _COLUMN + rb"[\r\n\\])"
+    rb"|(?i:" + _COLUMN + rb",[\w \",-]*" + _END_OF_ANY + rb"|,[\w \"-]*" + _COLUMN + _END_OF_ANY + rb")[^\r\n\\,]*,"
 )
 
 
