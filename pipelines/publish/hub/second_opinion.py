@@ -28,7 +28,7 @@ _RANDOM: Final = "generic-api-key"
 """The rule of gitleaks that judges by entropy."""
 
 _GITLEAKS: Final = "gitleaks"
-_NO_FILE: Final = b"\n" * 40_000
+_NO_FILE: Final = "\n" * 40_000
 """What begins as an archive or a PDF does, gitleaks takes for one, and reads nothing of what follows."""
 
 _PREFIX: Final = 24
@@ -85,10 +85,10 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> set[tuple[str, 
         return set()
     words = [program, "stdin", "--no-banner", "--exit-code", "0", "--report-format", "json", "--report-path", "-"]
     words.append("--ignore-gitleaks-allow")  # a log could hold the remark by which a line is passed over
-    whole = "\n\n".join(text for text in texts.to_pylist() if text)
+    whole = _NO_FILE + "\n\n".join(text for text in texts.to_pylist() if text)
     with TemporaryDirectory(prefix="trajmill-gitleaks-") as place:  # no settings of the working folder
         done = subprocess.run(  # noqa: S603 (its own words alone)
-            words, input=_NO_FILE + whole.encode(), capture_output=True, check=False, cwd=place
+            words, input=whole.encode(), capture_output=True, check=False, cwd=place
         )
     try:
         found = json.loads(done.stdout) if done.returncode == 0 else None
@@ -102,9 +102,10 @@ def _counts(finding: dict[str, Any]) -> bool:
 
 
 def _shown(finding: dict[str, Any], whole: str) -> str:
-    """What stands in the texts: the secret, or, if that was decoded, the line that holds it."""
-    secret, line = finding["Secret"], finding["Line"].strip("\n")
-    return str(secret if secret in whole else line)
+    """What stands in the texts: the secret, or, where gitleaks has decoded it, its lines."""
+    if not any(tag.startswith("decoded:") for tag in finding["Tags"] or ()):
+        return str(finding["Secret"])
+    return "\n".join(whole.split("\n")[finding["StartLine"] - 1 : finding["EndLine"]])
 
 
 def _is_placeholder(secret: str) -> bool:

@@ -19,6 +19,7 @@ from tests.pipelines.publish.test_loading import sealed_anew
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.publish.hub.second_opinion import second_findings
 from trajmill.quality.scrub import scrub_text
+from trajmill.schemas import ShardError
 
 SECRET = "hf_" + "QmZtYbXcWdVeUfTgShRiPjOkNlMmLnKoJp"
 
@@ -181,14 +182,45 @@ def test_placeholders_of_tokens_are_no_finding_of_another_scanner():
     assert kinds == ["GitHub Token", "AWS Access Key", "Artifactory Credentials"]
 
 
-def test_gitleaks_is_asked_where_it_is_installed(monkeypatch, tmp_path):
-    program = tmp_path / "gitleaks"
-    report = [{"Secret": "quay-8841", "RuleID": "harbor-key"}, {"Secret": "text", "RuleID": "generic-api-key"}]
-    program.write_text(f"#!/bin/sh\ncat >/dev/null\necho '{json.dumps(report)}'\n")
+GITLEAKS = """#!/bin/sh
+# As gitleaks 8.30 does: it passes over lines with its remark unless told not to, refuses options that it does not know,
+# takes what begins as a PDF for one, and gives a place in lines alone for what it has decoded.
+for word; do case $word in
+stdin | --no-banner | --exit-code | 0 | --report-format | json | --report-path | - | --ignore-gitleaks-allow) ;;
+*) exit 126 ;; esac; done
+data=$(cat; echo .)
+case $data in %PDF*) echo "[]"; exit 0 ;; esac
+line=$(printf %s "$data" | grep -n cXVheS04ODQx | cut -d: -f1)
+test -n "$line" || exit {code}
+cat <<END
+[{{"RuleID": "harbor-key", "StartLine": $line, "EndLine": $line, "Secret": "quay-8841", "Tags": ["decoded:base64"]}},
+ {{"RuleID": "tide-key", "StartLine": 2, "EndLine": 2, "Secret": "low-at-noon", "Tags": []}},
+ {{"RuleID": "generic-api-key", "StartLine": 1, "EndLine": 1, "Secret": "text", "Tags": []}}]
+END
+"""
+
+
+def installed(monkeypatch, folder, code=0):
+    program = folder / "gitleaks"
+    program.write_text(GITLEAKS.format(code=code))
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    (one,) = second_findings(pa.array(["a text", None, "é quay-8841"], pa.string()))
-    assert (one.text, one.start, one.end, one.kind) == (2, 3, 12, "gitleaks harbor-key")
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_gitleaks_is_asked_where_it_is_installed(monkeypatch, tmp_path):
+    installed(monkeypatch, tmp_path)
+    texts = ["%PDF text", None, "a\né cXVheS04ODQx # gitleaks:allow\nb"]
+    found = second_findings(pa.array([*texts, "é low-at-noon"], pa.string()))
+    assert [(one.text, one.start, one.end, one.kind) for one in found] == [
+        (2, 2, 34, "gitleaks harbor-key"),
+        (3, 3, 14, "gitleaks tide-key"),
+    ]
+
+
+def test_a_gitleaks_that_fails_is_no_gitleaks_that_finds_nothing(monkeypatch, tmp_path):
+    installed(monkeypatch, tmp_path, code=1)
+    with pytest.raises(ShardError, match="ended with 1"):
+        list(second_findings(pa.array(["a text"], pa.string())))
 
 
 def test_a_dry_run_looks_for_secrets_where_no_hub_can_be_reached(hub, finished, monkeypatch):
