@@ -26,7 +26,7 @@ from trajmill.schemas.reject import Reject
 
 __all__ = ["KINDS", "VERSION", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what is found and what it becomes: by another one, logs added to a dataset would be scrubbed otherwise."""
 
 

@@ -167,6 +167,8 @@ def _pairs(text: bytes, start: int, end: int, accepts: Callable[[bytes], bool]) 
 def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose | Encoded]:
     scheme = _SCHEME.match(text, start, end)
     value = _OPAQUE.match(text, scheme.end() if scheme else start, end)
+    if value and not scheme and text[value.end() : value.end() + 1] == b"(":  # a call in source code
+        return []
     if not value:
         return [*_pairs(text, scheme.end(), end, is_credential)] if scheme else []
     if scheme and scheme[1].lower() == b"basic":

@@ -231,7 +231,7 @@ WELL_KNOWN: Final = frozenset(
     b"repo repos packages package modules module components pages views views images img css js fonts templates vendor "
     b"storage cache config logs log scripts tools tests lib64 include etc var run media usb disk cdrom home latest "
     b"index main en de fr es new old dev prod staging demo example examples playground task tasks job jobs "
-    b"session images image uploads upload files file videos video avatars photos thumbs".split()
+    b"to path apt distutils session images image uploads upload files file videos video avatars photos thumbs".split()
 )
 """Names of accounts that images, services and tutorials share; they tell nobody."""
 
@@ -301,7 +301,7 @@ _LISTED_FILE: Final = compiled(
     + _NAME
     + rb") "
 )
-_LOGGED_IN: Final = compiled(_OF_LINE + rb"(" + _NAME + rb") {1,24}(?:pts/\d|tty\w|console |seat\d|:\d)")
+_LOGGED_IN: Final = compiled(_OF_LINE + rb"(" + _NAME + rb") {1,24}(?:pts/\d|tty[A-Za-z]{0,4}\d|console |seat\d|:\d)")
 _ACCOUNT: Final = compiled(rb"(?:^|[\s\"']|\\n)(" + _NAME + rb"):[x*!]:[1-5]?\d{4}:\d{1,6}:")
 _WHO: Final = compiled(
     rb"\bwhoami(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)(" + _NAME + rb")(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|\\{0,8}\"|$)"
@@ -333,7 +333,8 @@ _STRANGER: Final = _other_than(
 
 LISTING_TRIGGER: Final = (
     rb"[rwxsStT-]{9}[.+@]? +\d+ +(?:[^\s\d]\S* +)?" + _STRANGER + rb"[\w.-]* "
-    rb"|\w +(?:pts/\d|tty\w| :\d)|:[x*!]:[1-5]?\d{4}:\d|\bwhoami[\r\n\\]|(?:USER|UID|OWNER) +[A-Z%][A-Z%]* +[A-Z%]"
+    rb"|\w +(?:pts/\d|tty[A-Za-z]*\d| :\d)|:[x*!]:[1-5]?\d{4}:\d|\bwhoami[\r\n\\]"
+    rb"|(?:USER|UID|OWNER) +[A-Z%][A-Z%]* +[A-Z%]"
 )
 
 

@@ -87,6 +87,8 @@ def sensitivity(name: bytes) -> Sensitivity | None:
     while len(words) > 1 and (words[-1] in _AFTER or words[-1].isdigit()):
         words.pop()
     last, before = words[-1] if words else b"", words[-2] if len(words) > 1 else b""
+    if before == b"pass" and last in (b"phrase", b"word", b"code"):
+        return "password"
     found = next((kind for kind, pattern in _LAST if pattern.fullmatch(last)), None)
     if last == b"signature" and before in (b"amz", b"goog"):
         return "secret"

@@ -45,6 +45,7 @@ _COOKIES: Final = re.compile(r"(?:\A|;)\s*([^=;\s]{1,200})=\"?([^;\"\s]+)")
 _PART: Final = re.compile(
     r"form-data; name=\"([^\"\r\n]{1,200})\"[^\r\n]*(?:\r?\n[\w-]+:[^\r\n]*)*\r?\n\r?\n([^\r\n]+)"
 )
+_ELEMENT: Final = re.compile(r"<(?:\w{1,32}:)?([\w.-]{1,64})(?:\s[^<>]{0,300})?>([^<>]{4,256})</")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|token|apikey|basic|digest) +(?=\S+\Z)")
 _DESCRIBES: Final = (
     "name",
@@ -61,8 +62,12 @@ _DESCRIBES: Final = (
     "css",
     "xpath",
     "key",
+    "field_name",
+    "Name",
 )
-_HOLDS: Final = ("value", "text", "content", "keys", "input", "input_text", "data", "chars")
+_HOLDS: Final = frozenset(
+    {"value", "new_value", "text", "content", "keys", "input", "input_text", "data", "chars", "Value"}
+)
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 _FIELD: Final = re.compile(
@@ -103,6 +108,24 @@ _CODE_CLICKS: Final = re.compile(r"(?:click|moveTo)\(\s*(?:x=)?(\d+)(?:\.\d+)?\s
 _CODE_NAMES: Final = re.compile(
     r"\b(\w{1,64})\s?=\s?([^\n]{0,200}?(?:find_element|locator|get_by_|query_selector)[^\n]{0,200})"
 )
+
+_GETS: Final = re.compile(r"(?i)(?:\w+_)?(?:get|read|fetch|reveal|show|retrieve|generate)[_A-Z]")
+_PRINTS: Final = re.compile(
+    r"(?:\A|[\n;&|\"'])\s*pass (?:show )?[\w.@-]+/[\w./@-]+(?=[\n\"'\\|]|\Z)|\bgcloud secrets versions access\b"
+    r"|\bsecurity find-\w+-password\b[^|\n]{0,200} -w|\bvault (?:kv get|read)\b[^|\n]{0,200}-field"
+    r"|\bop read\b|\bop item get\b[^|\n]{0,200}--(?:reveal|fields)|\b(?:bw get|lpass show --)(?:password|totp)\b"
+    r"|\baws \w+ get-(?:secret-value|parameter)\b[^|\n]{0,200}--output text"
+    r"|\bkubectl get secret\b[^\n]{0,200}\bbase64 -"
+    r"|\.(?:querySelector|getElementById)\([^()\n]{0,80}pass[^()\n]{0,80}\)\.value"
+    r"|\b(?:echo|printenv|git config(?: --get)?) [\"'\\]{0,2}\$?\{?(?P<name>[A-Za-z_][\w.]{2,64})\}?[\"'\\]{0,2}"
+    r"(?=[\n\"\\]|\Z)"
+)
+"""Commands and scripts whose answer is a secret."""
+
+_PRINT_PARTS: Final = ("pass", "secret", "vault", "op ", "bw ", "get-parameter", "echo ", "printenv ", "git config")
+_NO_ANSWER: Final = re.compile(r"\s|[$#%>:]\Z")
+_ECHOED: Final = 4
+"""Lines of an answer, with those that repeat the question, among which the secret stands."""
 
 _WAITS: Final = re.compile(
     r"(?i)(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key|access key|private key"
@@ -147,8 +170,10 @@ class _Reader:
         if seen and seen.content:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
-            if body[:1] in ("{", "[") and _HINT.search(body) and (told := _parsed(body)) is not None:
-                self._take_named("", told, sent=is_http)
+            if body[:1] in ("{", "[", "<") and _HINT.search(body):
+                for key, told in _pairs("", body):
+                    self._take_named(key, told, sent=is_http)
+            self._take_printed(action, seen.content)
 
     def _note(self, value: str, kind: Sensitivity, *, blanks: bool = False) -> None:
         data = value.strip().encode("utf-8", "surrogatepass")
@@ -172,19 +197,32 @@ class _Reader:
         if isinstance(value, dict):
             for key, inner in value.items():
                 self._take_named(key, inner, depth + 1, sent=sent)
-            if kind := _described(value):
-                for key in _HOLDS:
-                    if isinstance(value.get(key), str):
-                        self._note(value[key], kind, blanks=True)
+            held = () if _HOLDS.isdisjoint(value) else tuple(_texts(value))
+            if held and (kind := _described(value)):
+                for one in held:
+                    self._note(one, kind, blanks=True)
         elif isinstance(value, list):
-            for inner in value:
-                self._take_named(name, inner, depth + 1, sent=sent)
+            for before, inner in zip([None, *value], value, strict=False):
+                is_of_option = isinstance(before, str) and before.startswith("-") and isinstance(inner, str)
+                self._take_named(before if is_of_option else name, inner, depth + 1, sent=sent)
         elif isinstance(value, str) and value:
             if kind := sensitivity(name.encode("utf-8", "surrogatepass")):
                 is_any = kind == "secret" and (not sent or _HANDLE.fullmatch(name))
                 self._note(_SCHEME.sub("", value), "key" if is_any else kind)
             for key, inner in _pairs(name, value):
                 self._take_named(key, inner, depth + 1, sent=sent)
+
+    def _take_printed(self, action: Action, shown: str) -> None:
+        """Note the answer to an action that asks for a secret, if it is one word."""
+        name = action.name.encode("utf-8", "surrogatepass")
+        if not _GETS.match(action.name) or sensitivity(name) not in ("password", "secret"):
+            command = _PRINTS.search(action.text) if any(part in action.text for part in _PRINT_PARTS) else None
+            if command is None or (command["name"] and not sensitivity(command["name"].encode())):
+                return
+        lines = [line.strip() for line in shown[:_LONGEST].splitlines() if line.strip()]
+        answers = [line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)]
+        if answers:
+            self._note(answers[0].strip("\"'"), "password")
 
     def _see(self, seen: Observation | None) -> None:
         """Take in the password fields of a screen or page, and what they hold."""
@@ -294,9 +332,9 @@ _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid",
 
 
 def _texts(told: Mapping[str, Any]) -> Iterator[str]:
-    for key in _HOLDS:
-        if isinstance(told.get(key), str):
-            yield told[key]
+    for key, value in told.items():
+        if key in _HOLDS and isinstance(value, str):
+            yield value
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -315,7 +353,7 @@ def _parsed(text: str | None) -> Any:
 
 def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
     """The names and values in a text that is a form, an address, cookies, JSON or a multipart body."""
-    if "=" not in text and text[:1] not in "{[":
+    if "=" not in text and text[:1] not in "{[<":
         return
     if (told := _parsed(text)) is not None:
         yield "", told
@@ -323,6 +361,8 @@ def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
         yield from _COOKIES.findall(text)
     elif "form-data; name=" in text:
         yield from _PART.findall(text)
+    elif "</" in text:
+        yield from _ELEMENT.findall(text)
     elif "://" in text[:16]:
         try:
             yield from parse_qsl(urlsplit(text).query)

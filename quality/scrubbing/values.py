@@ -26,7 +26,7 @@ _NO_VALUE: Final = re.compile(
     rb"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+|-\d+|0[xX][0-9a-fA-F]{1,16}"  # a number
     rb"|\d{4}-\d\d-\d\d.*|\d\d?-[A-Za-z]{3}-\d{2,4}.*|\d\d?:\d\d.*|\d\d?/\d\d?/\d{2,4}.*"  # a date, a time
     rb"|(?:~|\.{1,2})/.*|[A-Za-z]:[\\/].*|[A-Za-z][A-Za-z0-9+.-]*://.*"  # a path, an address
-    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}|arn:[a-z].*"  # a file, a name of Amazon
+    rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}|arn:[a-z].*|sha\d{1,3}(?:-|:|//).*"  # a file, a name of Amazon, a digest
 )
 _EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
 _NAMES: Final = re.compile(rb"[$_]*(?:[A-Za-z]+\d{0,5}[A-Za-z]*(?:[_$.:>-]+|\Z))+")
