@@ -35,6 +35,7 @@ _PREFIX: Final = 24
 """Characters before those of a placeholder by which an issuer tells its tokens, at most."""
 
 _BREAKS: Final = re.compile(r"[\s\"'@:]+")
+_REST: Final = re.compile(r"[\w.=+/-]*")
 _STARTS: Final = re.compile(r"[./_-]")
 
 
@@ -44,7 +45,7 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
     Raises:
         ShardError: gitleaks is installed and fails.
     """
-    known = _of_gitleaks(texts)
+    secrets, lines = _of_gitleaks(texts)
     for number, value in enumerate(texts):
         text = value.as_py()
         if not text:
@@ -56,13 +57,13 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
             for match in pattern.finditer(text)
             if any(detector.analyze_string(match[0]))
         }
-        for shown, kind in known:
-            places |= {(*match.span(), kind) for match in re.finditer(re.escape(shown), text)}
+        found = {(*match.span(), kind) for secret, kind in secrets for match in re.finditer(re.escape(secret), text)}
+        places = {place for place in places | found if not _is_placeholder(text, *place[:2])}
+        places |= {(*match.span(), kind) for line, kind in lines for match in re.finditer(re.escape(line), text)}
         for start, end, kind in sorted(places):
             begin = len(text[:start].encode())
             data = text[start:end].encode()
-            if kind.startswith(_GITLEAKS) or not _is_placeholder(text[start:end]):
-                yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
+            yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
 
 
 @cache
@@ -78,11 +79,13 @@ def _detectors() -> list[tuple[str, Any]]:
     ]
 
 
-def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> set[tuple[str, str]]:
-    """(what stands there, rule) of all that gitleaks finds in the texts; nothing where it is not installed."""
+def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """(secret, rule) of what gitleaks finds, and (line, rule) of what it has decoded; nothing where it is missing."""
+    secrets: set[tuple[str, str]] = set()
+    lines: set[tuple[str, str]] = set()
     program = shutil.which(_GITLEAKS)
     if program is None or not len(texts):
-        return set()
+        return secrets, lines
     words = [program, "stdin", "--no-banner", "--exit-code", "0", "--report-format", "json", "--report-path", "-"]
     words.append("--ignore-gitleaks-allow")  # a log could hold the remark by which a line is passed over
     whole = _NO_FILE + "\n\n".join(text for text in texts.to_pylist() if text)
@@ -90,28 +93,29 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> set[tuple[str, 
         done = subprocess.run(  # noqa: S603 (its own words alone)
             words, input=whole.encode(), capture_output=True, check=False, cwd=place
         )
+    written = whole.split("\n")
     try:
-        found = json.loads(done.stdout) if done.returncode == 0 else None
-        return {(_shown(one, whole), f"{_GITLEAKS} {one['RuleID']}") for one in found if _counts(one)}
+        for one in json.loads(done.stdout if done.returncode == 0 else ""):
+            secret, kind = one["Secret"], f"{_GITLEAKS} {one['RuleID']}"
+            if not secret or one["RuleID"] == _RANDOM or _is_placeholder(secret, 0, len(secret)):
+                continue
+            if any(tag.startswith("decoded:") for tag in one["Tags"] or ()):
+                lines.add(("\n".join(written[one["StartLine"] - 1 : one["EndLine"]]), kind))
+            else:
+                secrets.add((secret, kind))
     except (ValueError, KeyError, TypeError) as error:
         raise ShardError(f"{program} ended with {done.returncode} and wrote no report that can be read.") from error
+    return secrets, lines
 
 
-def _counts(finding: dict[str, Any]) -> bool:
-    return finding["RuleID"] != _RANDOM and not _is_placeholder(finding["Secret"])
+def _is_placeholder(text: str, start: int, end: int) -> bool:
+    """Whether a part of what was found is a placeholder, behind the first characters that tell its issuer.
 
-
-def _shown(finding: dict[str, Any], whole: str) -> str:
-    """What stands in the texts: the secret, or, where gitleaks has decoded it, its lines."""
-    if not any(tag.startswith("decoded:") for tag in finding["Tags"] or ()):
-        return str(finding["Secret"])
-    return "\n".join(whole.split("\n")[finding["StartLine"] - 1 : finding["EndLine"]])
-
-
-def _is_placeholder(secret: str) -> bool:
-    """Whether a part of what was found is a placeholder, behind the first characters that tell its issuer."""
-    for part in _BREAKS.split(secret):
+    A rule may end before the placeholder does, so what follows of the word counts.
+    """
+    last = _REST.match(text, end)
+    for part in _BREAKS.split(text[start : last.end() if last else end]):
         starts = {*range(min(_PREFIX, len(part))), *(match.end() for match in _STARTS.finditer(part))}
-        if any(is_certified(core_of(part[start:].encode())) for start in starts):
+        if any(is_certified(core_of(part[begin:].encode())) for begin in starts):
             return True
     return False
