@@ -44,7 +44,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import BinaryIO, ClassVar, Final
+from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.archive import Archive
