@@ -42,7 +42,7 @@ class AgentNet(Connector):
     """AgentNet's JSON Lines."""
 
     name: ClassVar[str] = "agentnet"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")

@@ -79,7 +79,7 @@ class Workflow(Connector):
     """Recordings of terminator."""
 
     name: ClassVar[str] = "terminator"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "terminator workflow recordings (Windows UI Automation, JSON)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g)")

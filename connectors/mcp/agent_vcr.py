@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.mcp.mcp_pairs import document, pair
 from trajmill.connectors.mcp.wire_reader import SessionReader
-from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.arrays import with_places
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 
@@ -54,7 +54,7 @@ class AgentVcr(Connector):
         opening = {"request": session.get("initialize_request"), "response": session.get("initialize_response")}
         for message in pair(begin, opening):
             yield from reader.take(message)
-        for offset, one in elements(data, interactions, b'"interactions"', 2):
+        for offset, one in with_places(data, interactions, ("session", "interactions")):
             if not isinstance(one, dict):
                 detail = f"wanted an interaction, met {type(one).__name__}"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)

@@ -34,8 +34,8 @@ from trajmill.connectors.mcp.vcr_cassette.http_exchange import FAILED
 from trajmill.connectors.mcp.wire_find import in_text, is_message
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
+from trajmill.connectors.reading.arrays import places_of
 from trajmill.connectors.reading.documents import document_in
-from trajmill.connectors.reading.element_places import places_of
 from trajmill.connectors.reading.fields import plain_text
 from trajmill.connectors.reading.times import microseconds, seconds_of
 from trajmill.connectors.reading.values import JsonError, first_value

@@ -19,7 +19,6 @@ such as the examples of the specification, are refused, since nothing answers th
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -29,8 +28,8 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.mcp.wire_find import Found, is_message, messages
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import ACTIONS, Message, sender_of
+from trajmill.connectors.reading.arrays import places_of
 from trajmill.connectors.reading.documents import concatenated
-from trajmill.connectors.reading.element_places import places_of
 from trajmill.connectors.reading.fields import whole_number_of
 from trajmill.connectors.reading.lines import Line, first_line, lines, values_of_line
 from trajmill.connectors.reading.times import microseconds, seconds_of
@@ -258,8 +257,7 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
     if elements is None:
         yield 0, value
         return
-    name, depth = (json.dumps(key).encode(), 1) if key else (b"", 0)
-    places = places_of(data, elements, name, depth) or [0] * len(elements)
+    places = places_of(data, elements, (key,) if key else ()) or [0] * len(elements)
     yield from zip(places, elements, strict=True)
 
 

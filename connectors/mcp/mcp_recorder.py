@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.mcp.mcp_pairs import document, pair
 from trajmill.connectors.mcp.wire_reader import SessionReader
-from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
@@ -35,7 +35,7 @@ class McpRecorder(Connector):
     """Cassettes that mcp-recorder wrote, version 1."""
 
     name: ClassVar[str] = "mcp_recorder"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "mcp-recorder cassette (JSON)"
 
@@ -56,7 +56,7 @@ class McpRecorder(Connector):
             name, version = info.get("name"), info.get("version")
             known = (name if isinstance(name, str) else None, version if isinstance(version, str) else None)
             reader.defaults[""] = Environment(id=known[0], version=known[1]), Agent()
-        for offset, one in elements(data, interactions, b'"interactions"', 1):
+        for offset, one in with_places(data, interactions, ("interactions",)):
             if not isinstance(one, dict):
                 detail = f"wanted an interaction, met {type(one).__name__}"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)

@@ -26,8 +26,11 @@ from trajmill.schemas.spool import scratch
 MEMBERS: Final = 200_000
 """Members of an archive above which it is refused."""
 
-MEMBER_BYTES: Final = 1 << 30
+MEMBER_BYTES: Final = 256 << 20
 """Decompressed bytes of a member above which it is refused."""
+
+HELD_BYTES: Final = 32 << 20
+"""Decompressed bytes of a member that are held in memory where it is read as a stream."""
 
 LONG_MEMBER_BYTES: Final = 8 << 30
 """The same of a member that is read as a stream."""
@@ -146,7 +149,7 @@ class Archive:
         """
         return b"".join(self._parts(name, limit))
 
-    def open(self, name: str, held_bytes: int, limit: int = LONG_MEMBER_BYTES) -> BinaryIO:
+    def open(self, name: str, held_bytes: int = HELD_BYTES, limit: int = LONG_MEMBER_BYTES) -> BinaryIO:
         """The decompressed bytes of a member as a stream that can be read at any place; errors as of `read`.
 
         Args:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final
 
 from trajmill.connectors.connector import HEAD_BYTES, Blob
-from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.arrays import elements, with_places
 from trajmill.connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import (
@@ -160,7 +160,26 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
         yield from json_lines(blob, member)
         return
     value, data = json_document(blob, member, [[]])
-    yield from elements(data, value, b"", 0) if isinstance(value, ARRAY) else ()
+    yield from with_places(data, value) if isinstance(value, ARRAY) else ()
+
+
+def array_values(
+    stream: BinaryIO, uri: str, path: Sequence[str], member: str = ""
+) -> Iterator[tuple[int, Any | ParseError, bytes]]:
+    """(offset, value, bytes) of each element of an array; the value is a `ParseError` where it is no JSON.
+
+    Args:
+        stream, uri, path, member: as of `arrays.elements`.
+
+    Raises:
+        ParseError: likewise.
+    """
+    for offset, data in elements(stream, uri, path, member):
+        try:
+            value = document_in(data, uri, member, offset)
+        except ParseError as error:
+            value = error
+        yield offset, value, data
 
 
 def _cut_value(data: bytes) -> Any:

@@ -38,11 +38,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.reading.documents import array_values
 from trajmill.connectors.reading.fields import object_of, str_of
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import BOM, value_or_none
 from trajmill.connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
-from trajmill.connectors.web.elements import values
 from trajmill.connectors.web.exchange import Exchange, Message
 from trajmill.connectors.web.exchange_steps import trajectories
 from trajmill.connectors.web.exchange_text import READ_HEADERS
@@ -79,7 +79,7 @@ class Cdp(Connector):
     """Event logs of the Chrome DevTools Protocol."""
 
     name: ClassVar[str] = "cdp"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 
@@ -128,7 +128,7 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
         yield from json_lines(blob)
         return
     with blob.open() as stream:
-        for offset, value, _ in values(stream, blob.uri, ()):
+        for offset, value, _ in array_values(stream, blob.uri, ()):
             yield offset, value
 
 

@@ -44,19 +44,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import urlencode
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.archive import Archive
+from trajmill.connectors.reading.documents import array_values
 from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
 from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
-from trajmill.connectors.web.elements import excerpt, values
 from trajmill.connectors.web.exchange import Exchange, Message, packed, unpacked
 from trajmill.connectors.web.exchange_steps import trajectories
 from trajmill.connectors.web.exchange_text import READ_HEADERS
@@ -70,6 +69,7 @@ _PART: Final = 3
 """How often its own bytes a text is said to have, if only a part of it is in the log."""
 
 _EXCHANGE_BYTES: Final = 2048
+_EXCERPT: Final = 4096
 """What an exchange takes in memory besides its texts, roughly."""
 
 _ZIP: Final = b"PK\x03\x04"
@@ -227,10 +227,9 @@ def _packed(blob: Blob) -> Iterator[_Log | Reject]:
             return None  # a damaged body is lost, and no reason to leave its request out
 
     for name in names:
-        data = archive.read(name)
         native = f"{name}#" if len(names) > 1 else ""
         place = archive.members[name].offset
-        yield _Log(blob.uri, "", partial(BytesIO, data), partial(member, name), native, place)
+        yield _Log(blob.uri, "", partial(archive.open, name), partial(member, name), native, place)
 
 
 class _Reader:
@@ -263,17 +262,17 @@ class _Reader:
                     seen.add(same)
                     self.exchanges.append(one, _EXCHANGE_BYTES + len(held))
 
-    def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, Any, memoryview]]:
+    def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, Any, bytes]]:
         log = self._log
         try:
-            yield from values(stream, log.uri, ("log", "entries"), log.member)
+            yield from array_values(stream, log.uri, ("log", "entries"), log.member)
         except ParseError as error:
             if log.base is None:
                 raise
             detail = f"{error.detail} (byte {error.offset} of the decompressed log)"
             raise ParseError(log.uri, log.base, error.reason, detail, log.member, error.excerpt) from None
 
-    def _exchange(self, offset: int, entry: Any, held: memoryview) -> Exchange:
+    def _exchange(self, offset: int, entry: Any, held: bytes) -> Exchange:
         log = self._log
         if isinstance(entry, ParseError):
             raise ParseError(entry.uri, offset, entry.reason, entry.detail, entry.member, entry.excerpt)
@@ -281,7 +280,7 @@ class _Reader:
         url = request.get("url")
         if not isinstance(url, str) or not url:
             detail = "wanted a request with its url"
-            raise ParseError(log.uri, offset, "bad_entry", detail, log.member, excerpt(held))
+            raise ParseError(log.uri, offset, "bad_entry", detail, log.member, held[:_EXCERPT])
         sent, received = _headers(request.get("headers")), _headers(response.get("headers"))
         content = object_of(response.get("content"))
         told = str_of(content.get("mimeType"))

@@ -86,7 +86,7 @@ class MiniWob(Connector):
     """Recordings of people at MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")

@@ -76,7 +76,7 @@ class WebVoyager(Connector):
     """Conversations of WebVoyager."""
 
     name: ClassVar[str] = "webvoyager"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "WebVoyager conversations (interact_messages.json, screenshots)"
     companions = re.compile(r"(?:screenshot|accessibility_tree)[^/]*\.(?:png|jpe?g|txt|json)|agent\.log|[^/]*\.pdf")

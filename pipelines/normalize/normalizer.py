@@ -157,7 +157,7 @@ def _settle(
         none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)
         faults = [reject for reject in rejects if reject.reason != NO_TRANSITIONS] or rejects or [none]
         first = next((reject for reject in faults if reject.reason == OTHER_DOMAIN), faults[0])
-        if _is_misrecognized(one, faults):
+        if _is_misrecognized(one, faults, normalizer.recipe.normalize.max_member_bytes):
             detail = f"{one.why}, and no record is such a one; the first: {first.reason}, {first.detail}"
             rejects, first = [], replace(first, reason="misrecognized", detail=detail)
         rejects = [reject for reject in rejects if reject is not first]
@@ -169,11 +169,11 @@ def _settle(
         flow.rejects.append(normalizer.scrubbed(reject, sensitive))
 
 
-def _is_misrecognized(one: Input, rejects: Sequence[Reject]) -> bool:
+def _is_misrecognized(one: Input, rejects: Sequence[Reject], limit: int) -> bool:
     """Whether nothing but the shape of a file's beginning says its format, and it has read but refused all of it."""
     if len(one.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED, "pickle") for reject in rejects):
         return False
-    with StoredBlob(one.uri, one.members, HEAD_BYTES) as blob:
+    with StoredBlob(one.uri, one.members, limit) as blob:
         told = sniff_one(connector(one.connector), blob.head("", HEAD_BYTES), one.uri)
     return told is not None and told.score < _SURE
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.registry import connector
 from trajmill.connectors.web.bodies import byte_body, text_body, unbase64
-from trajmill.connectors.web.elements import elements, excerpt, values
 from trajmill.connectors.web.request_kind import kind_of
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -291,66 +290,6 @@ def test_base64_stands_for_the_same_bytes_whichever_decoder_reads_it(text):
 )
 def test_text_is_decoded_as_browsers_do(data, content_type, text):
     assert byte_body(data, content_type).text == text
-
-
-def test_elements_are_found_across_reads_whatever_their_strings_hold(monkeypatch):
-    values = [{"a": 'x"}{[]\\' * n, "b": [{"c": {}}, "\\\\", '\\"']} for n in range(9)] + [{}]
-    document = {"x": {"entries": [1]}, "log": {"entries ": [{}], "pages": ["]", {"entries": []}], "entries": values}}
-    for indent in (None, 1):
-        data = json.dumps({**document, "after": [{"a": 1}]}, indent=indent).encode()
-        for chunk in (1, 2, 7, 4096):
-            monkeypatch.setattr("trajmill.connectors.web.elements._CHUNK", chunk)
-            found = list(elements(io.BytesIO(data), "x", ("log", "entries")))
-            assert [json.loads(piece) for _, piece in found] == values
-            assert all(data[offset:].startswith(piece) for offset, piece in found)
-
-
-def gathered(found):
-    """All that comes, and why and where it ends early."""
-    came: list[Any] = []
-    try:
-        came.extend(found)
-    except ParseError as error:
-        return came, (error.reason, error.offset)
-    return came, None
-
-
-OBJECTS = st.recursive(
-    st.dictionaries(st.sampled_from(["a", "b", 'q"', "{", "é"]), st.sampled_from([1, '{"a":', "\\", "]"]), max_size=2),
-    lambda inner: st.dictionaries(
-        st.sampled_from(["a", "b", "entries"]), inner | st.lists(inner, max_size=2), max_size=2
-    ),
-    max_leaves=4,
-)
-
-
-@given(
-    st.lists(OBJECTS, max_size=3), st.lists(OBJECTS, max_size=1), OBJECTS, st.sampled_from([None, 0, 2]), st.booleans()
-)
-@settings(max_examples=120, deadline=None)
-def test_a_document_decoded_in_one_go_gives_what_walking_it_gives(entries, before, after, indent, doubled):
-    text = json.dumps({"x": before, "log": {"pages": before, "entries": entries, "z": after}}, indent=indent)
-    text = text.replace('"pages"', '"entries"') if doubled else text
-    for data in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.encode()[:-1], text.encode()[:-30]):
-        walked, why = gathered(elements(io.BytesIO(data), "x", ("log", "entries")))
-        found, reason = gathered(values(io.BytesIO(data), "x", ("log", "entries"), "an entry"))
-        assert [(at, one, excerpt(held)) for at, one, held in found] == [
-            (at, json.loads(one), one) for at, one in walked
-        ]
-        assert reason == why
-
-
-def test_what_is_no_object_among_the_entries_ends_the_log_there():
-    for junk in (b"null", b'"x"', b"]]", b"[{}]"):
-        data = b'{"log": {"entries": [{"a": 1}, ' + junk + b', {"b": 2}]}}'
-        found = elements(io.BytesIO(data), "x", ("log", "entries"))
-        assert next(found) == (21, b'{"a": 1}')
-        if junk == b"]]":
-            assert list(found) == []
-        else:
-            with pytest.raises(ParseError) as caught:
-                next(found)
-            assert (caught.value.reason, caught.value.offset) == ("bad_json", 31)
 
 
 def test_a_zip_archive_that_is_no_har_is_left_to_others():

@@ -12,7 +12,6 @@ from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, req
 from trajmill.connectors.mcp import wire_marks
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import Message
-from trajmill.connectors.reading.element_places import element_offsets, places_of
 from trajmill.connectors.reading.server_events import sse_data
 from trajmill.connectors.reading.times import microseconds
 from trajmill.schemas import Trajectory, spool
@@ -223,31 +222,6 @@ def test_a_log_that_grows_long_halfway_becomes_what_a_short_one_becomes(kept, he
     assert [list(one.steps) for one in long] == [list(one.steps) for one in short]
     assert rejects == refused
     assert [one.reason for one in rejects] == ["result_repeated"]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.dictionaries(st.text(max_size=4), st.text('"\\{}[],:a', max_size=12), max_size=3), max_size=5))
-def test_elements_begin_where_their_json_begins(values):
-    import json
-
-    text = json.dumps({"m": {"items": [{}]}, "s": '"items": [', "items": values}).encode()
-    places = element_offsets(text, b'"items"', 1)
-    assert [json.JSONDecoder().raw_decode(text[place:].decode())[0] for place in places] == values
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.dictionaries(st.text(max_size=4), st.lists(st.just({"items": [{}]}), max_size=2), max_size=3), max_size=5
-    ),
-    st.sampled_from([None, 1, 2, "\t"]),
-)
-def test_elements_are_found_by_their_indents_where_those_of_any_document_are(values, indent):
-    import json
-
-    for key, depth, document in ((b"", 0, values), (b'"items"', 1, {"m": {"items": [{}]}, "items": values})):
-        text = json.dumps(document, indent=indent).encode()
-        assert places_of(text, values, key, depth) == element_offsets(text, key, depth)
 
 
 def test_times_are_read_by_their_size_and_only_with_a_zone():

@@ -20,8 +20,8 @@ from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import Shown, shown_by
 from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source
 from trajmill.connectors.conversation.reminders import apart, voices
+from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.documents import json_document
-from trajmill.connectors.reading.element_places import elements
 from trajmill.connectors.reading.fields import brief, str_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
@@ -89,7 +89,7 @@ def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
     held = value if isinstance(value, dict) else {}
     session = next((name for key in _EXPORT_IDS if (name := str_in(held, key))), _NAMELESS)
     found = held.get("loglines")
-    for offset, line in elements(data, found, b'"loglines"', 1) if isinstance(found, ARRAY) else ():
+    for offset, line in with_places(data, found, ("loglines",)) if isinstance(found, ARRAY) else ():
         yield offset, {"sessionId": session, **line} if isinstance(line, dict) else line
 
 

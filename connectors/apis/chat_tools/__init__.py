@@ -74,7 +74,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large makers."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "chat messages with tool calls (OpenAI, Anthropic, Gemini; JSON or JSONL)"
 

@@ -44,8 +44,8 @@ from trajmill.connectors.conversation.history import canonical
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.steps import is_answered_call
 from trajmill.connectors.conversation.turns import Call, Part, Result, Text, Thought, Unlogged
+from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.documents import concatenated, json_document
-from trajmill.connectors.reading.element_places import elements
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import first_line, json_lines
 from trajmill.connectors.reading.values import json_value
@@ -62,7 +62,7 @@ class OtelGenai(Connector):
     """OTLP JSON with spans of the GenAI semantic conventions."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON)"
 
@@ -127,7 +127,7 @@ def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
     if not keys:
         raise ParseError(blob.uri, 0, "bad_record", "wanted a list of resourceSpans")
     for key in keys:
-        for offset, one in elements(data, value[key], f'"{key}"'.encode(), 1):
+        for offset, one in with_places(data, value[key], (key,)):
             yield offset, {key: [one]}
 
 

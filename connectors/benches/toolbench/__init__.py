@@ -80,7 +80,7 @@ class ToolBench(Connector):
     """Answer files of ToolBench (DFSDT and chains kept as trees)."""
 
     name: ClassVar[str] = "toolbench"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "ToolBench answer trees, ToolEval's converted answers"
 

@@ -48,7 +48,7 @@ from trajmill.connectors.mcp.vcr_cassette.stream import assembled, events
 from trajmill.connectors.mcp.wire_find import is_message, messages
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
-from trajmill.connectors.reading.element_places import elements
+from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.yaml_values import YamlDocument
 from trajmill.schemas import Agent, Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory
@@ -62,7 +62,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "13"
+    version: ClassVar[str] = "14"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 
@@ -79,11 +79,11 @@ class VcrCassette(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         reader = SessionReader(self.name, blob.uri)
-        chains = Chains()
+        chains, unpack = Chains(), http_exchange.Unpacker()
         sessions: list[Trajectory] = []
         for offset, value in _interactions(blob):
             try:
-                one = http_exchange.exchange(offset, value)
+                one = http_exchange.exchange(offset, value, unpack)
             except BodyError as error:
                 yield Reject("record", "bad_body", str(error), blob.uri, offset=offset, connector=self.name)
                 continue
@@ -162,7 +162,7 @@ def _interactions(blob: Blob) -> Iterator[tuple[int, dict[str, Any]]]:
     if is_object:
         data, value = document(blob)
         key = next((key for key in _KEYS if isinstance(value.get(key), list)), None)
-        found = list(elements(data, value[key], f'"{key}"'.encode(), 1)) if key else []
+        found = list(with_places(data, value[key], (key,))) if key else []
     else:
         read = YamlDocument(blob.read(), blob.uri)
         value = read.value

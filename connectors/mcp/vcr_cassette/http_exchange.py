@@ -22,9 +22,11 @@ from trajmill.connectors.reading.values import json_value
 FAILED: Final = 400
 """Lowest status of HTTP that is a failure."""
 
-UNPACKED_BYTES: Final = 32 << 20
+UNPACKED_BYTES: Final = 16 << 20
 """A compressed body that is longer unpacked is not read."""
 
+CASSETTE_BYTES: Final = 64 << 20
+"""Unpacked bytes of the compressed bodies of a cassette; those behind are not read."""
 
 _TYPED: Final = {"type", "content"}
 _KINDS: Final = ("json", "text", "base64")
@@ -53,7 +55,39 @@ class Exchange:
     text: str | None = None
 
 
-def exchange(offset: int, value: dict[str, Any]) -> Exchange:
+class Unpacker:
+    """Unpacks the bodies of a cassette that are compressed by gzip, zlib or zstandard, told by how they begin."""
+
+    def __init__(self) -> None:
+        self._left = CASSETTE_BYTES
+
+    def __call__(self, data: bytes) -> bytes:
+        """The bytes of a body that may be compressed.
+
+        Raises:
+            BodyError: it is damaged, or too long unpacked, by itself or with those before it.
+        """
+        limit = min(UNPACKED_BYTES, self._left)
+        try:
+            if data[:2] == b"\x1f\x8b" or data[:2] in (b"\x78\x01", b"\x78\x9c", b"\x78\xda"):
+                engine = zlib.decompressobj(47)
+                made = engine.decompress(data, limit + 1)
+                whole = engine.eof
+            elif data[:4] == b"\x28\xb5\x2f\xfd":
+                with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                    made = reader.read(limit + 1)
+                whole = True
+            else:
+                return data
+        except (zlib.error, zstandard.ZstdError) as error:
+            raise BodyError(f"a compressed body that is damaged: {error}") from None
+        if len(made) > limit or not whole:
+            raise BodyError("a compressed body that is cut, or too long unpacked")
+        self._left -= len(made)
+        return made
+
+
+def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
     """The exchange of an interaction `{request, response}`.
 
     Raises:
@@ -62,7 +96,7 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
     request, response = value.get("request"), value.get("response")
     request = request if isinstance(request, dict) else {}
     response = response if isinstance(response, dict) else {}
-    told, text = _body(response)
+    told, text = _body(response, unpack)
     status = response.get("status")
     code = status.get("code") if isinstance(status, dict) else response.get("status_code")
     return Exchange(
@@ -70,7 +104,7 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
         method=plain_text(request.get("method") or "").upper(),
         url=plain_text(request.get("uri") or request.get("url") or ""),
         sent=_headers(request.get("headers")),
-        asked=_body(request)[0],
+        asked=_body(request, unpack)[0],
         status=code if isinstance(code, int) else None,
         received=_headers(response.get("headers")),
         told=told,
@@ -88,18 +122,18 @@ def _headers(value: Any) -> dict[str, str]:
     return found
 
 
-def _body(message: dict[str, Any]) -> tuple[Any, str | None]:
+def _body(message: dict[str, Any], unpack: Unpacker) -> tuple[Any, str | None]:
     """The body of a message, and its text where that is one JSON value."""
     for key in ("parsed_body", "body", "content"):
         body = message.get(key)
         if isinstance(body, dict) and body.keys() == _TYPED and body["type"] in _KINDS:
             body = {"base64_string": body["content"]} if body["type"] == "base64" else body["content"]
         if body is not None:
-            return _read(body)
+            return _read(body, unpack)
     return None, None
 
 
-def _read(body: Any) -> tuple[Any, str | None]:
+def _read(body: Any, unpack: Unpacker) -> tuple[Any, str | None]:
     if isinstance(body, dict) and ("string" in body or "base64_string" in body):
         packed = body.get("base64_string")
         if isinstance(packed, str):
@@ -110,7 +144,7 @@ def _read(body: Any) -> tuple[Any, str | None]:
         else:
             body = body.get("string")
     if isinstance(body, bytes):
-        body = _unpacked(body)
+        body = unpack(body)
         if is_event_stream(body):
             return _events(body), None
         try:
@@ -142,23 +176,3 @@ def _events(body: bytes) -> list[dict[str, Any]]:
         return list(aws_events(body))
     except EventStreamError as error:
         raise BodyError(f"an event stream that is damaged at byte {error.offset}: {error}") from None
-
-
-def _unpacked(data: bytes) -> bytes:
-    """The bytes of a body that may be compressed by gzip, zlib or zstandard, told by how it begins."""
-    try:
-        if data[:2] == b"\x1f\x8b" or data[:2] in (b"\x78\x01", b"\x78\x9c", b"\x78\xda"):
-            engine = zlib.decompressobj(47)
-            made = engine.decompress(data, UNPACKED_BYTES)
-            if engine.unconsumed_tail or not engine.eof:
-                raise BodyError("a compressed body that is cut, or too long unpacked")
-            return made
-        if data[:4] == b"\x28\xb5\x2f\xfd":
-            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                made = reader.read(UNPACKED_BYTES + 1)
-            if len(made) > UNPACKED_BYTES:
-                raise BodyError("a compressed body that is too long unpacked")
-            return made
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise BodyError(f"a compressed body that is damaged: {error}") from None
-    return data

@@ -47,7 +47,7 @@ class ReactNotebook(Connector):
     """Notebooks of ReAct with their outputs."""
 
     name: ClassVar[str] = "react_notebook"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("search", "web")
     title: ClassVar[str] = "ReAct notebooks with printed episodes (ipynb)"
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.reading.documents import document_in, json_document
+from trajmill.connectors.reading.documents import array_values, json_document
 from trajmill.connectors.reading.fields import text_of
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import BOM, json_value
@@ -48,7 +48,6 @@ from trajmill.connectors.screens.dom import text_of as shown_text
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page, page_of
 from trajmill.connectors.web import action as act
-from trajmill.connectors.web.elements import elements
 from trajmill.connectors.web.mind2web.page_snapshot import snapshot
 from trajmill.connectors.web.mind2web.rows import ABSENT, OFFSETS, tasks_of
 from trajmill.schemas import Action, Environment, Observation, ParseError, Reject, Task, Trajectory
@@ -125,11 +124,8 @@ def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
         raise ParseError(blob.uri, 0, "empty", "wanted tasks, met nothing")
     if _ARRAY.match(head):
         with blob.open() as stream:
-            for offset, data in elements(stream, blob.uri, ()):
-                try:
-                    yield offset, document_in(data, blob.uri, start=offset)
-                except ParseError as error:
-                    yield offset, error
+            for offset, value, _ in array_values(stream, blob.uri, ()):
+                yield offset, value
         return
     if first.rstrip().endswith(b"}") and more:
         yield from json_lines(blob)

@@ -44,8 +44,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from io import BytesIO
-from typing import BinaryIO, ClassVar, Final
+from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.archive import Archive
@@ -171,7 +170,7 @@ def _packed(uri: str, archive: Archive, prefix: str, base: int | None) -> Iterat
     for name in sorted(archive.members):
         if _TRACE.fullmatch(name):
             place = archive.members[name].offset if base is None else base
-            yield Part(uri, "", f"{prefix}{name}", partial(_opened, archive, name), place, partial(_within, archive))
+            yield Part(uri, "", f"{prefix}{name}", partial(archive.open, name), place, partial(_within, archive))
 
 
 def _within(archive: Archive, frame: str) -> Attachment | None:
@@ -193,7 +192,3 @@ def _beside(blob: Blob, frame: str) -> Attachment | None:
 
 def _media_type(frame: str) -> str:
     return "image/png" if frame.endswith(".png") else "image/jpeg"
-
-
-def _opened(archive: Archive, name: str) -> BinaryIO:
-    return BytesIO(archive.read(name))

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trajmill.connectors.connector import Blob
-from trajmill.connectors.reading.documents import document_in, json_document
+from trajmill.connectors.reading.documents import array_values, json_document
 from trajmill.connectors.reading.fields import brief, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import json_value, value_or_none
-from trajmill.connectors.web.elements import elements
 from trajmill.schemas import ParseError
 
 INFLATED_BYTES: Final = 64 << 20
@@ -122,13 +121,8 @@ def _windows(blob: Blob) -> Iterator[Event]:
 
 def _elements(blob: Blob, path: tuple[str, ...]) -> Iterator[Event]:
     with blob.open() as stream:
-        for offset, data in elements(stream, blob.uri, path):
-            try:
-                value = document_in(data, blob.uri, start=offset)
-            except ParseError as error:
-                yield Event(offset, "", error)
-                continue
-            yield _event(value, offset, "", blob.uri)
+        for offset, value, _ in array_values(stream, blob.uri, path):
+            yield Event(offset, "", value) if isinstance(value, ParseError) else _event(value, offset, "", blob.uri)
 
 
 def _rows(blob: Blob) -> Iterator[Event]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 
 import pytest
 
@@ -121,6 +122,15 @@ def test_files_that_only_look_like_a_format_are_no_failures_to_read_it(tmp_path)
         (raw / f"like{number}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
     inputs = run(raw, tmp_path / "out").line("inputs")
     assert (inputs.kept, inputs.lost) == (1, {"misrecognized": 9})
+
+
+def test_a_file_that_only_looks_like_a_format_is_no_failure_in_a_large_archive_either(tmp_path):
+    raw = logs(tmp_path / "raw", 1)
+    row = {"messages": [ROW["messages"][0], {"role": "assistant", "content": "", "tool_calls": ["ls"]}]}
+    with zipfile.ZipFile(raw / "packed.zip", "w") as archive:
+        archive.writestr("like.jsonl", f"{json.dumps(row)}\n" * 3)
+        archive.writestr("notes.txt", "of more than the beginning of a file\n" * 5_000)
+    assert run(raw, tmp_path / "out").line("inputs").lost == {"misrecognized": 1}
 
 
 def test_a_damaged_file_of_a_format_that_only_its_shape_tells_is_a_failure(tmp_path):

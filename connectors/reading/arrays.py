@@ -1,8 +1,8 @@
-"""The elements of one array within a large JSON document, each as bytes with its offset, read from a stream.
+"""The elements of one array within a JSON document, each as bytes with its offset, read from a stream.
 
 Memory holds one element and what was read ahead, never the document. The document around the array is only walked as
 far as it takes to find it: what follows the array is not read. Elements have to be objects; whether one is valid JSON
-is for the caller of `elements` to find out. `values` decodes them, and a document that is short and sound in one go.
+is for whoever decodes it to find out. Braces alone are counted, so that what is wrong within one costs no other.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from io import BytesIO
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-import orjson
 
-from trajmill.connectors.reading.documents import document_in
-from trajmill.connectors.reading.element_places import quotes_in
-from trajmill.connectors.reading.values import BOM, value_or_none
+from trajmill.connectors.reading.large.parts import Array
+from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
 """A longer element is not read into memory; it ends the log."""
 
 _CHUNK: Final = 4 << 20
-_EXCERPT: Final = 4096
-_MAX_FIRST_KEYS: Final = 8
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
+_Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+_Places = np.ndarray[Any, np.dtype[np.int64]]
+
 _KEY_BYTES: Final = 256
 """A longer key is none of a path."""
 
@@ -34,9 +33,9 @@ _KEY_BYTES: Final = 256
 class _Window:
     """What of a stream was read and is still needed: `data`, which begins at byte `start` of the stream."""
 
-    def __init__(self, stream: BinaryIO, begun: bytes = b"") -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.data = begun
+        self.data = b""
         self.start = 0
         self.place = 0
 
@@ -73,7 +72,6 @@ def elements(
     path: Sequence[str],
     member: str = "",
     limit: int = ELEMENT_BYTES,
-    begun: bytes = b"",
 ) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of each element of the array at `path`, in order.
 
@@ -83,13 +81,12 @@ def elements(
         path: keys from the document's object to the array; empty if the document is the array.
         member: of the input, for errors.
         limit: bytes that an element may have.
-        begun: what was read of the stream already, without parting an escape.
 
     Raises:
         ParseError: `empty`, `bad_json` (no JSON document, or something else than an object between elements),
             `no_array` (the document ends without it), `truncated`, `element_too_long`.
     """
-    window = _Window(stream, begun)
+    window = _Window(stream)
     _enter(window, uri, list(path), member)
     scanned, depth, quoted = window.place, 0, False
     begin = -1
@@ -120,67 +117,22 @@ def elements(
         begin = 0 if begin >= 0 else -1
 
 
-def values(stream: BinaryIO, uri: str, path: Sequence[str], member: str = "") -> Iterator[tuple[int, Any, memoryview]]:
-    """(offset, value, bytes from its first on) of each element of the array at `path`, in order.
-
-    The value is a `ParseError` where an element is no JSON. The bytes may run on behind the element; `excerpt` cuts
-    them where it ends.
-
-    Args:
-        stream, uri, path, member: as of `elements`.
-
-    Raises:
-        ParseError: as `elements`.
-    """
-    begun = _chunk(stream, _CHUNK)
-    whole = _decoded(begun, uri, path, member) if len(begun) < _CHUNK else None
-    if whole is not None:
-        held = memoryview(begun)
-        for offset, value in whole:
-            yield offset, value, held[offset:]
-        return
-    for offset, data in elements(stream, uri, path, member, begun=begun):
-        yield offset, _value(data, uri, offset, member), memoryview(data)
+def with_places(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
+    """(offset, value) of the elements of an array that was decoded; that of its key where they are not all objects."""
+    if isinstance(values, Array):
+        return zip(values.offsets, values, strict=True)
+    key = f'"{path[-1]}"'.encode() if path else b""
+    places = places_of(data, values, path) or [max(0, data.find(key))] * len(values)
+    return zip(places, values, strict=True)
 
 
-def _value(data: bytes, uri: str, offset: int, member: str) -> Any:
+def places_of(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> list[int]:
+    """Byte offsets of the elements of an array that was decoded; empty if they are not all objects."""
     try:
-        return document_in(data, uri, member, offset)
-    except ParseError as error:
-        return error
-
-
-def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterator[tuple[int, Any]] | None:
-    """(offset, value) of each element of a document in memory; None where its elements cannot be found this way.
-
-    An element begins with its first key (`{"request":`), and no string can hold such a beginning, since its quotes
-    would be escaped. So the beginnings behind the array's bracket are the elements, if there are as many as elements.
-    """
-    found = value_or_none(data)
-    for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(found, list) or not found or not all(isinstance(one, dict) and one for one in found):
-        return None
-    keys = {next(iter(one)) for one in found}
-    if len(keys) > _MAX_FIRST_KEYS:
-        return None
-    window = _Window(BytesIO(), data)
-    _enter(window, uri, list(path), member)
-    first = re.compile(rb"\{\s*(?:%s)\s*:" % b"|".join(re.escape(orjson.dumps(key)) for key in sorted(keys)))
-    places = [hit.start() for hit in first.finditer(data, window.place)]
-    if len(places) != len(found) or data[window.place : places[0]].strip():
-        return None
-    return zip(places, found, strict=True)
-
-
-def excerpt(held: memoryview) -> bytes:
-    """The first bytes of an element of `values`, at most 4096, and nothing of what follows it."""
-    head, depth = bytes(held[:_EXCERPT]), 0
-    for at, opens in _braces(head, 0, False)[0]:
-        depth += 1 if opens else -1
-        if depth == 0:
-            return head[: at + 1]
-    return head
+        found = [offset for offset, _ in elements(BytesIO(data), "", path)]
+    except ParseError:
+        return []
+    return found if len(found) == len(values) else []
 
 
 def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
@@ -206,7 +158,7 @@ def _braces(data: bytes, place: int, quoted: bool) -> tuple[Iterator[tuple[int, 
         quoted: whether a string is open there.
     """
     raw = np.frombuffer(data, np.uint8)[place:]
-    quotes = quotes_in(raw)
+    quotes = _quotes(raw)
     opening = raw == ord("{")
     places = np.flatnonzero(opening | (raw == ord("}")))
     places = places[(np.searchsorted(quotes, places) + quoted) % 2 == 0]
@@ -248,3 +200,18 @@ def _cut(window: _Window, uri: str, member: str, what: str, at: int | None = Non
     offset = end if at is None else at
     excerpt = window.data[max(0, offset - window.start) :][:400]
     return ParseError(uri, offset, "truncated", f"{what} ends early, after {end} bytes", member, excerpt)
+
+
+def _quotes(raw: _Bytes) -> _Places:
+    """Where the strings of JSON begin and end, in order: quotes that no odd run of backslashes stands before."""
+    quotes = np.flatnonzero(raw == ord('"'))
+    slashes = np.flatnonzero(raw == ord("\\"))
+    if not len(slashes):
+        return quotes
+    numbers = np.arange(len(slashes))
+    begins = np.ones(len(slashes), np.bool_)
+    begins[1:] = slashes[1:] != slashes[:-1] + 1
+    run = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) + 1
+    last = np.searchsorted(slashes, quotes) - 1
+    escaped = (last >= 0) & (slashes[last] == quotes - 1) & (run[last] % 2 == 1)
+    return quotes[~escaped]
