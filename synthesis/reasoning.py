@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 import pyarrow as pa
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint

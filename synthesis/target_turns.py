@@ -15,8 +15,7 @@ import pyarrow as pa
 import xxhash
 
 from trajmill.pipelines.render.capping import capped
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
 from trajmill.quality.tokens import TokenCounter
 from trajmill.synthesis.judgements import Question
 from trajmill.synthesis.predictions import without_thoughts

@@ -17,8 +17,8 @@ from tests.pipelines.render.test_turns import row
 from tests.synthesis.actors import JUDGE, WRITER, models
 from tests.synthesis.chat_server import ChatServer, chat_server
 from trajmill.pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA, instructed, read_instructions
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.synthesis.endpoint import DECLINED
 from trajmill.synthesis.predictions import observation_in, unthought
 from trajmill.synthesis.replies import Reply

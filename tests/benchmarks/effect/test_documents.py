@@ -6,7 +6,8 @@ from benchmarks.effect.corpus import Shown
 from benchmarks.effect.documents import CLASSES, Tokens, trained
 from benchmarks.effect.measurement import changed_in
 from trajmill.pipelines.recipe.recipe import SpanClass
-from trajmill.pipelines.render.turns import MARKER, Turn
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.turns import Turn
 
 ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
 PARTS = (

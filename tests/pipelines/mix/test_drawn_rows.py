@@ -6,7 +6,8 @@ import pytest
 
 from trajmill.pipelines.mix.drawn_rows import drawn_rows
 from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES, Costing
-from trajmill.pipelines.render.turns import View, state_of
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import state_of
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.quality.tokens import TokenCounter

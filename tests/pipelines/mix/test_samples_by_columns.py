@@ -29,7 +29,9 @@ from trajmill.pipelines.mix.whole_samples import WholeSamples
 from trajmill.pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Distractors, turn_of
-from trajmill.pipelines.render.turns import MARKER, View, answer, turns
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import answer, turns
 from trajmill.quality.scrub import scrub_text
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject

@@ -28,9 +28,9 @@ from trajmill.pipelines.publish.near_pairs import near_pairs, similarity, sketch
 from trajmill.pipelines.publish.shown_samples import shown_samples
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.render.fixed_texts import ACTION, ASKING, MARKER, heading
 from trajmill.pipelines.render.loss_spans import document_spans, message_spans
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import ACTION, MARKER, Turn, document, heading, messages
+from trajmill.pipelines.render.turns import Turn, document, messages
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet

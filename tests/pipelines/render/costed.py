@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from trajmill.pipelines.render.costs import COST_COLUMNS, Costing
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.render.pieces import View
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas.transition import encoded_schema
 

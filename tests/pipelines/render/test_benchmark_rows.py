@@ -14,8 +14,9 @@ from tests.pipelines.render.costed import costed
 from tests.pipelines.render.test_turns import row as transition
 from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import View, turns
+from trajmill.pipelines.render.fixed_texts import ASKING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 from trajmill.quality.tokens import TokenCounter
 
 MARKER = "**Environment Observation:**\n"

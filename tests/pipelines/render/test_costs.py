@@ -15,7 +15,8 @@ from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.mix.sample_tokens import rendered_tokens
 from trajmill.pipelines.mix.samples import Unlearnable, samples_of
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.turns import View, trajectories
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import trajectories
 from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.tokens import TokenCounter
 

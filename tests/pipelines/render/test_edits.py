@@ -13,8 +13,9 @@ from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.edits import edit_of
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View, turns
+from trajmill.pipelines.render.turns import turns
 from trajmill.quality.tokens import TokenCounter
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.mix.questions import answered_turns
 from trajmill.pipelines.render.envelopes import in_envelope
+from trajmill.pipelines.render.fixed_texts import MARKER, STATE
 from trajmill.pipelines.render.loss_spans import turn_spans
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import MARKER, STATE, View, turns
+from trajmill.pipelines.render.turns import turns
 
 OBJECTS = View(mcp="envelope")
 TEXT = st.text(st.sampled_from('aB7 é光😀"\\/\n\t\x01:{}[],'), max_size=30)

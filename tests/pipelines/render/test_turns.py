@@ -4,8 +4,9 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.pipelines.mix.samples import targets
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View, document, messages, trajectories, turns
+from trajmill.pipelines.render.turns import document, messages, trajectories, turns
 
 GOLDEN = ROOT / "tests" / "golden"
 

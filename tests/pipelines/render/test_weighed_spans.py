@@ -13,7 +13,8 @@ from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import LOSS_WEIGHTS, Mix
 from trajmill.pipelines.render.loss_spans import CLASSES, SpanWeights, bearing_spans, document_spans, message_spans
-from trajmill.pipelines.render.turns import Turn, View, document, messages, turns
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import Turn, document, messages, turns
 from trajmill.quality.tokens import TokenCounter
 
 PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "derivable", None]), min_size=1, max_size=30)

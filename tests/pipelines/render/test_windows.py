@@ -21,7 +21,8 @@ from trajmill.pipelines.mix.sample_tokens import turn_tokens
 from trajmill.pipelines.mix.samples import Unlearnable, samples_of
 from trajmill.pipelines.recipe.recipe import Mix, Overflow, Pool
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from trajmill.pipelines.render.turns import View, document, rendered, turns
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import document, rendered, turns
 from trajmill.pipelines.render.windows import Window, windows
 from trajmill.pipelines.run import Run
 from trajmill.quality.tokens import TokenCounter

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.prompts import ASKING, CLOSING, OPENING
-from trajmill.pipelines.render.turns import MARKER, Rows, View, state_of
+from trajmill.pipelines.render.fixed_texts import ASKING, CLOSING, MARKER, OPENING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import Rows, state_of
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.tokens import TokenCounter

@@ -11,8 +11,9 @@ from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import recipe
 from tests.worlds.serve.logged_world import FromLogs, logged, rows_of, steps_of, whole
 from trajmill.pipelines.mix.samples import samples_of
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import View, answer
+from trajmill.pipelines.render.fixed_texts import ASKING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import answer
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS
