@@ -312,8 +312,7 @@ class Assembler:
         """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
         firsts = np.flatnonzero(self._unit.first[rows])
         turns = self._unit.turn[rows[firsts]]
-        bounds = (np.searchsorted(self._unit.turn, turns, side) for side in ("left", "right"))
-        begins, ends = bounds
+        begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
         calls = ranges(begins, ends - begins)
         calls = calls[self._unit.said[calls] > 0]
         if self._view.harness == "strip" or not len(calls):
