@@ -211,20 +211,20 @@ class Plan:
         if (refused := self.refused(number)) is not None:
             yield refused
             return
-        own = key = self.unit.keys[number]
-        has_any, is_cut = False, bool(self.long[number])
+        key, has_first, has_any, is_cut = self.unit.keys[number], False, False, bool(self.long[number])
         for window in self._cut(number, self.rows_of(number), self.end_of(number), actions):
             has_any = True
             taught = np.flatnonzero(window.bears)
             count = int(taught[-1]) + 1 if len(taught) else 0
-            rows, own = window.rows[:count], own or f"{key}@{self.unit.steps[window.begin]}"
+            rows = window.rows[:count]
             if window.fits and self.drops and self._holds(rows):
                 yield Refused(window.begin, window.end, HOLDING, is_cut)
             elif not window.fits or not count:
                 yield Refused(window.begin, window.end, self._untaught() if window.fits else self.over(), is_cut)
             else:
+                own = f"{key}@{self.unit.steps[window.begin]}" if has_first else key
+                has_first = True
                 yield Planned(number, window.begin, rows, window.bears[:count], own, window.opening)
-                own = ""
         if not has_any:
             yield self.refuse(number, self.over())
 

@@ -114,7 +114,7 @@ def test_rl_and_eval_ask_for_a_target_after_the_turns_before_it(unit, mix, most)
 
 def answers_of(rows: list[dict[str, Any]], view: View) -> Distractors:
     """The answers of rows, as judge holds them."""
-    assembler, stretch = assembler_of("rl", rows, Mix())
+    _, stretch = assembler_of("rl", rows, Mix())
     answering, others = Answering(view), Distractors()
     list(answering.add(stretch.batch))
     for batch in answering.rest():

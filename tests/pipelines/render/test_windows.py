@@ -161,6 +161,16 @@ def test_a_window_without_a_target_is_told_and_is_no_sample():
     assert samples_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)[0]["id"] == "t"
 
 
+def test_a_window_is_named_by_its_first_step_whatever_becomes_of_the_one_before():
+    lone = [*screens(60)[:20], *screens(60, "context")[20:40], *screens(60)[40:]]
+    first, *later = samples_of("sft", lone, Mix(window_tokens={"sft": BOUND}))
+    assert first["id"] == "t"
+    assert len(later) > 2
+    for one in later:
+        step = int(one["id"].removeprefix("t@"))
+        assert f"tap {step}\n" in one["messages"][1]["content"]
+
+
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 @pytest.mark.parametrize("most", [None, BOUND])
 def test_a_sample_ends_with_its_last_target(pool, most):
