@@ -106,10 +106,10 @@ class Assembler:
         self._unit, self._mix, self._pool, self._counter = plan.unit, plan.mix, plan.pool, plan.counter
         self._instructions, self._others = instructions, others
         self._firsts = places[plan.unit.begins]
-        self._shapes = plan.unit.shapes()
         self._view, self._wording = View.of(plan.mix), Wording.of(plan.mix, plan.pool)
         self._weights = SpanWeights.of(plan.mix)
-        self._askable = plan.askable()[:2]
+        self._plain = plan.is_plain()
+        self._askable = plan.askable()[:2] if plan.pool in ("rl", "eval") else None
 
     def of(self, stretch: Stretch) -> Iterator[pa.RecordBatch | Reject]:
         """The samples of a stretch of rows, in batches of `made_schema`; one drawn several times comes as often."""
@@ -137,9 +137,8 @@ class Assembler:
         elif self._pool == "eval":
             yield from self._evaluated(part, stretch)
         else:
-            plain = self._plan.is_plain()
             for number in part.tolist():
-                if plain[number]:
+                if self._plain[number]:
                     rows, key = self._plan.rows_of(number), self._unit.keys[number]
                     yield Planned(number, int(self._unit.begins[number]), rows, self._unit.bears[rows], key)
                 else:
@@ -163,6 +162,7 @@ class Assembler:
     def _asked(self, part: Numbers) -> Iterator[Refused | tuple[int, Numbers, Flags]]:
         """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
         whether all before it fits; or why there are none."""
+        assert self._askable is not None
         can, fits = self._askable
         for number in part.tolist():
             refused = self._plan.refused(number)
@@ -310,13 +310,13 @@ class Assembler:
 
     def _spoken(self, rows: Numbers, stretch: Stretch) -> Mapping[int, str]:
         """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
+        if self._view.harness == "strip":
+            return {}
         firsts = np.flatnonzero(self._unit.first[rows])
         turns = self._unit.turn[rows[firsts]]
         begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
         calls = ranges(begins, ends - begins)
         calls = calls[self._unit.said[calls] > 0]
-        if self._view.harness == "strip" or not len(calls):
-            return {}
         texts = said_texts(stretch.taken(["interleaved"], self._places[calls]), self._view)
         return {int(firsts[place]): text for place, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
@@ -336,7 +336,7 @@ class Assembler:
 
     def _prompts(self, numbers: Sequence[int], stretch: Stretch) -> list[Prompt]:
         return [
-            shaped_prompt(self._shapes[number], context, self._unit.keys[number], self._wording, self._view)
+            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, self._view)
             for number, context in zip(numbers, self._contexts(numbers, stretch), strict=True)
         ]
 

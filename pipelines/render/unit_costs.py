@@ -5,6 +5,7 @@ Budgets are drawn by these sums, and they are the tokens that a sample says of i
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class UnitCosts(Outline):
     def prompts(self, pool: Pool, mix: Mix) -> Numbers:
         """Tokens of the prompt of each trajectory."""
         view, wording = View.of(mix), Wording.of(mix, pool)
-        told = zip(self.shapes(), self.context_tokens(), self.keys, strict=True)
+        told = zip(self.shapes, self.context_tokens(), self.keys, strict=True)
         return np.array([prompt_tokens(*one, wording, view, self._counter) for one in told], np.int64)
 
     def context_tokens(self) -> list[list[int]]:
@@ -119,6 +120,7 @@ class UnitCosts(Outline):
         ).tolist()
         return sizes
 
+    @cached_property
     def shapes(self) -> list[Shape]:
         """Of each trajectory the shape of its prompt."""
         flags = (self.summed(self.visible & self._column(name)) > 0 for name in ("has_ending", "has_envelope"))

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.pipelines.generations.generations import chain, stages_of
 from trajmill.pipelines.judge.judging import Unit
@@ -22,7 +23,7 @@ from trajmill.pipelines.mix.mixture import read_draws
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.costs import COUNTED
-from trajmill.pipelines.render.pieces import Numbers
+from trajmill.pipelines.render.pieces import Flags, Numbers
 from trajmill.pipelines.render.prompts import CONTEXT, Shape
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.storage.folders import Folder
@@ -234,12 +235,15 @@ def _of_unit(
     if not len(places):
         return
     use = np.array(verdicts["use"].take(pa.array(places)).to_pylist(), object)
-    own = UnitCosts(costs.take(pa.array(places)).combine_chunks(), use, unit.domain, counter)
+    costs = costs.take(pa.array(places)).combine_chunks()
+    column = costs.schema.get_field_index("has_envelope")
+    shown = _enveloped(stages / "transitions", unit.name)[places] & (mix.mcp == "envelope")
+    own = UnitCosts(costs.set_column(column, "has_envelope", pa.array(shown)), use, unit.domain, counter)
     firsts = np.minimum.reduceat(np.where(own.visible, np.arange(len(places)), len(places)), own.begins)
     firsts = np.where(firsts < len(places), firsts, own.begins)
     known = own.known[firsts].tolist()
     rows = _rows_at(stages / "transitions", unit.name, places[firsts])
-    told = zip(rows, own.shapes(), own.keys, known, strict=True)
+    told = zip(rows, own.shapes, own.keys, known, strict=True)
     for number, (row, shape, key, is_known) in enumerate(told):
         pool = draws[ordinal[places[firsts[number]]]]["pool"]
         context = {name: row["context"][name] for name in CONTEXT if row["context"][name]}
@@ -262,6 +266,13 @@ def _of_unit(
             row["time_limit_s"],
             *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
         )
+
+
+def _enveloped(transitions: Folder, name: str) -> Flags:
+    """The rows of a file whose answers stood in an object of MCP, which the run's own recipe may not show."""
+    read = read_table(transitions, name, ["next_observation.envelope"])["next_observation"].combine_chunks()
+    flags: Flags = pc.struct_field(read, "envelope").is_valid().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _rows_at(transitions: Folder, name: str, rows: Numbers) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from trajmill.pipelines.mix.drawn_rows import Stretch
 from trajmill.pipelines.mix.sample_columns import made_schema
 from trajmill.pipelines.mix.sample_plan import Plan
 from trajmill.pipelines.mix.samples import Assembler
+from trajmill.pipelines.mix.simulation_instructions import instructed_costs
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.costs import COST_HASHES, Costing
@@ -66,10 +67,13 @@ def assembler_of(
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
     copies: int = 1,
+    instructions: Mapping[str, str] | None = None,
 ) -> tuple[Assembler, Stretch]:
     """Who makes the samples of rows of one domain, and the rows as it takes them."""
     counter = counter or TokenCounter()
-    plan = Plan.of(unit_of(rows, View.of(mix), counter), pool, mix, counter)
+    costs, use = costs_of(rows, View.of(mix), counter), np.array([one["use"] for one in rows], object)
+    own = instructed_costs(costs, instructions or {}, counter)
+    plan = Plan.of(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
     firsts = [rows[place] for place in plan.unit.begins.tolist()]
     draws = [{**OWNED, "trajectory_id": one["trajectory_id"], "copies": copies} for one in firsts]
     names = ("spans", "certified", "written", *(name for name in rows[0] if name.startswith(SIGNAL_PREFIX)))
@@ -80,8 +84,8 @@ def assembler_of(
         for name in names
         if any(one.get(name) is not None for one in rows)
     }
-    made = Assembler(plan, np.arange(len(rows)), draws, beside, {}, others or Distractors())
-    state, led = (costs_of(rows, View.of(mix), counter)[name].to_numpy() for name in COST_HASHES)
+    made = Assembler(plan, np.arange(len(rows)), draws, beside, instructions or {}, others or Distractors())
+    state, led = (costs[name].to_numpy() for name in COST_HASHES)
     unread = (state != 0) & (state != np.append(np.uint64(0), led[:-1]))
     return made, Stretch(0, batch_of(rows), unread)
 
@@ -92,9 +96,10 @@ def made_of(
     mix: Mix | None = None,
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
+    instructions: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any] | Reject]:
     """The samples of rows of one domain and why others become none, in the order in which they are made."""
-    assembler, stretch = assembler_of(pool, rows, mix or Mix(), counter, others)
+    assembler, stretch = assembler_of(pool, rows, mix or Mix(), counter, others, 1, instructions)
     found: list[dict[str, Any] | Reject] = []
     for one in assembler.of(stretch):
         found += [one] if isinstance(one, Reject) else pa.Table.from_batches([one], made_schema(pool)).to_pylist()
@@ -107,15 +112,16 @@ def samples_of(
     mix: Mix | None = None,
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
+    instructions: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """The samples alone."""
-    return [one for one in made_of(pool, rows, mix, counter, others) if isinstance(one, dict)]
+    return [one for one in made_of(pool, rows, mix, counter, others, instructions) if isinstance(one, dict)]
 
 
 def prompt_of(rows: Sequence[dict[str, Any]], pool: str, view: View | None = None, seed: int = 0) -> str:
     """The system prompt of one trajectory."""
     chosen = view or View()
-    (shape,) = unit_of(rows, chosen, TokenCounter()).shapes()
+    (shape,) = unit_of(rows, chosen, TokenCounter()).shapes
     context = {name: rows[0]["context"].get(name) for name in CONTEXT}
     return shaped_prompt(shape, context, rows[0]["trajectory_id"], Wording(pool, seed), chosen).text
 
