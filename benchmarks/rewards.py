@@ -27,7 +27,7 @@ import xxhash
 from trajmill.pipelines.mix import reward
 from trajmill.pipelines.mix.checks import checks_of, ground_truth, keeps_no_change
 from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
-from trajmill.pipelines.render.turns import ending
+from trajmill.pipelines.render.fixed_texts import COMMANDS, ending
 from trajmill.schemas import DOMAINS
 
 _COLUMNS = "row_id trajectory_id segment step domain observation action next_observation exit_code timed_out scrubbed"
@@ -70,7 +70,7 @@ def trajectories(out: Path, domain: str) -> Iterator[list[Answered]]:
             after, before = row["next_observation"], row["observation"]
             if judged["use"] == "omit" or after is None or after["content"] is None:
                 continue
-            told = ending(row)
+            told = ending(row["exit_code"], row["timed_out"]) if row["domain"] in COMMANDS else ""
             text = "\n".join(part for part in (after["content"], told) if part)
             state = before["content"] if before and before["origin"] == "environment" else None
             label = ((0, 0, "target"),) if judged["use"] == "target" else ()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from trajmill.pipelines.render.prompts import CLOSING, OPENING
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
 from trajmill.synthesis.replies import Reply
 
 THINK: Final = "<think>"

@@ -23,8 +23,7 @@ import xxhash
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.render.capping import capped
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint

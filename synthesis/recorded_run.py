@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import RUN
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest

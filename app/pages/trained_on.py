@@ -11,8 +11,9 @@ import polars as pl
 
 from trajmill.app.pages.loss_runs import Rendered, Run, Said, runs, sample_at, samples_of
 from trajmill.app.pages.run_files import RunFiles
-from trajmill.pipelines.render.loss_spans import turn_spans
-from trajmill.pipelines.render.turns import View, turns
+from trajmill.pipelines.render.loss_spans import answer_spans
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 from trajmill.schemas import ConfigError
 
 
@@ -56,7 +57,8 @@ def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
     """
     said: list[Said] = []
     for turn in turns([row if _is_seen(row) else {**row, "use": "omit"} for row in rows], view):
-        spans = [{"begin": one.begin, "end": one.end, "label": one.label} for one in turn_spans(turn)]
+        borne = answer_spans(turn.answer) if turn.loss else []
+        spans = [{"begin": one.begin, "end": one.end, "label": one.label} for one in borne]
         said += [Said("user", [Run(turn.user, loss=False)]), Said("assistant", runs(turn.assistant, spans))]
     first = rows[0]
     return Rendered("preview", first["domain"], 0, first["trajectory_id"], first["trajectory_id"], {}, said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,11 +16,10 @@ from benchmarks.effect.arms import Arm
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import costs_name
-from trajmill.pipelines.mix.drawn_rows import drawn_rows
-from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES
-from trajmill.pipelines.render.turns import Turn, View, turns
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import Turn, trajectories, turns
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.parquet import read_table, read_transitions
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.schemas import ConfigError
 
@@ -85,7 +84,7 @@ def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
     table = read_table(
         out / "verdicts", unit.name, ["step", "kept", "use", "reason", "group", "text_bytes", "has_text"]
     )
-    costs = read_table(out / "measures", costs_name(unit.label), ["segment", *COST_COLUMNS, *COST_HASHES])
+    costs = read_table(out / "measures", costs_name(unit.label), ["segment"])
     step, segment = table["step"].to_numpy(), costs["segment"].to_numpy()
     begins = (step == 0) & (segment == 0)
     ordinal = np.cumsum(begins) - 1
@@ -158,9 +157,18 @@ def shown(out: Folder, rows: Rows, decided: Decided, groups: set[str], view: Vie
     wanted = decided.kept & of_groups[rows.ordinal]
     beside = rows.beside.append_column("use", pa.array(decided.use.tolist()))
     parts: dict[int, list[Turn]] = {}
-    for part in drawn_rows(out / "transitions", rows.unit.name, beside, wanted, envelopes=view.mcp == "envelope"):
-        found: Sequence[Mapping[str, Any]] = part
-        parts.setdefault(found[0]["ordinal"], []).extend(turns(found, view))
+    for part in trajectories(_rows(out, rows.unit, beside, wanted)):
+        parts.setdefault(part[0]["ordinal"], []).extend(turns(part, view))
     for ordinal, told in parts.items():
         if told:
             yield Shown(rows.unit.number, ordinal, str(rows.groups[ordinal]), told)
+
+
+def _rows(out: Folder, unit: Unit, beside: pa.Table, wanted: Bools) -> Iterator[dict[str, Any]]:
+    """The rows of a unit that are wanted, with what lies beside them."""
+    first = 0
+    for batch in read_transitions(out / "transitions", unit.name):
+        mine = pa.array(wanted[first : first + batch.num_rows])
+        told = beside.slice(first, batch.num_rows).filter(mine).to_pylist()
+        yield from ({**row, **more} for row, more in zip(batch.filter(mine).to_pylist(), told, strict=True))
+        first += batch.num_rows

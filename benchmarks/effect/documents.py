@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from benchmarks.effect.arms import Arm
 from benchmarks.effect.corpus import CUT, Shown
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.loss_spans import CLASSES as SPAN_CLASSES
-from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
-from trajmill.pipelines.render.turns import MARKER, Turn
+from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.turns import Turn
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -101,7 +102,7 @@ class Tokens:
         key = turn.row["row_id"]
         found = self._told.get(key)
         if found is None or len(found) != len(sizes):
-            found = self._told[key] = _covered(turn, turn_spans(turn._replace(loss=True)), sizes)
+            found = self._told[key] = _covered(turn, answer_spans(turn.answer), sizes)
         return found
 
     def document(self, one: Shown, arm: Arm, seed: int, *, labelled: bool) -> Document:
@@ -114,7 +115,8 @@ class Tokens:
             labelled: whether its rows bear spans.
         """
         weights = SpanWeights({str(name): share for name, share in arm.weights.items()}, seed)
-        drawn = bearing_spans(one.turns, weights) if arm.loss == "spans" else None
+        every = [(turn.answer.key, answer_spans(turn.answer) if turn.loss else []) for turn in one.turns]
+        drawn = drawn_spans(every, weights) if arm.loss == "spans" else None
         shows_all = arm.loss == "all"
         ids: list[npt.ArrayLike] = []
         kinds: list[npt.ArrayLike] = []

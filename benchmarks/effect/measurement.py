@@ -25,7 +25,7 @@ from benchmarks.effect.ngrams import DISCOUNT, ORDER
 from benchmarks.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
 from benchmarks.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
 from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
 

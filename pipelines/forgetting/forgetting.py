@@ -78,7 +78,7 @@ from trajmill.pipelines.publish.diversity import kept_counts, variety_rows
 from trajmill.pipelines.publish.published_generations import SHARDS, publish_again
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.answered import HELD, Distractors
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of

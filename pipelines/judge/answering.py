@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.render.answered import Distractors, turn_of
-from trajmill.pipelines.render.turns import View, answer
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import answer_texts
 
-_PLAIN: Final = ("row_id", "domain", "exit_code", "timed_out", "scrubbed")
+_PLAIN: Final = ("row_id", "domain", "scrubbed")
 
 
 class Answering:
@@ -29,13 +30,14 @@ class Answering:
         after = batch["next_observation"]
         content = pc.struct_field(after, "content")
         rows = batch.filter(content.is_valid())
+        answers = answer_texts(rows, self._view, marker="").to_pylist()
         columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in _PLAIN}
         columns["action"] = _structs(rows, "action", ("name", "arguments"))
-        columns["next_observation"] = _structs(rows, "next_observation", ("content", "envelope", "form"))
-        for values in zip(*columns.values(), strict=True):
+        columns["next_observation"] = _structs(rows, "next_observation", ("form",))
+        for answer, *values in zip(answers, *columns.values(), strict=True):
             row = dict(zip(columns, values, strict=True))
             row["action"]["text"] = ""
-            self._held.add(turn_of(row, answer(row, self._view), None))
+            self._held.add(turn_of(row, answer, None))
         return iter(())
 
     def rest(self) -> Iterator[pa.RecordBatch]:

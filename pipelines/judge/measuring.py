@@ -26,7 +26,7 @@ from trajmill.pipelines.judge.measure_files import (
 from trajmill.pipelines.render import costs
 from trajmill.pipelines.render.answered import HELD
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing

@@ -2,7 +2,8 @@
 
 A stage is drawn as one endless sequence, of which a budget takes the beginning: so a larger budget contains a smaller
 one. At each step the category (a component's domain) that has least for its weight gives its next sample in the order
-of hashes; a sample that a bound forbids waits until enough else is drawn. Pure, and the same for every order of input.
+of hashes; a sample that a bound forbids waits until enough else is drawn, of equal values the smallest first. Pure, and
+the same for every order of input.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +20,6 @@ import numpy.typing as npt
 
 from trajmill.pipelines.mix.bounded_values import Bounded, Values
 from trajmill.pipelines.mix.coded_names import Coded, coded
-from trajmill.pipelines.mix.waiting import Waiting
 from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.quality.sets import distinct, ranges
 from trajmill.schemas import ConfigError
@@ -194,10 +195,13 @@ class _Category:
     taken: int = 0
     loss: int = 0
     samples: int = 0
-    waiting: Waiting = field(default_factory=Waiting)
     ended: bool = False
     ahead: list[Item] = field(default_factory=list)
     """The items from `place` on, the last first."""
+    waiting: dict[Item, list[tuple[int, int]]] = field(default_factory=dict)
+    """Items that a bound forbids, by the numbers of their values: heaps of (tokens, place)."""
+    heads: list[tuple[float, int, Item]] = field(default_factory=list)
+    """A heap of what the first of each such heap needed when it was last looked at, its place, and its values."""
 
     @property
     def component(self) -> str:
@@ -314,13 +318,23 @@ class _Draw:
 
     def _item_of(self, one: _Category) -> Item | None:
         """The next item of a category that no bound forbids; None if there is none now."""
-        while one.waiting and one.waiting.needs() <= self._total:
-            number = one.waiting.pop()
-            (item,) = self._looked_at(one.items[(number - 1) % len(one.items)][None])
+        while one.heads and one.heads[0][0] <= self._total:
+            _, place, values = heappop(one.heads)
+            queue = one.waiting.get(values, [])
+            if not queue or queue[0][1] != place:  # another came before it
+                continue
+            (item,) = self._looked_at(one.items[(place - 1) % len(one.items)][None])
             needed = self._needed(item)
             if needed <= self._total:
+                heappop(queue)
+            elif needed == float("inf"):  # so do those behind it, which are no smaller
+                queue.clear()
+            if queue:
+                heappush(one.heads, (needed, queue[0][1], values))
+            else:
+                del one.waiting[values]
+            if needed <= self._total:
                 return item
-            one.waiting.push(needed, number)
         while self._has_more(one):
             if not one.ahead:
                 one.ahead = self._looked_at(one.items[one.place : one.place + _AT_ONCE])[::-1]
@@ -330,8 +344,16 @@ class _Draw:
             if needed <= self._total:
                 return item
             if needed != float("inf"):
-                one.waiting.push(needed, one.place + one.epoch * len(one.items))
+                self._wait(one, item, needed)
         return None
+
+    def _wait(self, one: _Category, item: Item, needed: float) -> None:
+        """Of items of the same values the smallest may be drawn first, so that only this one is looked at again."""
+        place, values = one.place + one.epoch * len(one.items), item[3:]
+        queue = one.waiting.setdefault(values, [])
+        heappush(queue, (item[1], place))
+        if queue[0][1] == place:
+            heappush(one.heads, (needed, place, values))
 
     def _looked_at(self, items: npt.NDArray[np.uint32]) -> list[Item]:
         return list(zip(items.tolist(), *(column[items].tolist() for column in self._columns), strict=True))

@@ -8,13 +8,14 @@ cut.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
@@ -35,10 +36,6 @@ from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from trajmill.schemas.manifest import Manifest
 
 
-def _block(pool: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=made_schema(pool))
-
-
 def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[Made]:
     if isinstance(unit, Unit):
         return samples(unit, mixing)
@@ -52,46 +49,30 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
     The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
     """
     if unit.number == 0:
-        yield from ((number, _block(mixing.shards[number].pool, [])) for number in sorted(mixing.open))
+        for number in sorted(mixing.open):
+            yield number, pa.RecordBatch.from_pylist([], schema=made_schema(mixing.shards[number].pool))
     by_place = {(shard.pool, shard.domain, shard.index): shard for shard in mixing.shards}
-    waiting: dict[int, list[dict[str, Any]]] = {}
-    sizes: Counter[int] = Counter()
     rejects: list[Reject] = []
     made = 0
     for pool, domain, sample in _drawn(unit, mixing):
         if isinstance(sample, Reject):
             rejects.append(sample)
             continue
-        count = by_place[pool, domain, 0].count
-        if isinstance(sample, pa.RecordBatch):
-            for index, block in blocks_by_shard(sample, count):
-                made += block.nbytes
-                shard = by_place[pool, domain, index]
-                if shard.number in mixing.open:
-                    yield shard.number, block
-            continue
-        # held-out turns of a trajectory stand in one file
-        place = keyed_hash(f"file:{sample['_row']}", mixing.recipe.mix.seed) if pool == "eval" else sample["_hash"]
-        shard = by_place[pool, domain, place * count >> 64]
-        if shard.number not in mixing.open:
-            continue
-        waiting.setdefault(shard.number, []).append(sample)
-        weight = _weight(sample)
-        sizes[shard.number] += weight
-        made += weight
-        if sizes[shard.number] >= BLOCK_BYTES // 2:
-            yield shard.number, _block(pool, waiting.pop(shard.number))
-            sizes[shard.number] = 0
-    for number, rows in sorted(waiting.items()):
-        yield number, _block(mixing.shards[number].pool, rows)
+        for index, block in blocks_by_shard(sample, by_place[pool, domain, 0].count, mixing.recipe.mix.seed):
+            made += block.nbytes
+            shard = by_place[pool, domain, index]
+            if shard.number in mixing.open:
+                yield shard.number, block
     _write_rejects(unit, mixing, rejects)
     if made >= _LARGE:
         give_back_memory()
 
 
-def blocks_by_shard(made: pa.RecordBatch, count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def blocks_by_shard(made: pa.RecordBatch, count: int, seed: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The samples of each of `count` shards with its index, in blocks of bounded size and with memory of their own."""
     hashes, many = made["_hash"].to_numpy(), np.uint64(count)
+    if "sample_id" in made.schema.names:  # held-out turns of a trajectory stand in one file
+        hashes = np.array([keyed_hash(f"file:{row}", seed) for row in made["_row"].to_pylist()], np.uint64)
     above, below = hashes >> _HALF, hashes & np.uint64(0xFFFFFFFF)
     index = (above * many + (below * many >> _HALF) >> _HALF).astype(np.int64)  # the upper 64 bits of hash * count
     order = np.argsort(index, kind="stable")
@@ -111,17 +92,18 @@ _LEAST: Final = 512
 
 def _weights(made: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """What each sample weighs, by the bytes of its texts."""
-    if "text" in made.schema.names:
-        return pa.compute.binary_length(made["text"]).to_numpy().astype(np.int64) + _LEAST
-    told = made["messages" if "messages" in made.schema.names else "prompt"]
-    sizes = np.append(0, np.cumsum(pa.compute.binary_length(told.values.field("content")).to_numpy()))
-    return np.diff(sizes[told.offsets.to_numpy()]) + _LEAST
-
-
-def _weight(sample: Mapping[str, Any]) -> int:
-    texts: list[Any] = sample.get("messages") or sample.get("prompt") or [sample.get("text")]
-    size = sum(len(text["content"] if isinstance(text, dict) else text or "") for text in texts)
-    return size + sum(map(len, sample.get("response", ()))) + _LEAST
+    sizes: npt.NDArray[np.int64] = np.full(made.num_rows, _LEAST)
+    for name in ("text", "messages", "prompt", "response"):
+        if name not in made.schema.names:
+            continue
+        column = made[name]
+        if pa.types.is_string(column.type):
+            sizes += pc.binary_length(column).to_numpy()
+            continue
+        texts = column.values.field("content") if pa.types.is_struct(column.type.value_type) else column.values
+        ends = np.append(0, np.cumsum(pc.binary_length(texts).to_numpy()))
+        sizes += np.diff(ends[column.offsets.to_numpy()])
+    return sizes
 
 
 def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Reject]) -> None:

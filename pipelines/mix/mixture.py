@@ -29,7 +29,7 @@ from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
 from trajmill.pipelines.mix.placing import Before, Placed, Verdicts, placed
 from trajmill.pipelines.mix.pools import Held, grouped, pools_of, widened
 from trajmill.pipelines.mix.prior_draws import NO_DRAWS, EarlierDraws
-from trajmill.pipelines.mix.sample_tokens import rendered_tokens
+from trajmill.pipelines.mix.sample_plan import budgeted
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
 from trajmill.pipelines.mix.simulated import check_components, drawn_simulated
 from trajmill.pipelines.mix.simulation_instructions import instructed_costs
@@ -404,7 +404,7 @@ def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: To
                 rows = np.isin(np.cumsum(step == 0) - 1, chosen)
                 told = {} if name == "eval" else judged.instructions
                 mine = instructed_costs(costs.filter(pa.array(rows)), told, counter)
-                held = rendered_tokens(mine, use[rows], unit.domain, name, mix, counter)
+                held = budgeted(mine, use[rows], unit.domain, name, mix, counter)
                 of = chosen[np.cumsum(step[rows] == 0)[held.begins] - 1]
                 np.add.at(summed[0], of, held.tokens)
                 np.add.at(summed[1], of, held.loss_tokens)

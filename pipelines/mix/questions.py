@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from trajmill.pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
+from trajmill.pipelines.mix.checks import checks_of, drawn, ground_truth, rubric_id, weight
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
-from trajmill.pipelines.render.loss_spans import turn_spans
-from trajmill.pipelines.render.turns import MARKER, Outline, Turn, View, answering
+from trajmill.pipelines.render.answered import Answered, Distractors, Known
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.loss_spans import Answer, answer_spans
 from trajmill.quality.scrubbing.replaced import replaced_spans
-from trajmill.schemas.verdict import SIGNAL_PREFIX
-
-
-def answered_turns(shown: Iterable[Turn], looked: Container[str]) -> Iterator[Answered]:
-    """Turns as checks are derived from them, each with what was shown before it.
-
-    Args:
-        shown: the turns of the trajectory.
-        looked: keys of those whose spans are told.
-    """
-    before: str | None = None
-    for turn in shown:
-        labelled = turn_spans(turn)[1:] if turn.row["row_id"] in looked else []
-        spans = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in labelled]
-        known = [(begin, end, label) for begin, end, label in spans if label is not None]
-        volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
-        if turn.row["scrubbed"]:
-            volatile = sorted([*volatile, *replaced_spans(turn.observation)])
-        previous = turn.state if turn.state is not None else before
-        yield turn_of(turn.row, turn.observation, previous, volatile, known)
-        before = turn.observation
 
 
 def turn_powers(mix: Mix) -> Mapping[str, float]:
@@ -41,17 +20,66 @@ def turn_powers(mix: Mix) -> Mapping[str, float]:
     return (stage.weigh_turns or {}) if stage is not None else {}
 
 
-def chance_by(row: Mapping[str, Any], powers: Mapping[str, float]) -> float:
-    """By what the chance of a turn is multiplied: the product of its signals to their powers, each cut to 0 … 1."""
-    found = 1.0
-    for name, power in powers.items():
-        found *= min(max(row[SIGNAL_PREFIX + name], 0.0), 1.0) ** power
-    return found
+class ShownTurns(NamedTuple):
+    """Turns of one domain as they are shown, by columns, of trajectories one after the other.
+
+    Attributes:
+        domain: of all.
+        keys: the row id of each.
+        forms: of the next observations.
+        tools: the name of each action.
+        arguments: of each action, as JSON.
+        actions: the text of each.
+        answers: of each.
+        states: the text before each action; None where it is not known.
+        written: values that the run of each wrote into a database; empty where that is not asked for.
+    """
+
+    domain: str
+    keys: Sequence[str]
+    forms: Sequence[str]
+    tools: Sequence[str | None]
+    arguments: Sequence[str | None]
+    actions: Sequence[str | None]
+    answers: Sequence[Answer]
+    states: Sequence[str | None]
+    written: Sequence[Sequence[str] | None]
+
+    def answered(self, places: range, looked: Collection[str]) -> Iterator[Answered]:
+        """The turns of a trajectory as checks are derived from them, each with what was shown before it.
+
+        Args:
+            places: of them.
+            looked: keys of those whose spans are told.
+        """
+        before: str | None = None
+        for turn in places:
+            answer, state, key = self.answers[turn], self.states[turn], self.keys[turn]
+            spans = answer_spans(answer)[1:] if key in looked and answer.labels is not None else []
+            known = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in spans if one.label]
+            volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
+            if answer.scrubbed:
+                volatile = sorted([*volatile, *replaced_spans(answer.text)])
+            yield Answered(
+                key=key,
+                domain=self.domain,
+                form=self.forms[turn],
+                tool=self.tools[turn] or "",
+                arguments=self.arguments[turn],
+                action=self.actions[turn] or "",
+                observation=answer.text,
+                previous=before if state is None else state,
+                volatile=tuple(volatile),
+                spans=tuple(known),
+                scrubbed=answer.scrubbed,
+                stored=tuple(self.written[turn] or ()) if self.written else (),
+            )
+            before = answer.text
 
 
 def question(
     allowed: Mapping[str, int],
-    turns: Callable[[Container[str]], Iterator[Answered]],
+    turns: Iterator[Answered],
     initial_state: str | None,
     others: Distractors,
     seed: int,
@@ -60,15 +88,14 @@ def question(
     """(place, ground truth) of the turn that is asked for; None if there is none whose answer a rule can tell.
 
     Args:
-        allowed: places of the turns that may be asked for, by their keys.
-        turns: all turns of the trajectory; it is told the keys of those that one is drawn from.
+        allowed: places of the turns that one is drawn from, by their keys.
+        turns: of the trajectory, up to the last of these.
         initial_state: that the system prompt tells.
         others: answers of other turns.
         seed: of the draw.
         chance: by what the chance of a turn is multiplied.
     """
-    looked = looked_at(allowed, seed)
-    told = _Told(turns(looked), initial_state)
+    told = _Told(turns, initial_state)
     checks: dict[str, list[dict[str, Any]]] = {}
 
     def weighed(key: str) -> float:
@@ -76,32 +103,8 @@ def question(
         checks[key] = checks_of(turn, known, others.of(turn))
         return weight(turn, checks[key], seed) * chance(key)
 
-    key = drawn(looked, weighed, seed)
+    key = drawn(allowed, weighed, seed)
     return None if key is None else (allowed[key], ground_truth(told.at(allowed[key])[0], checks[key], rubric_id()))
-
-
-def question_of(
-    whole: Sequence[Outline], places: Iterable[int], initial_state: str | None, others: Distractors, mix: Mix
-) -> tuple[int, str] | None:
-    """The same of the turns of a trajectory.
-
-    Args:
-        whole: all of them.
-        places: of those that may be asked for.
-        initial_state: as of `question`, as are `others`.
-        others: as there.
-        mix: the recipe's section.
-    """
-    powers, view = turn_powers(mix), View.of(mix)
-    allowed = {whole[place].row["row_id"]: place for place in places}
-
-    def turns(looked: Container[str]) -> Iterator[Answered]:
-        return answered_turns(answering(whole, view), looked)
-
-    def chance(key: str) -> float:
-        return chance_by(whole[allowed[key]].row, powers)
-
-    return question(allowed, turns, initial_state, others, mix.seed, chance)
 
 
 class _Told:

@@ -1,272 +1,584 @@
-"""Samples: what a judged trajectory becomes in each pool, with columns that trainers read as they are.
+"""Samples: the one assembler that writes what trajectories become in each pool, in columns that trainers read.
 
-A pure function of the rows of a trajectory and the recipe's section `mix`; which pool it is for, and where a sample
-then lies, is the matter of `mix`.
+A plan says which turns each sample shows; here their pieces are joined, many samples at once, without a Python object a
+turn. Which pool a trajectory is for, and where a sample then lies, is the matter of `mix`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import add
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from trajmill.pipelines.mix.checks import looked_at
+from trajmill.pipelines.mix.drawn_rows import Stretch, python_values
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.questions import question_of
-from trajmill.pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
+from trajmill.pipelines.mix.questions import ShownTurns, question, turn_powers
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Distractors
-from trajmill.pipelines.render.control_bits import CONTEXT as IN_CONTEXT
-from trajmill.pipelines.render.loss_spans import SpanWeights, document_spans, message_spans
-from trajmill.pipelines.render.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
-from trajmill.pipelines.render.turns import Outline, Rows, Turn, View, document, messages, outlined, rendered, turns
-from trajmill.pipelines.render.windows import windows
-from trajmill.quality.tokens import TokenCounter
-
-_EVALUATED: Final = 5
-"""Turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""
-
-
-class Unlearnable(NamedTuple):
-    """Why rows become no sample: the reason of their reject and its words."""
-
-    reason: str
-    detail: str
-
-
-HOLDING: Final = Unlearnable(
-    "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
+from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN, MARKER
+from trajmill.pipelines.render.loss_spans import Answer, LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.pieces import (
+    ANSWER_LEAVES,
+    USER_LEAVES,
+    Flags,
+    Numbers,
+    View,
+    observed,
+    said_texts,
+    spoken,
 )
+from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, shaped_prompt
+from trajmill.pipelines.render.turns import Excerpts, answer_texts, user_texts
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.sets import ranges
+from trajmill.schemas import Reject
+from trajmill.schemas.verdict import SIGNAL_PREFIX
 
-UNANSWERABLE: Final = Unlearnable("no_question", "no turn of it has an answer that a rule can tell")
-UNPROVEN: Final = Unlearnable("not_certified", "no turn of it led to the same when it was replayed")
+_AT_ONCE: Final = 2 << 20
+"""Tokens of samples that are made together: some 8 MB of text, which stands in memory a few times."""
 
-Made: TypeAlias = "Iterable[tuple[Rows, dict[str, Any] | Unlearnable]]"
-
-
-def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: Distractors | None = None) -> Made:
-    """What a trajectory becomes in a pool: (rows, sample), or why rows become none.
-
-    In CPT and SFT each window is a sample. The first that holds something to learn has the id of the trajectory, others
-    `<id>@<step>` of their first row. RL takes one turn and what comes before it; eval takes turns as AgentWorldBench
-    does, the first, the last and three between them, and half of those by hash.
-
-    They are made as they are asked for, one after the other: of a long trajectory only what one shows is rendered.
-
-    Args:
-        pool: one of `POOLS`.
-        rows: of a trajectory, or of one segment of it, in order, each with its verdict and costs.
-        mix: the recipe's section.
-        counter: counts tokens under the recipe's tokenizer.
-        others: answers that the checks of RL are tried by; None has none.
-    """
-    first = rows[0]
-    key = first["trajectory_id"] + (f"-{first['segment']}" if first["num_segments"] > 1 else "")
-    view = View.of(mix)
-    whole = outlined(rows, view)
-    if not targets(whole):
-        return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
-    if mix.control_tokens == "drop" and first["control"] & IN_CONTEXT:
-        return [(rows, HOLDING)]
-    wording = Wording.of(mix, pool)
-    told = prompt(rows, key, wording, view)
-    texts = [first[f"{name}_tokens"] for name in CONTEXT]
-    size = prompt_tokens(wording.template(first["domain"], key), told.shape, texts, pool, view, counter)
-    making = _Making(pool, key, rows, told, size, mix, counter)
-    if pool == "rl":
-        return making.rl_sample(whole, others or Distractors())
-    return making.eval_samples(whole) if pool == "eval" else making.whole_samples(whole)
-
-
-@dataclass(frozen=True, slots=True)
-class _Making:
-    """What the samples of a trajectory share."""
-
-    pool: Pool
-    key: str
-    rows: Rows
-    prompt: Prompt
-    prompt_tokens: int
-    mix: Mix
-    counter: TokenCounter
-
-    def _over(self) -> Unlearnable:
-        most = self.mix.window_tokens[self.pool]
-        return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
-
-    @property
-    def _view(self) -> View:
-        return View.of(self.mix)
-
-    def _drops(self, shown: Sequence[Outline]) -> bool:
-        """Whether what these turns show leaves them out."""
-        return self.mix.control_tokens == "drop" and any(turn.holds_control for turn in shown)
-
-    def whole_samples(self, whole: Sequence[Outline]) -> Iterator[tuple[Rows, dict[str, Any] | Unlearnable]]:
-        """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing."""
-        whole = _to_last_target(whole)
-        costs = turn_tokens(whole, self.counter)
-        sizes = list(map(add, *costs))
-        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
-        has_any = has_first = False
-        for window in windows(self.rows, whole, sizes, self.prompt_tokens, *bound):
-            has_any, is_whole = True, window.rows is self.rows
-            shown = whole if is_whole else _to_last_target(outlined(window.rows, self._view))
-            if window.fits and self._drops(shown):
-                yield window.rows, HOLDING
-                continue
-            if not window.fits or not shown:
-                said = "no turn of it can stand alone as a target in pool "
-                yield window.rows, Unlearnable("no_target", said + self.pool) if window.fits else self._over()
-                continue
-            own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
-            has_first = True
-            mine = costs if is_whole else turn_tokens(shown, self.counter)
-            yield (
-                window.rows,
-                self._whole_sample(own, rendered(shown, self._view, window.opening), mine, window.opening),
-            )
-        if not has_any:
-            yield self.rows, self._over()
-
-    def _whole_sample(self, key: str, shown: Sequence[Turn], costs: TurnTokens, opening: str) -> dict[str, Any]:
-        first, is_cpt = self.rows[0], self.pool == "cpt"
-        system, before = self.prompt.text, self.prompt_tokens + self.counter.of(opening)
-        loss = [turn.loss for turn in shown]
-        tokens = whole_tokens(self.pool, before, *costs, loss, self.counter)
-        common = {
-            "id": key,
-            "domain": first["domain"],
-            "source": first["source"],
-            "trajectory_id": first["trajectory_id"],
-            **{name: first[name] for name in _OWNERS},
-            "num_turns": len(shown),
-            "num_tokens": tokens.whole,
-            "num_loss_tokens": tokens.loss,
-            "template": self.prompt.template,
-        }
-        text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
-        weights = SpanWeights.of(self.mix)
-        spans = document_spans(system, shown, weights) if is_cpt else message_spans(shown, weights)
-        return {**common, **text, "spans": spans, "_id": key, **self._held(shown)}
-
-    def rl_sample(self, whole: Sequence[Outline], others: Distractors) -> Made:
-        """The sample of RL: one turn that the bounds allow, drawn by hash, given those before it."""
-        fitting = self._fitting(whole)
-        if not fitting:
-            return [(self.rows, HOLDING if self._drops(whole) else self._over())]
-        proven = {row["step"] for row in self.rows if row.get("certified", True)}
-        fitting = {place: fits for place, fits in fitting.items() if whole[place].step in proven}
-        if not fitting:
-            return [(self.rows, UNPROVEN)]
-        state = self.rows[0]["context"]["initial_state"]
-        asked = question_of(whole, fitting, state, others, self.mix)
-        if asked is None:
-            return [(self.rows, UNANSWERABLE)]
-        place, truth = asked
-        before = whole[: place + 1]
-        shown, opening = (rendered(before, self._view), "") if fitting[place] else self._newest(before)
-        return [(self.rows, self._rl_row(shown, len(whole), truth, opening) if shown else self._over())]
-
-    def eval_samples(self, whole: Sequence[Outline]) -> Made:
-        """The samples of eval: of the first turn, the last and three between them, half by hash and at least one."""
-        fitting = self._fitting(whole)
-        places = list(fitting)
-        if len(places) > _EVALUATED:
-            places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
-        draws = sorted((keyed_hash(f"turn:{self.key}:{whole[place].step}", self.mix.seed), place) for place in places)
-        taken = [place for number, place in draws if number < 1 << 63] or [place for _, place in draws[:1]]
-        known = rendered(whole[: max((place + 1 for place in taken if fitting[place]), default=0)], self._view)
-        found: list[tuple[Rows, dict[str, Any] | Unlearnable]] = []
-        for place in sorted(taken):
-            shown = known[: place + 1] if fitting[place] else self._newest(whole[: place + 1])[0]
-            found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
-        return found or [(self.rows, HOLDING if self._drops(whole) else self._over())]
-
-    def _fitting(self, whole: Sequence[Outline]) -> dict[int, bool]:
-        """The places of turns that can be asked for, and whether all that comes before fits the bound."""
-        users, answers = turn_tokens(whole, self.counter)
-        loss, held = [turn.loss for turn in whole], [turn.holds_control for turn in whole]
-        return askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss, held)
-
-    def _newest(self, shown: Sequence[Outline]) -> tuple[list[Turn], str]:
-        """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
-        steps = [row["step"] for row in self.rows]
-        rows = self.rows[: steps.index(shown[-1].step) + 1]
-        sizes = list(map(add, *turn_tokens(shown, self.counter)))
-        most = self.mix.window_tokens[self.pool]
-        (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
-        found = turns(cut.rows, self._view, cut.opening)
-        return found if cut.fits and found[-1].loss else [], cut.opening
-
-    def _eval_row(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
-        first, turn = self.rows[0], shown[-1]
-        key = f"{self.key}:{turn.step}"
-        began = began_at(turn.row["started_at"])
-        return {
-            "task": first["domain"],
-            "id": _number(key, self.mix.seed),
-            "prompt": [one.user for one in shown],
-            "response": [one.assistant for one in shown],
-            "current_prompt": turn.user + ASKING,
-            "system_str": self.prompt.text,
-            "turn_idx": len(shown),
-            "total_turns": total,
-            "sample_id": key,
-            "trajectory_id": first["trajectory_id"],
-            **{name: first[name] for name in _OWNERS},
-            "environment": first["familiarity"],
-            "started_at": began,
-            "time": _time(began, self.mix),
-            "_id": key,
-            **self._held(shown),
-        }
-
-    def _rl_row(self, shown: Sequence[Turn], total: int, truth: str, opening: str) -> dict[str, Any]:
-        first, turn = self.rows[0], shown[-1]
-        users, answers = turn_tokens(shown, self.counter)
-        tokens = self.prompt_tokens + sum(map(self.counter.of, (opening, ASKING))) + sum(users) + sum(answers[:-1])
-        said = messages(self.prompt.text, shown)[:-1]
-        said[-1]["content"] = turn.user + ASKING
-        return {
-            "data_source": f"trajmill/{first['domain']}",
-            "prompt": [{k: m[k] for k in ("role", "content")} for m in said],
-            "ability": "world_model",
-            "reward_model": {"style": "rule", "ground_truth": truth},
-            "extra_info": {
-                "split": "train",
-                "index": first["number"],
-                "id": f"{self.key}:{turn.step}",
-                "domain": first["domain"],
-                "turn_idx": len(shown),
-                "total_turns": total,
-                "trajectory_id": first["trajectory_id"],
-                **{name: first[name] for name in _OWNERS},
-                "num_tokens": tokens,
-                "max_response_tokens": self.mix.max_response_tokens,
-                "template": self.prompt.template,
-            },
-            "_id": self.key,
-            **self._held(shown),
-        }
-
-    def _held(self, shown: Sequence[Turn]) -> dict[str, Any]:
-        """How many turns of a sample show control strings, and whether it shows any."""
-        number = sum(turn.holds_control for turn in shown)
-        return {"_control_turns": number, "_control": number > 0 or bool(self.rows[0]["control"] & IN_CONTEXT)}
-
-
-def _to_last_target(shown: Sequence[Outline]) -> list[Outline]:
-    taught = targets(shown)
-    return list(shown[: taught[-1] + 1]) if taught else []
-
-
+_ROLES: Final = pa.array(["system", "user", "assistant"])
 _OWNERS: Final = ("group", "task_hash", "instance_hash")
 """Of what no two pools have the same."""
+
+_SHOWN: Final = ("row_id", "trajectory_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
+_OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "rl": ("action.name", "action.arguments", "next_observation.form"),
+    "eval": ("started_at",),
+}
+
+
+def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
+    """The leaves of transitions that the samples of some pools are made of."""
+    more = ["interleaved"] if mix.harness == "keep" else []
+    more += [f"{side}.envelope" for side in ("observation", "next_observation") if mix.mcp == "envelope"]
+    own = [leaf for pool in pools for leaf in _OF_POOLS.get(pool, ())]
+    return list(dict.fromkeys([*_SHOWN, *(f"context.{name}" for name in CONTEXT), *more, *own]))
+
+
+class _Texts(NamedTuple):
+    """The texts of samples, their turns one sample after the other.
+
+    Attributes:
+        shown: the turns.
+        users: the user message of each turn.
+        answers: the assistant message of each.
+        rows: the transitions of the turns.
+    """
+
+    shown: Excerpts
+    users: pa.StringArray
+    answers: pa.StringArray
+    rows: pa.RecordBatch
+
+
+class Assembler:
+    """The samples of the trajectories of a unit that are drawn for a pool.
+
+    Args:
+        plan: of the samples.
+        places: the numbers in the file of the rows that the plan is of.
+        draws: of each trajectory of the plan, what is drawn of it.
+        beside: of those rows, where they are known, `spans` of answers, whether they are `certified`, what their run
+            has `written`, and the signals by which the chance of turns is weighed.
+        instructions: by trajectory id, texts that stand in the context of those that have none.
+        others: answers by which the checks of RL are tried.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        places: Numbers,
+        draws: Sequence[Mapping[str, Any]],
+        beside: Mapping[str, pa.ChunkedArray],
+        instructions: Mapping[str, str],
+        others: Distractors,
+    ) -> None:
+        self._plan, self._places, self._draws, self._beside = plan, places, draws, beside
+        self._unit, self._mix, self._pool, self._counter = plan.unit, plan.mix, plan.pool, plan.counter
+        self._instructions, self._others = instructions, others
+        self._firsts = places[plan.unit.begins]
+        self._view, self._wording = View.of(plan.mix), Wording.of(plan.mix, plan.pool)
+        self._weights = SpanWeights.of(plan.mix)
+        self._plain = plan.is_plain()
+        self._askable = plan.askable()[:2] if plan.pool in ("rl", "eval") else None
+
+    def of(self, stretch: Stretch) -> Iterator[pa.RecordBatch | Reject]:
+        """The samples of a stretch of rows, in batches of `made_schema`; one drawn several times comes as often."""
+        some = np.arange(*np.searchsorted(self._firsts, (stretch.first, stretch.past)))
+        waiting: list[Planned] = []
+        size = 0
+        ends = np.cumsum(self._plan.tokens[some])
+        for part in np.split(some, np.searchsorted(ends, np.arange(_AT_ONCE, ends[-1] if len(ends) else 0, _AT_ONCE))):
+            for one in self._planned(part, stretch):
+                if isinstance(one, Refused):
+                    yield self._reject(one)
+                    continue
+                waiting.append(one)
+                size += int(self._plan.prompts[one.number]) + int(self._unit.answers[one.rows].sum())
+                if size >= _AT_ONCE:
+                    yield self._samples(waiting, stretch)
+                    waiting, size = [], 0
+            if waiting:
+                yield self._samples(waiting, stretch)
+                waiting, size = [], 0
+
+    def _planned(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+        if self._pool == "rl":
+            yield from self._questions(part, stretch)
+        elif self._pool == "eval":
+            yield from self._evaluated(part, stretch)
+        else:
+            for number in part.tolist():
+                if self._plain[number]:
+                    rows, key = self._plan.rows_of(number), self._unit.keys[number]
+                    yield Planned(number, int(self._unit.begins[number]), rows, self._unit.bears[rows], key)
+                else:
+                    is_cut = self._plan.taught[number] and self._plan.long[number]
+                    yield from self._plan.windows(number, self._actions(number, stretch) if is_cut else None)
+
+    def _actions(self, number: int, stretch: Stretch) -> list[str]:
+        """The texts of the actions of a trajectory."""
+        first = int(self._firsts[number]) - stretch.first
+        rows = stretch.batch.slice(first, int(self._unit.sizes[number]))
+        return python_values(struct_text(rows, "action", "text"))
+
+    def _reject(self, one: Refused) -> Reject:
+        number = int(self._unit.of[one.begin])
+        # a later segment or a window is no trajectory: its first row stands for it
+        is_part = one.is_part or int(self._unit.segments[number]) > 0
+        step = int(self._unit.steps[one.begin]) if is_part else -1
+        where = (self._draws[number]["trajectory_id"], step, one.end - one.begin)
+        return Reject("transition" if is_part else "trajectory", *one.why, "", "", -1, "", *where)
+
+    def _asked(self, part: Numbers) -> Iterator[Refused | tuple[int, Numbers, Flags]]:
+        """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
+        whether all before it fits; or why there are none."""
+        assert self._askable is not None
+        can, fits = self._askable
+        for number in part.tolist():
+            refused = self._plan.refused(number)
+            rows = self._plan.places_of(number)
+            places = np.flatnonzero(can[rows])
+            if refused is not None or not len(places):
+                yield refused or self._plan.unasked(number)
+            else:
+                yield number, places, fits[rows]
+
+    def _question(self, number: int, place: int, fits: Flags, stretch: Stretch, truth: str = "") -> Planned | None:
+        actions = [] if fits[place] else self._actions(number, stretch)
+        return self._plan.question(number, place, bool(fits[place]), actions, truth)
+
+    def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+        for one in self._asked(part):
+            if isinstance(one, Refused):
+                yield one
+                continue
+            number, places, fits = one
+            taken = self._plan.evaluated(number, places)
+            made = [self._question(number, place, fits, stretch) for place in taken]
+            yield from [sample for sample in made if sample is not None] or [self._plan.unasked(number)]
+
+    def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+        """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
+        are rendered."""
+        asked: list[tuple[int, dict[str, int], Flags]] = []
+        shown: list[Numbers] = []
+        for one in self._asked(part):
+            if isinstance(one, Refused):
+                yield one
+                continue
+            number, places, fits = one
+            rows = self._plan.rows_of(number)
+            if "certified" in self._beside:
+                proven = self._beside["certified"].take(pa.array(self._places[rows[places]]))
+                places = places[proven.to_numpy().astype(np.bool_)]
+                if not len(places):
+                    yield self._plan.refuse(number, UNPROVEN)
+                    continue
+            keys = dict(zip(self._column(stretch, "row_id", rows[places]).to_pylist(), places.tolist(), strict=True))
+            looked = looked_at(keys, self._mix.seed)
+            asked.append((number, {key: place for key, place in keys.items() if key in looked}, fits))
+            shown.append(rows[: max(asked[-1][1].values()) + 1])
+        if not asked:
+            return
+        turns = self._shown_turns(np.concatenate(shown), stretch)
+        contexts = self._contexts([number for number, *_ in asked], stretch)
+        begin = 0
+        for (number, allowed, fits), rows, context in zip(asked, shown, contexts, strict=True):
+            answered = turns.answered(range(begin, begin + len(rows)), allowed)
+            begin += len(rows)
+            chances = self._chances(rows, allowed)
+            told = question(
+                allowed, answered, context["initial_state"], self._others, self._mix.seed, chances.__getitem__
+            )
+            if told is None:
+                yield self._plan.refuse(number, UNANSWERABLE)
+            else:
+                sample = self._question(number, told[0], fits, stretch, told[1])
+                yield sample or self._plan.refuse(number, self._plan.over())
+
+    def _chances(self, rows: Numbers, allowed: Mapping[str, int]) -> dict[str, float]:
+        """The factor of each turn's chance: the product of its signals, each cut to 0 … 1, to their powers."""
+        found = dict.fromkeys(allowed, 1.0)
+        for name, power in turn_powers(self._mix).items():
+            places = pa.array(self._places[rows[list(allowed.values())]])
+            for key, value in zip(allowed, self._beside[SIGNAL_PREFIX + name].take(places).to_pylist(), strict=True):
+                found[key] *= min(max(value, 0.0), 1.0) ** power
+        return found
+
+    def _shown_turns(self, rows: Numbers, stretch: Stretch) -> ShownTurns:
+        places = self._places[rows]
+        batch = stretch.taken((*ANSWER_LEAVES, "action.text", "row_id", "scrubbed"), places)
+        texts = answer_texts(batch, self._view, self._unit.escapable[rows], marker="").to_pylist()
+        known = self._unit.known[rows]
+        states = python_values(stretch.states(places, known, self._view))
+        for turn in np.flatnonzero(known & self._unit.escapable[rows]).tolist():
+            states[turn] = self._view.plain(states[turn])
+        written = self._beside["written"].take(pa.array(places)).to_pylist() if "written" in self._beside else ()
+        return ShownTurns(
+            self._unit.domain,
+            batch["row_id"].to_pylist(),
+            python_values(struct_text(batch, "next_observation", "form")),
+            python_values(struct_text(batch, "action", "name")),
+            python_values(struct_text(batch, "action", "arguments")),
+            python_values(struct_text(batch, "action", "text")),
+            self._answers(rows, batch, texts),
+            states,
+            written,
+        )
+
+    def _answers(self, rows: Numbers, batch: pa.RecordBatch, texts: Sequence[str]) -> list[Answer]:
+        """The answers of some rows, given what stands below their markers."""
+        scrubbed = (batch["scrubbed"].fill_null(0).to_numpy() > 0).tolist()
+        ids, steps = self._unit.of[rows].tolist(), self._unit.steps[rows].tolist()
+        keys = [f"{self._draws[number]['trajectory_id']}:{step}" for number, step in zip(ids, steps, strict=True)]
+        if "spans" not in self._beside:
+            return list(map(Answer, texts, repeat(self._view), keys, scrubbed))
+        labels = self._beside["spans"].take(pa.array(self._places[rows])).to_pylist()
+        logged = python_values(struct_text(batch, "next_observation", "content"))
+        shown = python_values(observed(batch, "next_observation", self._view)[0])
+        return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown))
+
+    def _samples(self, planned: Sequence[Planned], stretch: Stretch) -> pa.RecordBatch:
+        """The samples of a pool, as often as each is drawn."""
+        texts = self._texts(planned, stretch)
+        numbers = [one.number for one in planned]
+        openings = np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned])
+        holds = texts.shown.sums(self._unit.holds(texts.shown))
+        drawn = {name: [self._draws[number][name] for number in numbers] for name in ("trajectory_id", *_OWNERS)}
+        keys = [one.key for one in planned]
+        ordering = {
+            "_hash": np.array([keyed_hash(f"order:{key}", self._mix.seed) for key in keys], np.uint64),
+            "_id": keys,
+            "_row": self._column(stretch, "row_id", np.array([one.begin for one in planned])),
+            "_control_turns": holds,
+            "_control": (holds > 0) | self._unit.prompt_holds[numbers],
+        }
+        make = {"rl": self._rl, "eval": self._eval}.get(self._pool, self._whole)
+        own = make(planned, numbers, texts, openings, drawn, stretch)
+        schema = made_schema(self._pool)
+        told = {**drawn, **own, **ordering}
+        batch = pa.RecordBatch.from_arrays([_array(told[one.name], one.type) for one in schema], schema=schema)
+        copies = np.array([self._draws[number]["copies"] for number in numbers])
+        return batch if (copies == 1).all() else batch.take(pa.array(np.repeat(np.arange(len(planned)), copies)))
+
+    def _texts(self, planned: Sequence[Planned], stretch: Stretch) -> _Texts:
+        rows = np.concatenate([one.rows for one in planned])
+        shown = Excerpts.of(self._unit, rows, np.array([len(one.rows) for one in planned]))
+        places, escapable = self._places[rows], self._unit.escapable[rows]
+        batch = stretch.taken((*USER_LEAVES, *ANSWER_LEAVES, "scrubbed"), places)
+        openings = zip(shown.begins.tolist(), (one.opening for one in planned), strict=True)
+        users = user_texts(
+            batch,
+            shown.numbers,
+            stretch.states(places, shown.shows, self._view),
+            self._view,
+            escapable,
+            self._spoken(rows, stretch),
+            {place: opening for place, opening in openings if opening},
+        )
+        return _Texts(shown, users, answer_texts(batch, self._view, escapable), batch)
+
+    def _spoken(self, rows: Numbers, stretch: Stretch) -> Mapping[int, str]:
+        """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
+        if self._view.harness == "strip":
+            return {}
+        firsts = np.flatnonzero(self._unit.first[rows])
+        turns = self._unit.turn[rows[firsts]]
+        begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
+        calls = ranges(begins, ends - begins)
+        calls = calls[self._unit.said[calls] > 0]
+        texts = said_texts(stretch.taken(["interleaved"], self._places[calls]), self._view)
+        return {int(firsts[place]): text for place, text in spoken(texts, self._unit.turn[calls], turns).items()}
+
+    def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
+        """A column of texts of some rows."""
+        return stretch.batch[name].take(pa.array(self._places[rows] - stretch.first)).cast(pa.string())
+
+    def _contexts(self, numbers: Sequence[int], stretch: Stretch) -> list[dict[str, str | None]]:
+        """The texts of the prompt of each trajectory."""
+        first = stretch.batch["context"].take(pa.array(self._firsts[numbers] - stretch.first))
+        told = zip(*(python_values(pc.struct_field(first, name)) for name in CONTEXT), strict=True)
+        found: list[dict[str, str | None]] = [dict(zip(CONTEXT, one, strict=True)) for one in told]
+        for number, context in zip(numbers, found, strict=True) if self._instructions else ():
+            made = self._instructions.get(self._draws[number]["trajectory_id"])
+            context["simulation_instruction"] = context["simulation_instruction"] or made
+        return found
+
+    def _prompts(self, numbers: Sequence[int], stretch: Stretch) -> list[Prompt]:
+        return [
+            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, self._view)
+            for number, context in zip(numbers, self._contexts(numbers, stretch), strict=True)
+        ]
+
+    def _whole(
+        self,
+        planned: Sequence[Planned],
+        numbers: list[int],
+        texts: _Texts,
+        openings: Numbers,
+        _: Mapping[str, Any],
+        stretch: Stretch,
+    ) -> dict[str, Any]:
+        """The columns of CPT and SFT."""
+        bears = np.concatenate([one.bears for one in planned])
+        prompts = self._prompts(numbers, stretch)
+        tokens, loss_tokens = self._plan.sample_tokens(texts.shown, numbers, openings, bears)
+        systems = pa.array([one.text for one in prompts], pa.string())
+        said = _Messages.of(systems, texts.users, texts.answers, texts.shown.counts)
+        answers = _lengths(texts.answers)
+        if self._pool == "cpt":
+            told = {"text": pc.binary_join_element_wise(pc.binary_join(said.lists(), BETWEEN), "\n", "")}
+            steps = _lengths(texts.users) + answers + 2 * len(BETWEEN)
+            place = np.cumsum(steps) - answers
+            begun = np.append(0, np.cumsum(steps))[texts.shown.begins]
+            place = place + np.repeat(_lengths(systems) - begun, texts.shown.counts)
+        else:
+            loss = np.zeros(len(said.roles), np.bool_)
+            loss[said.roles == 2] = bears
+            told = {"messages": said.structs("sft", "messages", pa.array(loss, mask=said.roles != 2))}
+            place = np.zeros(len(answers), np.int64)
+        return {
+            "id": [one.key for one in planned],
+            "domain": [self._unit.domain] * len(planned),
+            "source": self._column(stretch, "source", self._unit.begins[numbers]),
+            "num_turns": texts.shown.counts,
+            "num_tokens": tokens,
+            "num_loss_tokens": loss_tokens,
+            "template": [one.template for one in prompts],
+            **told,
+            "spans": self._spans(texts, bears, place, answers),
+        }
+
+    def _rl(
+        self,
+        planned: Sequence[Planned],
+        numbers: list[int],
+        texts: _Texts,
+        openings: Numbers,
+        drawn: Mapping[str, Any],
+        stretch: Stretch,
+    ) -> dict[str, Any]:
+        """The columns of RL."""
+        shown, size = texts.shown, len(planned)
+        prompts = self._prompts(numbers, stretch)
+        last = shown.begins + shown.counts - 1
+        answers = self._unit.answers[shown.rows]
+        answers[last] = 0
+        turns = shown.sums(self._unit.users(shown) + answers)
+        asking = pc.binary_join_element_wise(texts.users.take(pa.array(last)), ASKING, "")
+        systems = pa.array([one.text for one in prompts], pa.string())
+        said = _Messages.of(systems, texts.users, texts.answers, shown.counts, asking)
+        steps = self._unit.steps[shown.rows[last]].tolist()
+        told = {
+            "split": ["train"] * size,
+            "index": [self._draws[number]["number"] for number in numbers],
+            "id": [f"{one.key}:{step}" for one, step in zip(planned, steps, strict=True)],
+            "domain": [self._unit.domain] * size,
+            "turn_idx": shown.counts,
+            "total_turns": self._plan.counts[numbers],
+            **drawn,
+            "num_tokens": self._plan.prompts[numbers] + openings + turns + self._counter.of(ASKING),
+            "max_response_tokens": [self._mix.max_response_tokens] * size,
+            "template": [one.template for one in prompts],
+        }
+        reward = {"style": ["rule"] * size, "ground_truth": [one.truth for one in planned]}
+        return {
+            "data_source": [f"trajmill/{self._unit.domain}"] * size,
+            "prompt": said.structs("rl", "prompt"),
+            "ability": ["world_model"] * size,
+            "reward_model": _struct("rl", "reward_model", reward),
+            "extra_info": _struct("rl", "extra_info", told),
+        }
+
+    def _eval(
+        self,
+        planned: Sequence[Planned],
+        numbers: list[int],
+        texts: _Texts,
+        _: Numbers,
+        __: Mapping[str, Any],
+        stretch: Stretch,
+    ) -> dict[str, Any]:
+        """The columns of eval."""
+        shown, ends = texts.shown, pa.array(np.append(0, np.cumsum(texts.shown.counts)), pa.int32())
+        last = shown.begins + shown.counts - 1
+        at = self._places[shown.rows[last]] - stretch.first
+        moments = stretch.batch["started_at"].take(pa.array(at)).cast(pa.int64()).to_pylist()
+        began = list(map(began_at, moments))
+        return {
+            "task": [self._unit.domain] * len(planned),
+            "id": [_number(one.key, self._mix.seed) for one in planned],
+            "prompt": pa.ListArray.from_arrays(ends, texts.users),
+            "response": pa.ListArray.from_arrays(ends, texts.answers),
+            "current_prompt": pc.binary_join_element_wise(texts.users.take(pa.array(last)), ASKING, ""),
+            "system_str": [one.text for one in self._prompts(numbers, stretch)],
+            "turn_idx": shown.counts,
+            "total_turns": self._plan.counts[numbers],
+            "sample_id": [one.key for one in planned],
+            "environment": [self._draws[number]["familiarity"] for number in numbers],
+            "started_at": began,
+            "time": [_time(one, self._mix) for one in began],
+        }
+
+    def _spans(self, texts: _Texts, bears: Flags, place: Numbers, answers: Numbers) -> pa.ListArray:
+        """The characters that bear the loss: of each answer that does its marker, and what stands below it but for
+        placeholders.
+
+        Args:
+            texts: of the samples.
+            bears: of each turn whether its answer bears the loss.
+            place: where each answer begins in the text.
+            answers: lengths of the answers with their markers.
+        """
+        own = self._own_spans(texts, bears)
+        size = np.where(bears, 1 + (answers > len(MARKER)), 0)
+        size[list(own)] = [len(spans) for spans in own.values()]
+        before = np.append(0, np.cumsum(size))
+        turn = np.repeat(np.arange(len(size)), size)
+        below = np.ones(len(turn), np.bool_)
+        below[before[:-1][size > 0]] = False
+        begin, end = np.where(below, len(MARKER), 0), np.where(below, answers[turn], len(MARKER))
+        label = np.where(below, "", "frame").astype(object)
+        told = [span for spans in own.values() for span in spans]
+        where = ranges(before[list(own)], size[list(own)])
+        begin[where], end[where] = [span.begin for span in told], [span.end for span in told]
+        label[where] = [span.label or "" for span in told]
+        values = {
+            "message": 2 * texts.shown.numbers[turn] + 2,
+            "begin": place[turn] + begin,
+            "end": place[turn] + end,
+            "label": pc.if_else(pc.equal(labels := pa.array(label, pa.string()), ""), None, labels),
+        }
+        kind = SAMPLE_SCHEMAS[self._pool].field("spans").type
+        fields = list(kind.value_type)
+        struct = pa.StructArray.from_arrays([_array(values[one.name], one.type) for one in fields], fields=fields)
+        offsets = before[np.append(texts.shown.begins, len(answers))]
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
+
+    def _own_spans(self, texts: _Texts, bears: Flags) -> dict[int, list[LossSpan]]:
+        """The spans of those turns whose answers bear the loss otherwise than as a whole without class."""
+        rows, some = texts.shown.rows, texts.rows["scrubbed"].fill_null(0).to_numpy() > 0
+        if "spans" in self._beside:
+            some |= self._beside["spans"].take(pa.array(self._places[rows])).is_valid().to_numpy()
+        turns = np.flatnonzero(bears & (some | (self._weights is not None)))
+        told = [text[len(MARKER) :] for text in texts.answers.take(pa.array(turns)).to_pylist()]
+        answers = self._answers(rows[turns], texts.rows.take(pa.array(turns)), told)
+        spans = [(answer.key, answer_spans(answer)) for answer in answers]
+        if self._weights is None:
+            return {turn: own for turn, (_, own) in zip(turns.tolist(), spans, strict=True)}
+        ends = np.searchsorted(turns, texts.shown.begins[1:])
+        found: list[list[LossSpan]] = []
+        for part in np.split(np.arange(len(turns)), ends):
+            found += drawn_spans([spans[number] for number in part.tolist()], self._weights)
+        return dict(zip(turns.tolist(), found, strict=True))
+
+
+class _Messages(NamedTuple):
+    """Messages of samples, one sample after the other.
+
+    Attributes:
+        ends: where the messages of each sample begin, and the last one's end.
+        texts: of the messages.
+        roles: of each its place among the roles.
+    """
+
+    ends: pa.Array
+    texts: pa.StringArray
+    roles: Numbers
+
+    @classmethod
+    def of(
+        cls,
+        systems: pa.StringArray,
+        users: pa.StringArray,
+        answers: pa.StringArray,
+        counts: Numbers,
+        asking: pa.StringArray | None = None,
+    ) -> _Messages:
+        """A message of the system, then of user and assistant by turns.
+
+        Args:
+            systems: of each sample.
+            users: of each turn.
+            answers: of each turn.
+            counts: turns of each sample.
+            asking: of each sample the user message that it ends with in place of its last turn.
+        """
+        sizes = 1 + 2 * counts
+        ends = np.cumsum(sizes)
+        order, roles = np.zeros((2, int(ends[-1])), np.int64)
+        order[ends - sizes] = np.arange(len(counts))
+        turn = np.arange(len(users)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(ends - sizes, counts) + 1 + 2 * turn
+        order[places] = len(counts) + np.arange(len(users))
+        order[places + 1] = order[places] + len(users)
+        roles[places], roles[places + 1] = 1, 2
+        texts = [systems, users, answers]
+        if asking is not None:
+            order[ends - 2] = len(counts) + 2 * len(users) + np.arange(len(counts))
+            order, roles = np.delete(order, ends - 1), np.delete(roles, ends - 1)
+            ends = ends - np.arange(1, len(counts) + 1)
+            texts.append(asking)
+        return cls(pa.array(np.append(0, ends), pa.int32()), pa.concat_arrays(texts).take(pa.array(order)), roles)
+
+    def lists(self) -> pa.ListArray:
+        """The texts of each sample."""
+        return pa.ListArray.from_arrays(self.ends, self.texts)
+
+    def structs(self, pool: str, column: str, *more: pa.Array) -> pa.ListArray:
+        """A column of messages, with further fields of each behind role and content."""
+        kind = SAMPLE_SCHEMAS[pool].field(column).type
+        arrays = [_ROLES.take(pa.array(self.roles)), self.texts, *more]
+        return pa.ListArray.from_arrays(
+            self.ends, pa.StructArray.from_arrays(arrays, fields=list(kind.value_type)), type=kind
+        )
+
+
+def _struct(pool: str, name: str, values: Mapping[str, Any]) -> pa.StructArray:
+    """A column of structs, given the values of its fields."""
+    fields = list(SAMPLE_SCHEMAS[pool].field(name).type)
+    return pa.StructArray.from_arrays([_array(values[one.name], one.type) for one in fields], fields=fields)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    """The values as an array of a type; one that is an array is of it."""
+    return values if isinstance(values, pa.Array) else pa.array(values).cast(kind)
+
+
+def _lengths(texts: pa.StringArray) -> Numbers:
+    """Characters of each text."""
+    lengths: Numbers = pc.utf8_length(texts).to_numpy().astype(np.int64)
+    return lengths
 
 
 def began_at(microseconds: int | None) -> str:
@@ -284,11 +596,6 @@ def held_out_kinds(samples: pa.Table) -> dict[str, int]:
     """How many samples of eval there are of each kind: `environment_seen`, `time_after` and so on."""
     counts = Counter(f"{name}_{value}" for name in ("environment", "time") for value in samples[name].to_pylist())
     return dict(sorted(counts.items()))
-
-
-def targets(shown: Sequence[Outline | Turn]) -> list[int]:
-    """Positions of the turns that the loss stands on."""
-    return [position for position, turn in enumerate(shown) if turn.loss]
 
 
 def _number(key: str, seed: int) -> int:

@@ -1,14 +1,14 @@
 """Simulation instructions that were made for logged trajectories, which their prompts then hold.
 
-What a table of them holds, how it is read, and rows that bear them. Who makes one is the matter of
+What a table of them holds, how it is read, and costs with them. Who makes one is the matter of
 `trajmill.synthesis`; a table of the user's own with the same first two columns does as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,25 +61,8 @@ def read_instructions(path: str | Path) -> dict[str, str]:
     return found
 
 
-def instructed(
-    rows: Sequence[Mapping[str, Any]], instructions: Mapping[str, str], counter: TokenCounter
-) -> Sequence[Mapping[str, Any]]:
-    """The rows of a trajectory, whose context holds the instruction made for it; one that was logged stays.
-
-    Args:
-        rows: of the trajectory, each with its costs.
-        instructions: by trajectory id.
-        counter: counts tokens under the recipe's tokenizer.
-    """
-    text = instructions.get(rows[0]["trajectory_id"]) if rows else None
-    if text is None or rows[0]["context"]["simulation_instruction"]:
-        return rows
-    told = {_COST: counter.of(text)}
-    return [{**row, **told, "context": {**row["context"], "simulation_instruction": text}} for row in rows]
-
-
 def instructed_costs(costs: pa.Table, instructions: Mapping[str, str], counter: TokenCounter) -> pa.Table:
-    """The costs of rows, with those of the instructions that `instructed` gives them."""
+    """The costs of rows, with those of the instructions made for trajectories whose context has none."""
     if not instructions:
         return costs
     ids, sizes = costs["trajectory_id"].to_pylist(), costs[_COST].to_pylist()

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import ACTION, BETWEEN, MARKER, heading
+from trajmill.pipelines.render.fixed_texts import ACTION, ASKING, BETWEEN, MARKER, heading
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
 

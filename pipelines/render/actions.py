@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from trajmill.pipelines.render.edits import Edits, edit_of
 from trajmill.pipelines.render.fences import block, fenced
@@ -15,21 +15,19 @@ _LANGUAGES: Final[Mapping[str, str]] = {"os": "python"}
 """Domain → what its actions are written in where they are no calls."""
 
 
-def shown_action(row: Mapping[str, Any], edits: Edits = "call", grammar: Grammar = "call") -> str:
+def shown_action(domain: str, text: str, edits: Edits = "call", grammar: Grammar = "call") -> str:
     """An action in its fences.
 
     Args:
-        row: a transition, of which the domain and the action's text are read, and its `language` where that is known.
+        domain: of the transition.
+        text: of the action.
         edits: `diff` shows an edit of a file as the call without what the diff below it says.
         grammar: `native` shows what the agents of the domain write, where the action can be said in it.
     """
-    text: str = row["action"]["text"]
     edit = edit_of(text) if edits == "diff" else None
     if edit is not None:
         return f"{block(edit.call)}\n{fenced(edit.diff.removesuffix(chr(10)), 'diff')}"
-    native = native_action(row["domain"], text) if grammar == "native" else None
+    native = native_action(domain, text) if grammar == "native" else None
     if native is not None:
         return block(native.text) if native.language == "json" else fenced(native.text, native.language)
-    language = row["action"].get("language")
-    other = language if language is not None else _LANGUAGES.get(row["domain"], "text")
-    return block(text, other) if language in (None, "json") else fenced(text, other)
+    return block(text, _LANGUAGES.get(domain, "text"))

@@ -13,33 +13,40 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.render.control_bits import ANSWER, ESCAPABLE, SAID, USER
-from trajmill.pipelines.render.control_bits import CONTEXT as IN_CONTEXT
-from trajmill.pipelines.render.control_bits import STATE as STATE_BIT
-from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
-from trajmill.pipelines.render.text_columns import (
+from trajmill.pipelines.render.fixed_texts import BELOW_STATE, MARKER, STATE, heading
+from trajmill.pipelines.render.pieces import (
+    Numbers,
+    View,
     capped_texts,
     endings,
+    has_origin,
     observed,
     plain_texts,
+    said_texts,
     shown_actions,
     time_limits,
 )
+from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
 from trajmill.pipelines.render.tool_list import tool_list
-from trajmill.pipelines.render.turns import ACTION, MARKER, STATE, View, heading, said
+from trajmill.pipelines.render.turns import bearable
 from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.scrubbing.replaced import replaced_spans
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
 from trajmill.schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Of what is measured; another one has all units measured again."""
+
+USER, SAID, STATE_BIT, ANSWER, IN_CONTEXT, ESCAPABLE = (1 << number for number in range(6))
+"""Bits of `control`: strings that chat tokenizers take for control tokens (`quality.control_strings`) stand in the
+action, in the words of others before it, in the state before it, in the answer, or in the context of its prompt; or
+somewhere in action, state or answer stands what escaping changes."""
 
 _I: Final = pa.int32()
 COSTS_SCHEMA: Final = pa.schema(
@@ -52,13 +59,14 @@ COSTS_SCHEMA: Final = pa.schema(
         pa.field("said_tokens", _I, nullable=False, metadata={"doc": "of what others said before the action"}),
         pa.field("state_tokens", _I, nullable=False, metadata={"doc": "of the state with its heading; 0: not known"}),
         pa.field("answer_tokens", _I, nullable=False, metadata={"doc": "of the assistant text"}),
+        pa.field("placeholder_tokens", _I, nullable=False, metadata={"doc": "of it, those that never bear the loss"}),
         pa.field("can_bear", pa.bool_(), nullable=False, metadata={"doc": "whether the loss may stand on the answer"}),
         pa.field("state_hash", pa.uint64(), nullable=False, metadata={"doc": "of the state; 0: not known"}),
         pa.field("next_hash", pa.uint64(), nullable=False, metadata={"doc": "of the next observation; 0: no text"}),
         pa.field("form", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("dialect", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("has_ending", pa.bool_(), nullable=False, metadata={"doc": "whether the answer tells how it ended"}),
-        pa.field("control", pa.uint8(), nullable=False, metadata={"doc": "where control strings are: `control_bits`"}),
+        pa.field("control", pa.uint8(), nullable=False, metadata={"doc": "where control strings are: bits"}),
         pa.field(
             "has_envelope", pa.bool_(), nullable=False, metadata={"doc": "whether the answer is an object of MCP"}
         ),
@@ -73,16 +81,10 @@ COSTS_SCHEMA: Final = pa.schema(
 """One row a transition, aligned to the transitions."""
 
 COUNTED: Final = tuple(name for name in COSTS_SCHEMA.names if name != "row_id")
-"""What tokens of samples are counted by."""
+"""By what tokens of samples are counted."""
 
 COST_HASHES: Final = ("state_hash", "next_hash")
 """By which texts are known to be the same without being read."""
-
-COST_COLUMNS: Final = (
-    *("user_tokens", "said_tokens", "state_tokens", "answer_tokens", "control"),
-    *(f"{name}_tokens" for name in CONTEXT),
-)
-"""What rows carry to be made samples of."""
 
 
 class Costing:
@@ -105,7 +107,7 @@ class Costing:
                 **{name: batch[name] for name in ("segment", "num_segments", "turn", "row_id", "step")},
                 "trajectory_id": batch["trajectory_id"].cast(pa.string()),
                 "user_tokens": self._users(batch),
-                "said_tokens": self._said(batch),
+                "said_tokens": self._shown(said_texts(batch, self._view), SAID),
                 **self._observed(batch),
                 **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
             }
@@ -117,20 +119,16 @@ class Costing:
         """Nothing: no cost waits for what comes after."""
         return iter(())
 
-    def _of(self, texts: list[str] | pa.Array) -> Counts:
-        return self._counter.count(pa.array(texts, pa.string()) if isinstance(texts, list) else texts)
+    def _shown(self, texts: Texts, bit: int) -> Counts:
+        """Tokens of each row's piece as it is shown; rows whose piece holds a control string get the bit."""
+        self._mark(texts.texts, {bit: texts.index})
+        return texts.spread(self._counter.count(plain_texts(texts.texts, self._view)))
 
-    def _told(self, texts: list[str] | pa.Array, bit: int, index: npt.NDArray[np.int64]) -> Counts:
-        """Tokens of texts as they are shown; rows that hold one with a control string, by its number, get the bit."""
-        array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
-        self._mark(array, {bit: index})
-        return self._of(plain_texts(array, self._view))
-
-    def _mark(self, texts: pa.StringArray, rows: Mapping[int, npt.NDArray[np.int64]]) -> None:
-        """Tells rows whose text holds a control string, or what escaping changes.
+    def _mark(self, texts: pa.StringArray, rows: Mapping[int, Numbers]) -> None:
+        """Mark the rows whose piece holds a control string, or what escaping changes.
 
         Args:
-            texts: as they are shown before they are escaped.
+            texts: pieces before they are escaped.
             rows: by the bit that they get, of each row the number of its text, -1 for none.
         """
         changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
@@ -146,67 +144,65 @@ class Costing:
 
     def _users(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of heading, time limit and action."""
-        actions, which = shown_actions(batch, self._view)
-        limits, of = time_limits(batch)
-        shown = self._told([ACTION + text for text in actions], USER, which)
-        return self._counter.of(heading(1)) + shown[which] + self._of(limits)[of]
-
-    def _said(self, batch: pa.RecordBatch) -> Counts:
-        """Tokens of what the harness and the user said, where it is shown."""
-        if self._view.harness == "strip":
-            return np.zeros(batch.num_rows, np.int64)
-        texts = Texts.of(batch["interleaved"])
-        return texts.spread(self._told([said(text) for text in texts.texts.to_pylist()], SAID, texts.index))
+        limits = time_limits(batch)
+        shown = self._shown(shown_actions(batch, self._view), USER)
+        return self._counter.of(heading(1)) + shown + limits.spread(self._counter.count(limits.texts))
 
     def _context(self, batch: pa.RecordBatch, name: str) -> Counts:
         texts = Texts.of(struct_text(batch, "context", name))
-        if name != "action_space":
-            return texts.spread(self._told(texts.texts, IN_CONTEXT, texts.index))
-        lists = [tool_list(text) for text in texts.texts.to_pylist()]
-        return texts.spread(self._told(lists, IN_CONTEXT, texts.index))
+        if name == "action_space":
+            texts = texts.mapped(pa.array([tool_list(text) for text in texts.texts.to_pylist()], pa.string()))
+        return self._shown(texts, IN_CONTEXT)
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """What the texts before and after the action tell; each distinct one is counted once."""
+        """Columns of the texts before and after the action; each distinct one is counted once."""
         (state_text, _), (answer_text, enveloped) = (
             observed(batch, side, self._view) for side in ("observation", "next_observation")
         )
         before, after = Texts.of(state_text), Texts.of(answer_text)
         both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
         place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        told = _told(batch, "observation", "environment")
+        told = has_origin(batch, "observation", "environment")
         state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
         answer = np.append(place[len(before.texts) :], -1)[after.index]
         seen = capped_texts(both.dictionary, self._view)
         self._mark(seen, {STATE_BIT: state, ANSWER: answer})
-        counts = np.append(self._of(plain_texts(seen, self._view)), 0)
+        shown = plain_texts(seen, self._view)
+        counts = np.append(self._counter.count(shown), 0)
         hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
-        ends, which = endings(batch)
-        ended = self._of([f"\n{text}" if text else "" for text in ends])[which]
-        made = _told(batch, "next_observation", "harness") if self._view.harness == "keep" else False
+        ends = endings(batch)
+        lines = pa.array([f"\n{text}" if text else "" for text in ends.texts.to_pylist()], pa.string())
+        scrubbed = pc.fill_null(batch["scrubbed"], 0).to_numpy(zero_copy_only=False) > 0
+        around = self._counter.of(STATE) + self._counter.of(BELOW_STATE)
+        ended = ends.spread(self._counter.count(lines))
         return {
-            "state_tokens": np.where(state >= 0, counts[state] + self._counter.of(STATE) + self._counter.of("\n\n"), 0),
+            "state_tokens": np.where(state >= 0, counts[state] + around, 0),
             "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + ended, 0),
-            "can_bear": (answer >= 0) & ~np.asarray(made),
+            "placeholder_tokens": self._placeholders(shown, counts, np.where(scrubbed, answer, -1)),
+            "can_bear": bearable(batch, self._view),
             "state_hash": hashes[state],
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
-            "has_ending": np.array([bool(text) for text in ends])[which],
+            "has_ending": ends.spread(pc.not_equal(ends.texts, "").to_numpy(zero_copy_only=False)),
             "has_envelope": enveloped,
             "screen": _screens(batch, both.dictionary, state),
         }
+
+    def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
+        """Tokens of the placeholders of scrubbing in the text of each answer, at most those of the text."""
+        found = np.zeros(len(texts) + 1, np.int64)
+        for number in np.unique(answer[answer >= 0]).tolist():
+            text = texts[number].as_py()
+            held = pa.array([text[begin:end] for begin, end in replaced_spans(text)], pa.string())
+            found[number] = min(int(self._counter.count(held).sum()), int(counts[number]))
+        return found[answer]
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values).cast(kind)
 
 
-def _told(batch: pa.RecordBatch, side: str, origin: str) -> npt.NDArray[np.bool_]:
-    """Whether an observation's origin is the one."""
-    found = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
-    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
-
-
-def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: npt.NDArray[np.int64]) -> pa.Array:
+def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: Numbers) -> pa.Array:
     """The size of the screen before each action that led to a screen."""
     form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
     chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.envelopes import in_envelope
-from trajmill.pipelines.render.turns import BETWEEN, MARKER, Turn
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.pieces import View
 from trajmill.quality.control_strings import escape_places
 from trajmill.quality.scrubbing.replaced import replaced_spans
 
@@ -56,40 +57,53 @@ class SpanWeights(NamedTuple):
             return None
         return cls({str(name): share for name, share in mix.loss_weights.items()}, mix.seed)
 
-    def chance(self, turn: Turn, begin: int) -> float:
-        """A number from 0 to 1 that hangs on nothing but the place of the span: its trajectory, step and begin."""
-        place = f"{self.seed}:{turn.row['trajectory_id']}:{turn.row['step']}:{begin}"
+    def chance(self, key: str, begin: int) -> float:
+        """A number from 0 to 1 that hangs on nothing but the place of the span: its answer's key, and its begin."""
+        place = f"{self.seed}:{key}:{begin}"
         return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big") / _WHOLE
 
 
 class LossSpan(NamedTuple):
-    """Code points [begin, end) of a text, and their class."""
+    """Code points [begin, end) of an assistant message, and their class."""
 
     begin: int
     end: int
     label: str | None
 
 
-_FRAME: Final = LossSpan(0, len(MARKER), "frame")
+FRAME: Final = LossSpan(0, len(MARKER), "frame")
 """The marker that opens an answer."""
 
 
-def turn_spans(turn: Turn) -> list[LossSpan]:
-    """The spans of a turn's assistant message, but for placeholders of scrubbing; none if it bears no loss."""
-    if not turn.loss:
-        return []
-    spans = _every_span(turn)
-    if not turn.row.get("scrubbed"):
+class Answer(NamedTuple):
+    """An answer of the world as a sample shows it, and where it comes from.
+
+    Attributes:
+        text: that stands below the marker.
+        view: how it is shown.
+        key: of the turn: its trajectory and step.
+        scrubbed: whether placeholders may stand in it.
+        labels: the spans that were measured of the logged text, in bytes; None where none were.
+        content: the logged text.
+        shown: that text or the object of MCP that it stood in, before it is capped or escaped.
+    """
+
+    text: str
+    view: View = View()
+    key: str = ""
+    scrubbed: bool = False
+    labels: Sequence[Mapping[str, Any]] | None = None
+    content: str | None = None
+    shown: str | None = None
+
+
+def answer_spans(answer: Answer) -> list[LossSpan]:
+    """The spans of an assistant message that bears the loss: all of it, in order, but for placeholders of scrubbing."""
+    spans = _every_span(answer)
+    if not answer.scrubbed:
         return spans
-    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(turn.observation)]
+    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(answer.text)]
     return [piece for span in spans for piece in _outside(span, invented)]
-
-
-def told_pieces(assistant: str) -> list[tuple[int, int]] | None:
-    """What of an assistant message stands below its marker and is no placeholder; None if it holds none."""
-    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(assistant[len(MARKER) :])]
-    whole = LossSpan(len(MARKER), len(assistant), None)
-    return [piece[:2] for piece in _outside(whole, invented)] if invented else None
 
 
 def _outside(span: LossSpan, invented: Sequence[tuple[int, int]]) -> Iterator[LossSpan]:
@@ -102,27 +116,24 @@ def _outside(span: LossSpan, invented: Sequence[tuple[int, int]]) -> Iterator[Lo
             yield LossSpan(at, begin, span.label)
         at = max(at, end)
     if at < span.end:
-        yield span if at == span.begin else LossSpan(at, span.end, span.label)
+        yield LossSpan(at, span.end, span.label)
 
 
-def _every_span(turn: Turn) -> list[LossSpan]:
-    """The spans of an assistant message that bears the loss: all of it, in order."""
-    head, end = len(MARKER), len(MARKER) + len(turn.observation)
-    labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
-    after = turn.row["next_observation"]
-    text = None if labels is None else turn.view.text(after)
-    if labels is None or text is None or turn.view.capped(text) is not text:
-        return [_FRAME, LossSpan(head, end, None)] if head < end else [_FRAME]
-    spans = list(_classed(after["content"], labels))
-    if text is not after["content"]:
-        spans = in_envelope(after["content"], text, spans)
-    if turn.view.escapes:
-        spans = in_escaped(text, spans)
-    last = len(turn.view.plain(text))
+def _every_span(answer: Answer) -> list[LossSpan]:
+    head, end = len(MARKER), len(MARKER) + len(answer.text)
+    view, labels, content, shown = answer.view, answer.labels, answer.content, answer.shown
+    if labels is None or content is None or shown is None or view.capped(shown) is not shown:
+        return [FRAME, LossSpan(head, end, None)] if head < end else [FRAME]
+    spans = list(_classed(content, labels))
+    if shown != content:
+        spans = in_envelope(content, shown, spans)
+    if view.escapes:
+        spans = in_escaped(shown, spans)
+    last = len(view.plain(shown))
     if spans[-1][2] == "new":
         last = spans.pop()[0]
     spans.append((last, end - head, "new"))  # such as an exit code
-    return [_FRAME, *(LossSpan(head + begin, head + end, label) for begin, end, label in spans if begin < end)]
+    return [FRAME, *(LossSpan(head + begin, head + end, label) for begin, end, label in spans if begin < end)]
 
 
 def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
@@ -153,23 +164,24 @@ def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tupl
     yield done, len(content), "new"
 
 
-def bearing_spans(shown: Sequence[Turn], weights: SpanWeights | None) -> list[list[LossSpan]]:
-    """Of each turn of a sample the spans that bear the loss: all, or those that are drawn by weights.
+def drawn_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: SpanWeights) -> list[list[LossSpan]]:
+    """Of each answer of a sample the spans that are drawn by weights to bear the loss.
 
     Without a class a span always bears it, and so does the marker that opens an answer.
+
+    Args:
+        answers: key and spans of each; none of one that bears no loss.
+        weights: by which they are drawn.
     """
-    every = [turn_spans(turn) for turn in shown]
-    if weights is None:
-        return every
     kept: list[list[LossSpan]] = []
     left: list[tuple[float, int, LossSpan]] = []
     volatile = 0
-    for number, (turn, spans) in enumerate(zip(shown, every, strict=True)):
+    for number, (key, spans) in enumerate(answers):
         kept.append([])
         for span in spans:
-            chance = weights.chance(turn, span.begin)
+            chance = weights.chance(key, span.begin)
             volatile += span.label == "volatile"
-            if span.label is None or span is _FRAME or chance < weights.shares.get(span.label, 1.0):
+            if span.label is None or span == FRAME or chance < weights.shares.get(span.label, 1.0):
                 kept[number].append(span)
             elif span.label == "volatile":
                 left.append((chance, number, span))
@@ -177,23 +189,3 @@ def bearing_spans(shown: Sequence[Turn], weights: SpanWeights | None) -> list[li
     for _, number, span in sorted(left)[: max(missing, 0)]:
         kept[number].append(span)
     return [sorted(spans) for spans in kept] if missing > 0 else kept
-
-
-def message_spans(shown: Sequence[Turn], weights: SpanWeights | None = None) -> list[dict[str, Any]]:
-    """The spans of the messages that `turns.messages` makes: `message` is the number of the message, from 0."""
-    return [
-        {"message": 2 * number + 2, "begin": one.begin, "end": one.end, "label": one.label}
-        for number, spans in enumerate(bearing_spans(shown, weights))
-        for one in spans
-    ]
-
-
-def document_spans(system: str, shown: Sequence[Turn], weights: SpanWeights | None = None) -> list[dict[str, Any]]:
-    """The spans of the text that `turns.document` makes."""
-    found: list[dict[str, Any]] = []
-    place = len(system)
-    for turn, spans in zip(shown, bearing_spans(shown, weights), strict=True):
-        place += len(BETWEEN) + len(turn.user) + len(BETWEEN)
-        found += [{"begin": place + one.begin, "end": place + one.end, "label": one.label} for one in spans]
-        place += len(MARKER) + len(turn.observation)
-    return found

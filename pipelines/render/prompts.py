@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.templates import PromptTemplate, prompt_template
+from trajmill.pipelines.render.fixed_texts import COMMANDS
+from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.tool_list import tool_list
-from trajmill.pipelines.render.turns import COMMANDS, Rows, View, ending, state_of
+from trajmill.quality.tokens import TokenCounter
 
 CONTEXT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")
 """The texts of a transition's context that a prompt holds."""
 
 SCREEN_PATTERN: Final = r"\[0,0\]\[(?P<width>[1-9][0-9]*),(?P<height>[1-9][0-9]*)\]"
-_SCREEN: Final = re.compile(SCREEN_PATTERN)
-ASKING: Final = (
-    "\n\nThink first if you need to. Then write what is observed next, and only that, between "
-    "`<predicted_observation>` and `</predicted_observation>`."
-)
-"""What ends the user message that asks a model which may think for its prediction."""
-
-OPENING: Final = "<predicted_observation>"
-CLOSING: Final = "</predicted_observation>"
 
 
 class Shape(NamedTuple):
-    """What a prompt says of a trajectory besides the texts of its context, and which of these (`CONTEXT`) there are."""
+    """The facts that a prompt tells of a trajectory besides the texts of its context.
+
+    Attributes:
+        domain: of it.
+        forms: of its next observations.
+        dialects: of these.
+        ends: whether answers tell how commands ended.
+        enveloped: whether answers are objects of MCP.
+        screen: size of the screen, as `1080 x 2400`; empty if none is told.
+        given: which texts of the context (`CONTEXT`) there are.
+    """
 
     domain: str
     forms: tuple[str, ...]
@@ -65,38 +67,31 @@ class Wording(NamedTuple):
         return prompt_template(domain, self.pool, key, self.seed, self.folder)
 
 
-def prompt(rows: Rows, key: str, wording: Wording, view: View) -> Prompt:
-    """The system prompt of a trajectory.
-
-    Args:
-        rows: of the trajectory, or of a part of it, in order.
-        key: of the trajectory; by it the template is drawn.
-        wording: what is drawn from.
-        view: how the turns are shown, since the prompt says so.
-    """
-    return shaped_prompt(shape_of(rows, view), rows[0]["context"], key, wording, view)
-
-
 def shaped_prompt(shape: Shape, context: Mapping[str, str | None], key: str, wording: Wording, view: View) -> Prompt:
-    """The system prompt of a trajectory of which no more is known than its shape and its context.
+    """The system prompt of a trajectory.
 
     Args:
         shape: of it, which says which texts of the context there are.
         context: `CONTEXT`, as rows bear it.
-        key: as of `prompt`, as what follows.
-        wording: what is drawn from.
-        view: how the turns are shown.
+        key: of the trajectory; by it the template is drawn.
+        wording: the templates.
+        view: how the turns are shown, since the prompt says so.
     """
     drawn = wording.template(shape.domain, key)
-    return Prompt(_rendered(drawn, shape, _texts(context), wording.pool, view), drawn.reference, shape)
+    texts = tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
+    return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
 
 
-def _texts(context: Mapping[str, str | None]) -> tuple[str, ...]:
-    return tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
+def prompt_tokens(
+    shape: Shape, texts: Sequence[int], key: str, wording: Wording, view: View, counter: TokenCounter
+) -> int:
+    """Tokens of a system prompt, given those of the texts of its context (`CONTEXT`); the rest is as there."""
+    text, uses = _fixed_text(wording.template(shape.domain, key), shape, wording.pool, view)
+    return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
 
 
 @lru_cache(256)
-def fixed_text(drawn: PromptTemplate, shape: Shape, pool: str, view: View) -> tuple[str, tuple[int, ...]]:
+def _fixed_text(drawn: PromptTemplate, shape: Shape, pool: str, view: View) -> tuple[str, tuple[int, ...]]:
     """A prompt without the texts of its context, and how often it shows each of them."""
     marks = tuple(f"\ue000{name}\ue001" if there else "" for name, there in zip(CONTEXT, shape.given, strict=True))
     text = _rendered(drawn, shape, marks, pool, view)
@@ -125,25 +120,3 @@ def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool:
         "tagged": pool in ("rl", "eval"),
     }
     return view.plain(drawn.template.render(**values).rstrip("\n"))
-
-
-def shape_of(rows: Rows, view: View) -> Shape:
-    """What the prompt of a trajectory says of it besides the texts of its context."""
-    domain = rows[0]["domain"]
-    visible = [row for row in rows if row["use"] != "omit"]
-    shown = [row["next_observation"] for row in visible]
-    forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
-    ends = domain in COMMANDS and any(ending(row) for row in visible)
-    enveloped = view.mcp == "envelope" and any(view.text(one) is not one["content"] for one in shown)
-    return Shape(domain, forms, dialects, ends, enveloped, _screen(rows), tuple(map(bool, _texts(rows[0]["context"]))))
-
-
-def _screen(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The size of the screen by the box of the first node of the first one: `1080 x 2400`; empty if none tells it."""
-    for row in rows:
-        is_screen = row["next_observation"] is not None and row["next_observation"]["form"] == "screen"
-        state = state_of(row, View()) if is_screen else None
-        met = _SCREEN.search(state.partition("\n")[0]) if state else None
-        if met is not None:
-            return f"{met['width']} x {met['height']}"
-    return ""

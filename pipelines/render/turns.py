@@ -1,287 +1,289 @@
-"""Turns: a judged trajectory in the world-model view, as the messages and documents that models are trained on.
+"""Turns: judged trajectories in the world-model view, as the messages that models are trained on.
 
-The view of Qwen-AgentWorld (arXiv 2606.24597, §2), in the form of its benchmark: a system prompt of what is known
-beforehand, then turns, where the user turn is one action and the assistant turn is what was observed. Calls that an
-agent made at once are successive turns, in the order of the calls. What the agent thought, said or was asked to do is
-not shown: a world does not know it. What the harness and the user said between turns is shown where the recipe keeps
-it.
+A system prompt of what is known beforehand comes first, then turns, where the user turn is one action and the assistant
+turn is what was observed. Calls that an agent made at once are successive turns, in the order of the calls. The state
+before an action is shown where it is not what the turn before ended with, and once for calls made at once. The agent's
+thoughts, words and aims are not shown: a world does not know them. Words of the harness and the user between turns are
+shown where the recipe keeps them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from trajmill.pipelines.render.actions import Grammar, shown_action
-from trajmill.pipelines.render.capping import capped
-from trajmill.pipelines.render.control_bits import may_escape, turn_holds
-from trajmill.pipelines.render.edits import Edits
-from trajmill.quality.control_strings import escaped
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.fixed_texts import BELOW_STATE, MARKER, STATE, heading
+from trajmill.pipelines.render.loss_spans import Answer
+from trajmill.pipelines.render.pieces import (
+    Flags,
+    Numbers,
+    View,
+    capped_texts,
+    endings,
+    has_origin,
+    observed,
+    plain_texts,
+    said_texts,
+    shown_actions,
+    spoken,
+    time_limits,
+)
+from trajmill.quality.fingerprint import struct_text
+from trajmill.quality.texts import Texts
 
-MARKER: Final = "**Environment Observation:**\n"
-STATE: Final = "**Current State:**\n"
-ACTION: Final = "**Action:**\n"
-Harness: TypeAlias = Literal["strip", "keep"]
-Answers: TypeAlias = Literal["text", "envelope"]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
-COMMANDS: Final = frozenset({"terminal", "swe"})
-"""Domains whose actions are commands."""
-
-_HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """How a recipe's samples show trajectories; see `recipe.Mix` for what each value means."""
+class Outline:
+    """The rows of trajectories as turns, before any text of them is written.
 
-    harness: Harness = "strip"
-    edits: Edits = "call"
-    actions: Grammar = "call"
-    observation_chars: int | None = None
-    mcp: Answers = "text"
-    escapes: bool = False
+    Args:
+        begins: the first row of each trajectory, or of each segment of a split one.
+        turn: of each row, the trajectory's turn.
+        use: of each row, of `schemas.verdict.USES`.
+        state: of each row, a number that stands for the text of the state before its action; 0 if it is not known.
+        led: of each row, such a number of the text of its next observation.
+
+    Attributes:
+        begins: as given.
+        of: the number of each row's trajectory.
+        turn: of each row, the number of its turn in all of them.
+        visible: whether the row is shown.
+        first: whether it is the first shown row of its turn.
+        known: whether the state before its action is known.
+        shows: whether that state is shown, where all rows of the trajectory are shown that can be.
+    """
+
+    def __init__(
+        self,
+        begins: Numbers,
+        turn: npt.NDArray[Any],
+        use: npt.NDArray[Any],
+        state: npt.NDArray[np.uint64],
+        led: npt.NDArray[np.uint64],
+    ) -> None:
+        begun = np.zeros(len(turn), np.bool_)
+        begun[begins] = True
+        self.begins, self.of = begins, np.cumsum(begun) - 1
+        begun[1:] |= turn[1:] != turn[:-1]
+        self.turn = np.cumsum(begun) - 1
+        self.visible: Flags = use != "omit"
+        self.known: Flags = state != 0
+        self.first, self.shows = np.zeros((2, len(turn)), np.bool_)
+        rows = np.flatnonzero(self.visible)
+        self.first[rows] = np.diff(self.turn[rows], prepend=-1) > 0
+        before = np.zeros(len(rows), np.uint64)
+        before[1:] = np.where(np.diff(self.of[rows]) == 0, led[rows[:-1]], 0)
+        self.shows[rows] = self.first[rows] & self.known[rows] & (state[rows] != before)
+
+
+class Excerpts(NamedTuple):
+    """Runs of turns that samples show, one after the other.
+
+    Attributes:
+        rows: of their turns.
+        counts: turns of each.
+        numbers: of each turn its place in its excerpt, from 0.
+        shows: whether a turn shows the state before its action: the first one also where the turn before led to it.
+    """
+
+    rows: Numbers
+    counts: Numbers
+    numbers: Numbers
+    shows: Flags
 
     @classmethod
-    def of(cls, mix: Mix) -> View:
-        """That of a recipe."""
-        escapes = mix.control_tokens == "escape"
-        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp, escapes)
+    def of(cls, outline: Outline, rows: Numbers, counts: Numbers) -> Self:
+        """Those of some shown rows; each begins with a turn."""
+        begins = np.cumsum(counts) - counts
+        shows = outline.shows[rows]
+        shows[begins] = outline.known[rows[begins]]
+        return cls(rows, counts, np.arange(len(rows)) - np.repeat(begins, counts), shows)
 
-    def text(self, observed: Mapping[str, Any]) -> str | None:
-        """What stands for an observation, before it is capped: its text, or the object of MCP that the text stood in.
+    @property
+    def begins(self) -> Numbers:
+        """The place of each one's first turn."""
+        begins: Numbers = np.cumsum(self.counts) - self.counts
+        return begins
 
-        Args:
-            observed: `content`, and `envelope` where the view asks for it; a row without text has neither.
-        """
-        content: str | None = observed["content"]
-        return content if self.mcp == "text" or content is None else observed.get("envelope") or content
+    def sums(self, values: npt.NDArray[Any]) -> Numbers:
+        """The sum over each excerpt of a number of each turn; an excerpt has at least one."""
+        sums: Numbers = np.add.reduceat(values.astype(np.int64), self.begins)
+        return sums
 
-    def seen(self, text: str, row: Mapping[str, Any]) -> str:
-        """What stands for an observation of a row as it is shown."""
-        return self.plain_of(row, self.capped(text))
 
-    def capped(self, text: str) -> str:
-        """What stands for an observation, which is not too long."""
-        return text if self.observation_chars is None else capped(text, self.observation_chars)
+def user_texts(
+    batch: pa.RecordBatch,
+    numbers: Numbers,
+    states: pa.StringArray,
+    view: View,
+    escapable: Flags | None = None,
+    told: Mapping[int, str] | None = None,
+    openings: Mapping[int, str] | None = None,
+) -> pa.StringArray:
+    """The user message of each turn.
 
-    def plain(self, text: str) -> str:
-        """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
-        return escaped(text) if self.escapes else text
+    Args:
+        batch: the rows of the turns, with `USER_LEAVES`.
+        numbers: of the turns in their samples, from 0.
+        states: the text before each action, where the message shows it; else null.
+        view: how they are shown.
+        escapable: of which rows escaping could change a text; None if that is not known.
+        told: by the place of a row, the words of others before its action.
+        openings: by the place of a row, what else is known before it, which opens the message.
+    """
+    heads = pa.array([heading(number) for number in range(1, int(numbers.max(initial=0)) + 2)], pa.string())
+    limits, actions = time_limits(batch), shown_actions(batch, view)
+    pieces = [heads.take(pa.array(numbers)), _headed(states, view), _each(limits), _each(actions)]
+    for place, texts in ((2, told), (1, openings)):
+        if texts:
+            pieces.insert(place, pa.array([texts.get(row) for row in range(len(numbers))], pa.string()))
+            escapable = None if escapable is None else escapable | np.isin(np.arange(len(numbers)), list(texts))
+    return plain_texts(_joined(*pieces), view, escapable)
 
-    def plain_of(self, row: Mapping[str, Any], text: str) -> str:
-        """The same of a text of a row, of which costs tell whether it is worth looking through."""
-        return escaped(text) if self.escapes and may_escape(row) else text
+
+def answer_texts(
+    batch: pa.RecordBatch, view: View, escapable: Flags | None = None, marker: str = MARKER
+) -> pa.StringArray:
+    """The assistant message of each turn, or its answer alone: the next observation, and below it how a command ended.
+
+    Args:
+        batch: the rows of the turns, with `ANSWER_LEAVES`.
+        view: as of `user_texts`.
+        escapable: as there.
+        marker: leads the message; empty for the answer alone.
+    """
+    content, _ = observed(batch, "next_observation", view)
+    seen = plain_texts(capped_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
+    ends = endings(batch)
+    if not any(ends.texts.to_pylist()):
+        return _joined(marker, seen) if marker else seen
+    below = _each(ends.mapped(pa.array([f"\n{end}" if end else "" for end in ends.texts.to_pylist()], pa.string())))
+    return _joined(marker, seen, pc.if_else(pc.greater(pc.binary_length(seen), 0), below, _each(ends)))
+
+
+def _headed(states: pa.StringArray, view: View) -> pa.StringArray:
+    """States as messages show them, each under its heading; null where they show none."""
+    known = np.flatnonzero(states.is_valid().to_numpy(zero_copy_only=False))
+    shown = _joined(STATE, capped_texts(states.take(pa.array(known)), view), BELOW_STATE)
+    places = np.full(len(states), -1)
+    places[known] = np.arange(len(known))
+    return shown.take(pa.array(places, mask=places < 0))
+
+
+def _each(texts: Texts) -> pa.StringArray:
+    """The text of each row."""
+    return texts.texts.take(pa.array(texts.index))
+
+
+def _joined(*pieces: pa.StringArray | str) -> pa.StringArray:
+    """The pieces of each row one after the other; null is nothing."""
+    return pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
 
 
 class Turn(NamedTuple):
-    """One rendered turn: what the user message and the assistant message say, and whether the loss stands on it.
+    """One turn.
 
     Attributes:
         step: the trajectory's step.
         user: the user message.
-        assistant: the assistant message: the marker, and what was observed.
+        answer: the text that the assistant message says below its marker, and where it comes from.
         loss: whether the loss stands on the assistant message.
-        observation: what the assistant message says below its marker.
-        state: what the environment showed before the action, whether or not the message shows it; None if not known.
         row: the transition that is shown.
-        shows_state: whether the user message shows the state.
-        said_tokens: of what others said before the action, where the user message shows it and rows tell it.
-        holds_control: whether the two messages show what tokenizers take for a control token, as far as rows tell it.
-        view: how it is shown.
     """
 
     step: int
     user: str
-    assistant: str
-    loss: bool
-    observation: str
-    state: str | None
-    row: Mapping[str, Any]
-    shows_state: bool = False
-    said_tokens: int = 0
-    holds_control: bool = False
-    view: View = View()
-
-
-def ending(row: Mapping[str, Any]) -> str:
-    """How what an action started ended, as the line below its output: its exit code, or that its time ran out.
-
-    Elsewhere than in the domains of commands there is none: their answers say it themselves, or nobody saw it.
-    """
-    if row["domain"] not in COMMANDS:
-        return ""
-    if row["timed_out"]:
-        return "[timed out]"
-    return "" if row["exit_code"] is None else f"[exit code {row['exit_code']}]"
-
-
-def answer(row: Mapping[str, Any], view: View) -> str:
-    """What a model is to predict: the next observation, and below it how what the action started ended."""
-    content = view.seen(view.text(row["next_observation"]) or "", row)
-    told = ending(row)
-    return f"{content}\n{told}" if told and content else content or told
-
-
-def state_of(row: Mapping[str, Any], view: View) -> str | None:
-    """What the environment showed before an action; None where that is not known, or others' words stand there."""
-    before = row["observation"]
-    return view.text(before) if before and before["origin"] == "environment" else None
-
-
-def heading(number: int) -> str:
-    """The line that opens a turn."""
-    return f"### Turn {number}\n"
-
-
-def time_limit(row: Mapping[str, Any]) -> str:
-    """What a model is told of the time after which the harness kills what an action starts; empty if not known."""
-    return "" if row["time_limit_s"] is None else f"**Time Limit:**\n{row['time_limit_s']:g} s\n"
-
-
-def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str, view: View, opening: str = "") -> str:
-    """The user message of a turn.
-
-    Args:
-        number: of the turn, from 1.
-        row: of the turn.
-        state: that is shown, capped; None shows none.
-        said: what stands between state and action.
-        view: how actions are shown.
-        opening: what stands before all of that.
-    """
-    head = heading(number) + opening
-    if state is not None:
-        head += f"{STATE}{state}\n\n"
-    text = f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}"
-    return view.plain(text) if said or opening else view.plain_of(row, text)
-
-
-def bears_loss(row: Mapping[str, Any], view: View) -> bool:
-    """Whether the loss stands on what a row observed next."""
-    made = view.harness == "keep" and row["next_observation"]["origin"] == "harness"
-    return row["use"] == "target" and not made
-
-
-class Outline(NamedTuple):
-    """A turn whose messages are not written yet: what decides where a trajectory is cut, without a text of its own.
-
-    Attributes:
-        step: the trajectory's step.
-        loss: whether the loss stands on the assistant message.
-        row: the transition that is shown.
-        shows_state: whether the user message shows the state.
-        said_tokens: as of `Turn`.
-        holds_control: as of `Turn`.
-        speaking: the rows of which the user message shows what others said before the action.
-    """
-
-    step: int
+    answer: Answer
     loss: bool
     row: Mapping[str, Any]
-    shows_state: bool
-    said_tokens: int
-    holds_control: bool
-    speaking: Rows
+
+    @property
+    def observation(self) -> str:
+        """The text below the marker."""
+        return self.answer.text
+
+    @property
+    def assistant(self) -> str:
+        """The assistant message."""
+        return MARKER + self.answer.text
 
 
-def outlined(rows: Rows, view: View) -> list[Outline]:
-    """The turns of one trajectory, as `turns` shows them, before they are rendered."""
-    found: list[Outline] = []
-    shown: str | None = None
-    for _, group in groupby(rows, key=_TURN):
-        calls = list(group)
-        visible = [row for row in calls if row["use"] != "omit"]
-        if not visible:
-            continue
-        speaks = view.harness == "keep" and any(said(row["interleaved"]) for row in calls)
-        first = visible[0]
-        state = state_of(first, view)
-        shows, speaking = state is not None and state != shown, calls if speaks else []
-        size = sum(one.get("said_tokens", 0) for one in speaking) if speaks else 0
-        holds = turn_holds(first, speaking, shows)
-        found.append(Outline(first["step"], bears_loss(first, view), first, shows, size, holds, speaking))
-        found += [
-            Outline(row["step"], bears_loss(row, view), row, False, 0, turn_holds(row, (), False), ())
-            for row in visible[1:]
-        ]
-        shown = view.text(visible[-1]["next_observation"])
-    return found
-
-
-_TURN: Final = itemgetter("turn")
-
-
-def rendered(outlines: Sequence[Outline], view: View, opening: str = "") -> list[Turn]:
-    """The turns of the first outlines of a trajectory, or of a window of it; `opening` as of `turns`."""
-    found: list[Turn] = []
-    for number, one in enumerate(outlines, 1):
-        state = state_of(one.row, view) if one.shows_state else None
-        before = None if state is None else view.capped(state)
-        told = "".join([said(other["interleaved"]) for other in one.speaking]) if one.speaking else ""
-        user = user_text(number, one.row, before, told, view, opening if number == 1 else "")
-        found.append(_turn(one, user, view))
-    return found
-
-
-def answering(outlines: Iterable[Outline], view: View) -> Iterator[Turn]:
-    """The same without what is asked: each with an empty user message, made as it is asked for."""
-    return (_turn(one, "", view) for one in outlines)
-
-
-def _turn(one: Outline, user: str, view: View) -> Turn:
-    observed, state = answer(one.row, view), state_of(one.row, view)
-    known = None if state is None else view.plain_of(one.row, state)
-    facts = one.row, one.shows_state, one.said_tokens, one.holds_control, view
-    return Turn(one.step, user, MARKER + observed, one.loss, observed, known, *facts)
+_OBSERVATION: Final = pa.struct([(name, pa.string()) for name in ("content", "envelope", "origin")])
+_SHOWN: Final = pa.schema(
+    [
+        ("domain", pa.string()),
+        ("turn", pa.int32()),
+        ("action", pa.struct([("text", pa.string())])),
+        ("observation", _OBSERVATION),
+        ("next_observation", _OBSERVATION),
+        ("interleaved", pa.string()),
+        ("exit_code", pa.int32()),
+        ("timed_out", pa.bool_()),
+        ("time_limit_s", pa.float64()),
+    ]
+)
 
 
 def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]:
-    """The turns of one trajectory.
-
-    The state before an action is shown where it is not what the turn before ended with, and once for calls made at
-    once. Rows that are omitted, or whose next observation holds no text, are not shown.
+    """The turns of one trajectory whose rows are Python values.
 
     Args:
-        rows: all rows of a trajectory (or of one segment or window) in order, as Python values, each with its `use`.
+        rows: all rows of a trajectory (or of one segment or window) in order, each with its `use`, and with its `spans`
+            where they were measured.
         view: how they are shown.
         opening: what else is known before the first turn, which the rows do not show; it opens the first user message.
     """
     chosen = view or View()
-    return rendered(outlined(rows, chosen), chosen, opening)
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=_SHOWN)
+    use = np.array([row["use"] for row in rows], object)
+    texts = [observed(batch, side, chosen)[0] for side in ("observation", "next_observation")]
+    ids = pa.concat_arrays(texts).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    state = np.where(has_origin(batch, "observation", "environment"), ids[: len(rows)], 0)
+    outline = Outline(
+        np.zeros(min(len(rows), 1), np.int64),
+        batch["turn"].to_numpy(),
+        use,
+        state.astype(np.uint64),
+        ids[len(rows) :].astype(np.uint64),
+    )
+    places = np.flatnonzero(outline.visible)
+    if not len(places):
+        return []
+    excerpt = Excerpts.of(outline, places, np.array([len(places)]))
+    shown = batch.take(pa.array(places))
+    states = texts[0].take(pa.array(places, mask=~excerpt.shows))
+    firsts = np.flatnonzero(outline.first[places])
+    words = spoken(said_texts(batch, chosen), outline.turn, outline.turn[places[firsts]])
+    said = {int(firsts[place]): text for place, text in words.items()}
+    users = user_texts(shown, excerpt.numbers, states, chosen, None, said, {0: opening} if opening else None)
+    answers = answer_texts(shown, chosen, marker="")
+    bears = (use == "target") & bearable(batch, chosen)
+    logged, seen = struct_text(shown, "next_observation", "content").to_pylist(), texts[1].take(pa.array(places))
+    mine = [rows[place] for place in places]
+    made = map(_answer, mine, repeat(chosen), answers.to_pylist(), logged, seen.to_pylist())
+    return [
+        Turn(row["step"], user, answer, bears_loss, row)
+        for row, user, answer, bears_loss in zip(mine, users.to_pylist(), made, bears[places].tolist(), strict=True)
+    ]
 
 
-def said(interleaved: str | None) -> str:
-    """What the harness and the user said, each under its heading; empty if neither said anything."""
-    told = json.loads(interleaved) if interleaved else ()
-    return "".join(f"{_HEADINGS[one['role']]}\n{one['content']}\n\n" for one in told if one["role"] in _HEADINGS)
+def _answer(row: Mapping[str, Any], view: View, text: str, content: str | None, shown: str | None) -> Answer:
+    key = f"{row.get('trajectory_id')}:{row['step']}"
+    return Answer(text, view, key, bool(row.get("scrubbed")), row.get("spans"), content, shown)
 
 
-def messages(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The chat messages of turns, each with `role`, `content` and `loss` (null but on assistant messages)."""
-    found: list[dict[str, Any]] = [{"role": "system", "content": system, "loss": None}]
-    for turn in shown:
-        found.append({"role": "user", "content": turn.user, "loss": None})
-        found.append({"role": "assistant", "content": turn.assistant, "loss": turn.loss})
-    return found
-
-
-BETWEEN: Final = "\n\n"
-"""Between the texts of a document."""
-
-
-def document(system: str, shown: Sequence[Turn]) -> str:
-    """The whole trajectory as one text, for continued pre-training."""
-    texts = [system]
-    for turn in shown:  # long texts are copied once
-        texts += BETWEEN, turn.user, BETWEEN, MARKER, turn.observation
-    return "".join([*texts, "\n"])
+def bearable(batch: pa.RecordBatch, view: View) -> Flags:
+    """The rows on whose answers the loss may stand: not on words of the harness where these are shown."""
+    bears: Flags = struct_text(batch, "next_observation", "content").is_valid().to_numpy(zero_copy_only=False)
+    return bears & ~has_origin(batch, "next_observation", "harness") if view.harness == "keep" else bears
 
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -1,26 +1,24 @@
-"""Windows: a trajectory that is longer than a model reads at once, cut between turns into parts that it can read.
-
-Pure; what a part then becomes is the matter of `mix.samples`.
-"""
+"""Windows: a trajectory that is longer than a model reads at once, cut between turns into parts that it can read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, islice
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from trajmill.pipelines.recipe.recipe import Overflow
 from trajmill.pipelines.render.edits import edited_path
-from trajmill.pipelines.render.turns import Outline, Rows, Turn
+from trajmill.pipelines.render.fixed_texts import COMMANDS, known_state
+from trajmill.pipelines.render.pieces import Flags, Numbers
+from trajmill.pipelines.render.turns import Excerpts
+from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.quality.tokens import TokenCounter
 
-BETWEEN: Final = 16
+ASIDE: Final = 16
 """Tokens set aside for each turn: what a chat template sets around its two messages, and the heading of a state."""
-
-_FILES: Final = frozenset({"terminal", "swe"})
-"""Domains whose actions write files that later actions read."""
 
 _FOLDER: Final = re.compile(r"""(?:^|["';&|\n]|\\n)\s*cd\s+(/[^\s"';&|\\]*)""")
 _REDIRECTED: Final = re.compile(r"""(?<![0-9&>])>{1,2}\s*((?:\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./-]*)""")
@@ -28,62 +26,80 @@ _LISTED: Final = 40
 """Files that an opening names, the last that were written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A part of a trajectory.
 
     Attributes:
-        rows: all of its rows, in order; targets that depend on what was cut off are context.
+        begin: its first row, shown or not.
+        end: the row past its last one.
+        rows: those that it shows.
+        bears: whether the answer of each bears the loss: not where it depends on what was cut off.
         opening: what is known before it and no row of it shows; empty for the first.
         fits: whether it is within the bound: one turn alone may pass it.
     """
 
-    rows: Rows
-    opening: str = ""
-    fits: bool = True
+    begin: int
+    end: int
+    rows: Numbers
+    bears: Flags
+    opening: str
+    fits: bool
 
 
 def windows(
-    rows: Rows,
-    shown: Sequence[Outline | Turn],
-    sizes: Sequence[int],
-    prompt_tokens: int,
+    unit: UnitCosts,
+    rows: Numbers,
+    end: int,
+    prompt: int,
     most: int | None,
+    overflow: Overflow,
+    actions: Sequence[str] | None,
     counter: TokenCounter,
-    overflow: Overflow = "windows",
 ) -> Iterator[Window]:
-    """The rows of a trajectory in one or more windows, each with all it needs to be rendered by itself.
+    """A trajectory in one or more windows, each with all it needs to be rendered by itself.
 
     A window is filled with turns up to `most` tokens of its prompt, its turns and the state that it begins with, which
     the turns before it no longer show.
 
     Args:
-        rows: of a trajectory, or of one segment of it, in order.
-        shown: the turns that all of them are rendered to, or their outlines.
-        sizes: tokens of each of these.
-        prompt_tokens: of the system prompt.
+        unit: that the trajectory is of.
+        rows: of it that are shown, at least one.
+        end: the row past the trajectory's last one, or past the last one that counts.
+        prompt: tokens of the system prompt.
         most: tokens of a window; None cuts nothing.
-        counter: counts tokens under the recipe's tokenizer.
         overflow: what becomes of a trajectory that is longer: nothing (`drop`), its end (`cut_oldest`), its beginning
             (`cut_newest`), or several windows of which each turn is in one.
+        actions: the texts of its actions up to `end`; None where they are not known: then no window has an opening, and
+            none depends on what was cut off.
+        counter: counts tokens under the recipe's tokenizer.
     """
-    if most is None or prompt_tokens + sum(sizes) + BETWEEN * len(sizes) <= most:
-        yield Window(rows)
+    start = int(unit.begins[unit.of[rows[0]]])
+    shown = Excerpts.of(unit, rows, np.array([len(rows)]))
+    sizes = unit.users(shown) + unit.answers[rows] + ASIDE
+    if most is None or prompt + int(sizes.sum()) <= most:
+        yield Window(start, end, rows, unit.bears[rows], "", True)
         return
-    groups = _groups(shown, sizes, _opening_tokens(rows, shown, counter))
-    place = {row["step"]: number for number, row in enumerate(rows)}
-    before, upto = _Before(), 0
-    for first, past in cuts(groups, prompt_tokens, most, overflow):
-        begin = _turn_begin(rows, place[shown[groups[first].first].step]) if first else 0
-        end = _turn_begin(rows, place[shown[groups[past].first].step]) if past < len(groups) else len(rows)
-        before.add(rows[upto:begin])
+    told = list(actions) if actions is not None and unit.domain in COMMANDS else []
+    before = _Before()
+    before.add(text for text, visible in zip(told, unit.visible[start:end], strict=False) if visible)
+    bound = counter.of(before.opening())
+    firsts = np.flatnonzero(unit.first[rows])
+    openings = bound + np.where(shown.shows, 0, unit.states[rows])[firsts]
+    groups = list(map(Group, np.add.reduceat(sizes, firsts).tolist(), openings.tolist()))
+    # calls of a turn that are not shown may stand before its first one
+    begins = np.append(np.searchsorted(unit.turn, unit.turn[rows[firsts]]), end).tolist()
+    firsts, before, upto = np.append(firsts, len(rows)), _Before(), start
+    for first, past in cuts(groups, prompt, most, overflow):
+        begin = begins[first] if first else start
+        visible = unit.visible[upto:begin]
+        before.add(text for text, seen in zip(told[upto - start : begin - start], visible, strict=False) if seen)
         upto = begin
-        sizes_of = sum(group.size for group in groups[first:past])
-        fits = prompt_tokens + sizes_of + (groups[first].opening if first else 0) <= most
-        if begin:
-            yield Window(_independent(rows[begin:end], before.written), before.opening(), fits)
-        else:
-            yield Window(rows[begin:end], fits=fits)
+        whole = prompt + sum(group.size for group in groups[first:past]) + (groups[first].opening if first else 0)
+        own = rows[firsts[first] : firsts[past]]
+        bears = unit.bears[own]
+        if before.written:
+            bears &= before.independent([told[row - start] for row in own.tolist()])
+        yield Window(begin, begins[past], own, bears, before.opening(), whole <= most)
 
 
 def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) -> list[tuple[int, int]]:
@@ -97,21 +113,10 @@ def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) ->
 
 
 class Group(NamedTuple):
-    """The calls that an agent made at once: the place of the first turn, their tokens, and of what must open them."""
+    """The calls that an agent made at once: their tokens, and those of what must open them in a window."""
 
-    first: int
     size: int
     opening: int
-
-
-def _groups(shown: Sequence[Outline | Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[Group]:
-    found: list[Group] = []
-    for _, some in groupby(range(len(shown)), key=lambda number: shown[number].row["turn"]):
-        calls = list(some)
-        first = calls[0]
-        size = sum(sizes[first : calls[-1] + 1]) + BETWEEN * len(calls)
-        found.append(Group(first, size, openings[first]))
-    return found
 
 
 def _filled(groups: Sequence[Group], prompt: int, most: int) -> list[tuple[int, int]]:
@@ -134,23 +139,8 @@ def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
     return begin
 
 
-def _turn_begin(rows: Rows, place: int) -> int:
-    """The place of the first row of the turn that a row belongs to: calls of it that are not shown may stand before."""
-    while place and rows[place - 1]["turn"] == rows[place]["turn"]:
-        place -= 1
-    return place
-
-
-def _opening_tokens(rows: Rows, shown: Sequence[Outline | Turn], counter: TokenCounter) -> list[int]:
-    """Tokens that each turn would cost more if a window began with it: its state, and what is known of files."""
-    whole = _Before()
-    whole.add(rows)
-    most = counter.of(whole.opening())
-    return [most + (0 if turn.shows_state else turn.row["state_tokens"]) for turn in shown]
-
-
 class _Before:
-    """What the rows before a window did that its own may hang on; rows are added in their order.
+    """What the actions before a window did that its own may depend on; their texts are added in order.
 
     Attributes:
         written: the paths of files that actions wrote, as they name them, in the order of their last writing.
@@ -160,41 +150,30 @@ class _Before:
         self.written: dict[str, None] = {}
         self._folder = ""
 
-    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Takes in rows that follow those before."""
-        for row in rows:
-            if row["domain"] in _FILES and row["use"] != "omit":
-                text = row["action"]["text"]
-                for path in _written(text):
-                    self.written.pop(path, None)
-                    self.written[path] = None
-                for folder in _FOLDER.findall(text)[-1:]:
-                    self._folder = folder
+    def add(self, texts: Iterable[str]) -> None:
+        """Take in actions that follow those before."""
+        for text in texts:
+            for path in _written(text):
+                self.written.pop(path, None)
+                self.written[path] = None
+            for folder in _FOLDER.findall(text)[-1:]:
+                self._folder = folder
 
     def opening(self) -> str:
-        """What a model that sees only later turns is told of these: the working folder, and files written."""
-        told = [f"Folder entered last: {self._folder}"] if self._folder else []
-        names = list(islice(reversed(self.written), _LISTED))[::-1]
-        told += [f"Files written before: {', '.join(names)}"] if names else []
-        return "**Known State:**\n" + "\n".join(told) + "\n\n" if told else ""
+        """The text that a model which sees only later turns is told of these: the working folder, and files written."""
+        return known_state(self._folder, list(islice(reversed(self.written), _LISTED))[::-1])
+
+    def independent(self, texts: Sequence[str]) -> Flags:
+        """Of each action of a window whether it names no file whose writing was cut off."""
+        unknown, found = dict(self.written), np.ones(len(texts), np.bool_)
+        for place, text in enumerate(texts):
+            mine = _written(text)
+            found[place] = not any(path in text for path in unknown if path not in mine)
+            for path in mine:
+                unknown.pop(path, None)
+        return found
 
 
 def _written(text: str) -> list[str]:
     path = edited_path(text)
     return [path] if path is not None else [path for path in _REDIRECTED.findall(text) if path != "/dev/null"]
-
-
-def _independent(rows: Rows, written: Mapping[str, None]) -> Rows:
-    """The rows, of which those that show a file whose writing was cut off are context."""
-    if not written:
-        return rows
-    unknown = dict(written)
-    found: list[Mapping[str, Any]] = []
-    for row in rows:
-        text = row["action"]["text"]
-        mine = _written(text) if row["use"] != "omit" else []
-        depends = row["use"] == "target" and any(path in text for path in unknown if path not in mine)
-        found.append({**row, "use": "context"} if depends else row)
-        for path in mine:
-            unknown.pop(path, None)
-    return found

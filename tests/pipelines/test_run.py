@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from trajmill.pipelines.render.prompts import ASKING
+from trajmill.pipelines.render.fixed_texts import ASKING
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError, scan_transitions
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.pipelines.render.assembled import message_spans, messages
 from tests.pipelines.render.test_turns import row
 from tests.synthesis.chat_server import completion
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.render.loss_spans import message_spans
-from trajmill.pipelines.render.turns import messages, turns
+from trajmill.pipelines.render.turns import turns
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.schemas import SCHEMA_VERSION

@@ -13,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.app.cli.test_cli import ran
+from tests.pipelines.render.assembled import samples_of
 from tests.pipelines.render.test_turns import row
 from tests.synthesis.actors import JUDGE, WRITER, models
 from tests.synthesis.chat_server import ChatServer, chat_server
-from trajmill.pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA, instructed, read_instructions
-from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View
+from trajmill.pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA, read_instructions
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
@@ -153,14 +152,20 @@ def logged_row(instruction: str | None) -> dict[str, Any]:
     return {**row(0, "ls", "a"), "trajectory_id": "t", "context": {**context, "simulation_instruction": instruction}}
 
 
+def told(instruction: str | None, made: dict[str, str]) -> dict[str, Any]:
+    """The sample of a trajectory with that instruction in its log, where others were made."""
+    (sample,) = samples_of("sft", [logged_row(instruction)], instructions=made)
+    return sample
+
+
 def test_prompts_hold_the_instruction_and_one_that_was_logged_stays():
-    (one,) = instructed([logged_row(None)], {"t": TEXT}, TokenCounter())
-    assert TEXT in prompt([one], "t", Wording("sft"), View()).text
-    assert (
-        instructed([logged_row("logged")], {"t": TEXT}, TokenCounter())[0]["context"]["simulation_instruction"]
-        == "logged"
-    )
-    assert instructed([logged_row(None)], {"u": TEXT}, TokenCounter())[0]["context"]["simulation_instruction"] is None
+    plain, held = told(None, {"u": TEXT}), told(None, {"t": TEXT})
+    assert TEXT not in plain["messages"][0]["content"]
+    assert TEXT in held["messages"][0]["content"]
+    assert held["num_tokens"] >= plain["num_tokens"] + TokenCounter().of(TEXT)
+    logged = told("As it was logged.", {"t": TEXT})["messages"][0]["content"]
+    assert "As it was logged." in logged
+    assert TEXT not in logged
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ from tests.conftest import ROOT
 from tests.synthesis.actors import JUDGE, WRITER, Actors, action_in, models, run_of, sample, truth_of
 from tests.synthesis.chat_server import ChatServer, chat_server
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.units import read_manifest
 from trajmill.quality.tokens import TokenCounter

@@ -11,19 +11,21 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import add
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from trajmill.pipelines.mix.sample_tokens import prompt_tokens, turn_tokens
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.capping import MARK, capped
-from trajmill.pipelines.render.costs import COST_COLUMNS, Costing
-from trajmill.pipelines.render.prompts import ASKING, CONTEXT, Prompt, Wording, shaped_prompt
-from trajmill.pipelines.render.turns import COMMANDS, Turn, View, messages, outlined, rendered, turns
+from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
+from trajmill.pipelines.render.fixed_texts import ASKING, COMMANDS
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, prompt_tokens, shaped_prompt
+from trajmill.pipelines.render.turns import Turn, turns
+from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.render.windows import windows
 from trajmill.quality.control_strings import unescaped
 from trajmill.quality.tokens import TokenCounter
@@ -112,7 +114,7 @@ class Ended(NamedTuple):
 
 
 def ended(domain: str, answer: str) -> Ended:
-    """An answer parted from the line below it, so that `render.turns.answer` gives it back."""
+    """An answer parted from the line below it, so that `render.turns.answer_texts` gives it back."""
     met = _ENDING.search(answer) if domain in COMMANDS else None
     if met is None:
         return Ended(answer)
@@ -140,6 +142,7 @@ class History:
     def __init__(self, scenario: Scenario, manner: Manner) -> None:
         self.scenario, self._manner = scenario, manner
         self.rows: list[dict[str, Any]] = []
+        self._costs: list[dict[str, Any]] = []
         self._context = scenario.whole_context
         self._first_state = None if scenario.observation is None else manner.seen(scenario.observation)
         self.prompt: Prompt = self._prompt()
@@ -155,12 +158,11 @@ class History:
         return made._replace(text=tagged_system(made.text, made.template, wording.folder))
 
     def _prompt_tokens(self) -> int:
-        manner, view = self._manner, View.of(self._manner.mix)
-        key = self.scenario.key or self.scenario.id
-        drawn = Wording.of(manner.mix, manner.pool).template(self.scenario.domain, key)
-        (costs,) = _costs([{**self._row(Move(Action("", ""))), "context": self._context}], manner)
+        manner, key = self._manner, self.scenario.key or self.scenario.id
+        costs = _costs({**self._row(Move(Action("", ""))), "context": self._context}, manner)
         texts = [costs[f"{name}_tokens"] for name in CONTEXT]
-        return prompt_tokens(drawn, self.prompt.shape, texts, manner.pool, view, manner.counter)
+        wording = Wording.of(manner.mix, manner.pool)
+        return prompt_tokens(self.prompt.shape, texts, key, wording, View.of(manner.mix), manner.counter)
 
     def _row(self, move: Move) -> dict[str, Any]:
         """The row of a step that is not answered yet."""
@@ -199,33 +201,36 @@ class History:
     def asked(self, move: Move) -> Asked | None:
         """What the model is sent for a step; None if that is longer than its samples were."""
         row = self._row(move)
-        (costs,) = _costs([row], self._manner)
-        rows: list[Mapping[str, Any]] = [*self.rows, {**row, **costs, "answer_tokens": 0}]
-        found = self._shown(rows)
+        found = self._shown([*self.rows, row], [*self._costs, _costs(row, self._manner)])
         if found is None:
             return None
-        made = messages(self.prompt.text, found)[:-1]
+        made = [{"role": "system", "content": self.prompt.text}]
+        for turn in found:
+            made.append({"role": "user", "content": turn.user})
+            made.append({"role": "assistant", "content": turn.assistant})
+        made.pop()
         if self._manner.tagged:
             made[-1]["content"] += ASKING
-        return Asked([{name: one[name] for name in ("role", "content")} for one in made], found[0].step)
+        return Asked(made, found[0].step)
 
-    def _shown(self, rows: Sequence[Mapping[str, Any]]) -> list[Turn] | None:
+    def _shown(self, rows: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[Turn] | None:
         """The turns that are shown before a step, and its own; None if that alone is too long."""
         mix, pool, counter, view = self._manner.mix, self._manner.pool, self._manner.counter, self._manner.view
-        whole, most = outlined(rows, view), mix.window_tokens[pool]
-        sizes = list(map(add, *turn_tokens(whole, counter)))
-        overflow = mix.overflow[pool]
+        table = pa.Table.from_pylist(list(costs), schema=COSTS_SCHEMA)
+        unit = UnitCosts(table, np.full(len(rows), "target", object), self.scenario.domain, counter)
+        most, overflow = mix.window_tokens[pool], mix.overflow[pool]
         if pool in ("rl", "eval"):
-            if most is None or self._tokens + sum(sizes) <= most:
-                return rendered(whole, view)
+            if most is None or self._tokens + int((unit.users(unit.whole()) + unit.answers).sum()) <= most:
+                return turns(rows, view)
             if overflow == "drop":
                 return None
             overflow = "cut_oldest"
-        last = deque(windows(rows, whole, sizes, self._tokens, most, counter, overflow), 1)
-        if not last or not last[0].fits or last[0].rows[-1]["step"] != rows[-1]["step"]:
+        actions = [row["action"]["text"] for row in rows]
+        parts = windows(unit, np.arange(len(rows)), len(rows), self._tokens, most, overflow, actions, counter)
+        last = deque(parts, 1)
+        if not last or not last[0].fits or last[0].end != len(rows):
             return None
-        window = last[0]
-        return rendered(whole, view) if window.rows is rows else turns(window.rows, view, window.opening)
+        return turns(rows[last[0].begin :], view, last[0].opening)
 
     def answered(self, move: Move, answer: str) -> dict[str, Any]:
         """The row of a step that a model answered, which is of the history from now on.
@@ -238,8 +243,8 @@ class History:
         row = self._row(move)
         row |= {"exit_code": code, "timed_out": late}
         row["next_observation"] = {**row["next_observation"], "content": self._manner.said(content)}
-        (costs,) = _costs([row], self._manner)
-        self.rows.append({**row, **costs})
+        self.rows.append(row)
+        self._costs.append(_costs(row, self._manner))
         self.characters += len(row["action"]["text"]) + len(row["next_observation"]["content"]) + len(move.state or "")
         return row
 
@@ -248,7 +253,17 @@ _COSTED: Final = pa.schema(
     [
         pa.field(TRANSITION_SCHEMA.field(name).name, TRANSITION_SCHEMA.field(name).type)
         for name in (
-            *("row_id", "trajectory_id", "step", "turn", "segment", "num_segments", "domain", "interleaved"),
+            *(
+                "row_id",
+                "trajectory_id",
+                "step",
+                "turn",
+                "segment",
+                "num_segments",
+                "domain",
+                "interleaved",
+                "scrubbed",
+            ),
             *("exit_code", "time_limit_s", "timed_out", "action", "observation", "next_observation", "context"),
         )
     ]
@@ -256,8 +271,9 @@ _COSTED: Final = pa.schema(
 """Columns of transitions that costs are measured of."""
 
 
-def _costs(rows: Sequence[Mapping[str, Any]], manner: Manner) -> Iterator[dict[str, Any]]:
-    """What judge measures of rows: `COST_COLUMNS`."""
-    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in _COSTED.names} for row in rows], schema=_COSTED)
-    for costs in Costing(manner.view, manner.counter).add(batch):
-        yield from costs.select(COST_COLUMNS).to_pylist()
+def _costs(row: Mapping[str, Any], manner: Manner) -> dict[str, Any]:
+    """What judge measures of a row."""
+    batch = pa.RecordBatch.from_pylist([row], schema=_COSTED)
+    (costs,) = Costing(manner.view, manner.counter).add(batch)
+    found: dict[str, Any] = costs.to_pylist()[0]
+    return found

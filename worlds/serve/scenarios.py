@@ -12,20 +12,22 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.pipelines.generations.generations import chain, stages_of
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import costs_name
-from trajmill.pipelines.mix.drawn_rows import drawn_rows
 from trajmill.pipelines.mix.mixture import read_draws
-from trajmill.pipelines.mix.simulation_instructions import instructed, read_instructions
+from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES
-from trajmill.pipelines.render.prompts import CONTEXT, Shape, shape_of
-from trajmill.pipelines.render.turns import Rows, View, state_of
+from trajmill.pipelines.render.costs import COUNTED
+from trajmill.pipelines.render.pieces import Flags, Numbers
+from trajmill.pipelines.render.prompts import CONTEXT, Shape
+from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.parquet import read_table, read_transitions
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS, ConfigError
@@ -215,50 +217,68 @@ def scenarios_in(out: Folder, mix: Mix, counter: TokenCounter, pools: tuple[str,
             raise ConfigError(f"'{out.url}' holds no finished run; wanted is the output folder of `trajmill run`.")
         for number, file in enumerate(manifest.files):
             unit = Unit(number, file.name, file.sha256)
-            for rows, whole in trajectories_of(stages, unit, wanted, envelopes=mix.mcp == "envelope"):
-                shown = rows if whole["pool"] == "eval" else instructed(rows, instructions, counter)
-                yield _of_rows(shown, whole, View.of(mix))
+            yield from _of_unit(stages, unit, mix, counter, wanted, instructions)
 
 
-def trajectories_of(
-    stages: Folder, unit: Unit, pools: tuple[str, ...], *, envelopes: bool
-) -> Iterator[tuple[Rows, dict[str, Any]]]:
-    """The rows of each drawn trajectory of a unit, or of its first segment, and what the first says of the whole."""
+def _of_unit(
+    stages: Folder, unit: Unit, mix: Mix, counter: TokenCounter, pools: tuple[str, ...], instructions: Mapping[str, str]
+) -> Iterator[Scenario]:
+    """The scenario of each drawn trajectory of a unit, or of its first segment."""
     verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "use"])
-    costs = read_table(stages / "measures", costs_name(unit.label), ["segment", *COST_COLUMNS, *COST_HASHES])
-    whole = read_table(stages / "transitions", unit.name, ["trajectory_id", "step", "task", "environment"])
+    costs = read_table(stages / "measures", costs_name(unit.label), COUNTED)
     kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
-    ordinal = (kept & (step == 0)).cumsum() - 1
     draws = list(read_draws(stages / "draws", unit.label))
-    taken = [one["pool"] in pools and one["copies"] > 0 for one in draws]
-    wanted = kept & (costs["segment"].to_numpy() == 0)
-    wanted[wanted] = [taken[number] for number in ordinal[wanted].tolist()]
-    columns = {name: costs[name] for name in costs.column_names}
-    beside = pa.table({**columns, "use": verdicts["use"], "ordinal": pa.chunked_array([ordinal])})
-    firsts = whole.filter(pa.array(wanted & (step == 0))).select(["task", "environment"]).to_pylist()
-    read = drawn_rows(stages / "transitions", unit.name, beside, wanted, envelopes=envelopes)
-    for rows, told in zip(read, firsts, strict=True):
-        yield rows, {**told, "pool": draws[rows[0]["ordinal"]]["pool"]}
+    taken = np.array([one["pool"] in pools and one["copies"] > 0 for one in draws], np.bool_)
+    ordinal = (kept & (step == 0)).cumsum() - 1
+    places = np.flatnonzero(kept & (costs["segment"].to_numpy() == 0))
+    places = places[taken[ordinal[places]]]
+    if not len(places):
+        return
+    use = np.array(verdicts["use"].take(pa.array(places)).to_pylist(), object)
+    costs = costs.take(pa.array(places)).combine_chunks()
+    column = costs.schema.get_field_index("has_envelope")
+    shown = _enveloped(stages / "transitions", unit.name)[places] & (mix.mcp == "envelope")
+    own = UnitCosts(costs.set_column(column, "has_envelope", pa.array(shown)), use, unit.domain, counter)
+    firsts = np.minimum.reduceat(np.where(own.visible, np.arange(len(places)), len(places)), own.begins)
+    firsts = np.where(firsts < len(places), firsts, own.begins)
+    known = own.known[firsts].tolist()
+    rows = _rows_at(stages / "transitions", unit.name, places[firsts])
+    told = zip(rows, own.shapes, own.keys, known, strict=True)
+    for number, (row, shape, key, is_known) in enumerate(told):
+        pool = draws[ordinal[places[firsts[number]]]]["pool"]
+        context = {name: row["context"][name] for name in CONTEXT if row["context"][name]}
+        if pool != "eval" and row["trajectory_id"] in instructions:
+            context.setdefault("simulation_instruction", instructions[row["trajectory_id"]])
+        before, task, environment = row["observation"], row["task"], row["environment"]
+        yield Scenario(
+            row["trajectory_id"],
+            unit.domain,
+            key,
+            row["source"],
+            pool,
+            {name: context[name] for name in CONTEXT if name in context},
+            shape.forms,
+            shape.dialects,
+            shape.ends,
+            shape.enveloped,
+            shape.screen,
+            (before["envelope"] if mix.mcp == "envelope" else None) or before["content"] if is_known else None,
+            row["time_limit_s"],
+            *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
+        )
 
 
-def _of_rows(rows: Rows, whole: Mapping[str, Any], view: View) -> Scenario:
-    first = next((row for row in rows if row["use"] != "omit"), rows[0])
-    shape = shape_of(rows, view)
-    task, environment = whole["task"], whole["environment"]
-    own = first["trajectory_id"]
-    return Scenario(
-        own,
-        first["domain"],
-        own + (f"-{first['segment']}" if first["num_segments"] > 1 else ""),
-        first["source"],
-        whole["pool"],
-        {name: first["context"][name] for name in CONTEXT if first["context"][name]},
-        shape.forms,
-        shape.dialects,
-        shape.ends,
-        shape.enveloped,
-        shape.screen,
-        state_of(first, view),
-        first["time_limit_s"],
-        *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
-    )
+def _enveloped(transitions: Folder, name: str) -> Flags:
+    """The rows of a file whose answers stood in an object of MCP, which the run's own recipe may not show."""
+    read = read_table(transitions, name, ["next_observation.envelope"])["next_observation"].combine_chunks()
+    flags: Flags = pc.struct_field(read, "envelope").is_valid().to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _rows_at(transitions: Folder, name: str, rows: Numbers) -> Iterator[dict[str, Any]]:
+    """The rows of a file with these numbers, which ascend."""
+    first = 0
+    for batch in read_transitions(transitions, name):
+        begin, end = np.searchsorted(rows, (first, first + batch.num_rows))
+        yield from batch.take(pa.array(rows[begin:end] - first)).to_pylist()
+        first += batch.num_rows

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.schemas import COMPLETE, ConfigError, ShardError
 from trajmill.synthesis.endpoint import DECLINED
 from trajmill.synthesis.predictions import observation_in, unthought

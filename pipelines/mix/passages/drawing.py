@@ -17,6 +17,7 @@ from trajmill.pipelines.mix.coded_names import Coded, numbers_of
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
 from trajmill.pipelines.mix.passages.samples import samples_of_passages
+from trajmill.pipelines.mix.sample_columns import made_schema
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.pipelines.storage.units import check_unit
 
@@ -77,10 +78,8 @@ def _texts(table: pa.Table, name: str) -> pa.Array:
 
 def drawn_passages(
     unit: PassageUnit, preparing: Preparation, draws: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(pool, component, sample) of each passage of a part that is drawn, as often as it is.
-
-    A sample has `_hash` and `_row` besides, by which shards are spread and sorted as those of trajectories are.
+) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """(pool, component, samples of `made_schema`) of the passages of a part that are drawn, each as often as it is.
 
     Args:
         unit: whose part it is.
@@ -97,9 +96,11 @@ def drawn_passages(
         for pool in ("cpt", "sft"):
             mine = [bool(one["copies"]) and one["pool"] == pool for one in told]
             samples = samples_of_passages(batch.filter(pa.array(mine, pa.bool_())), component, pool)
+            made: list[dict[str, Any]] = []
             for one, sample in zip((one for one, its in zip(told, mine, strict=True) if its), samples, strict=True):
                 sample["group"] = one["group"]
                 sample["_hash"] = keyed_hash(f"order:{sample['_id']}", preparing.recipe.mix.seed)
                 sample["_row"] = sample["_id"]
-                for _ in range(one["copies"]):
-                    yield pool, component, sample
+                made += [sample] * one["copies"]
+            if made:
+                yield pool, component, pa.RecordBatch.from_pylist(made, schema=made_schema(pool))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.render.turns import BETWEEN
+from trajmill.pipelines.render.fixed_texts import BETWEEN
 
 
 def samples_of_passages(

@@ -6,7 +6,8 @@ from benchmarks.effect.corpus import Shown
 from benchmarks.effect.documents import CLASSES, Tokens, trained
 from benchmarks.effect.measurement import changed_in
 from trajmill.pipelines.recipe.recipe import SpanClass
-from trajmill.pipelines.render.turns import MARKER, Turn
+from trajmill.pipelines.render.loss_spans import Answer
+from trajmill.pipelines.render.turns import Turn
 
 ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
 PARTS = (
@@ -27,8 +28,8 @@ def turn(step=0, loss=True):
         spans += [{"begin": at, "end": end, "label": label}] if label else []
         at = end
     after = {"content": ANSWER, "origin": "environment", "form": "stream", "dialect": None}
-    row = {"row_id": f"r{step}", "trajectory_id": "t", "step": step, "next_observation": after, "spans": spans}
-    return Turn(step, "### Turn 1\nls", MARKER + ANSWER, loss, ANSWER, None, row)
+    answer = Answer(ANSWER, key=f"t:{step}", labels=spans, content=ANSWER, shown=ANSWER)
+    return Turn(step, "### Turn 1\nls", answer, loss, {"row_id": f"r{step}", "next_observation": after})
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from trajmill.pipelines.mix import draw
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, weights_of
 from trajmill.pipelines.recipe.mixture import Component, Stage
@@ -367,3 +368,19 @@ def test_a_domain_that_earlier_generations_lacked_catches_up():
     more = stage(components=weights, budget=6_000)
     after = drawing(second, more, carried=carried_from(first, before, asked))
     assert share(after, "swe") == 1.0
+
+
+def test_items_that_wait_are_looked_at_a_few_times_each(monkeypatch):
+    looked = 0
+    needed = draw._Draw._needed
+
+    def counted(self, item):
+        nonlocal looked
+        looked += 1
+        return needed(self, item)
+
+    monkeypatch.setattr(draw._Draw, "_needed", counted)
+    rows = [{"task": 1 + (number % 7 if number % 3 else 0), "tokens": 1 + number % 50} for number in range(3000)]
+    found = drawing(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
+    assert found.copies.sum() > 1000
+    assert looked < 5 * len(rows)

@@ -1,12 +1,21 @@
 """Rows of drawn trajectories: which of them come, and what they say of the state before an action."""
 
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from trajmill.pipelines.mix.drawn_rows import drawn_rows
-from trajmill.pipelines.render.costs import COST_COLUMNS, COST_HASHES, Costing
-from trajmill.pipelines.render.turns import View, state_of
+from trajmill.pipelines.mix.drawn_rows import Stretch, python_values, stretches
+from trajmill.pipelines.render.costs import COST_HASHES, Costing
+from trajmill.pipelines.render.pieces import Numbers, View
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.quality.tokens import TokenCounter
@@ -36,53 +45,75 @@ TRAJECTORIES = [
 STATES = [["A", "B"], [None, "other", "C"], ["D", None]]
 
 
-@pytest.fixture
-def written(tmp_path):
-    """The transitions of the trajectories, a row group each but the last two, and what lies beside their rows."""
-    folder = Folder(str(tmp_path))
-    sink = ParquetSink(folder, NAME, encoded_schema())
-    for some in (TRAJECTORIES[:1], TRAJECTORIES[1:]):
-        assembler = Assembler()
-        for number, one in enumerate(some):
-            assembler.add(one, Origin(f"{one.native_id}.{number}", "made", "made", "1", lambda _: "0" * 64), {})
-        sink.write(assembler.take())
+class Written(NamedTuple):
+    """Transitions in a file, the number of each row's trajectory, and the hashes of its texts."""
+
+    folder: Folder
+    ordinal: Numbers
+    hashes: Any
+
+    def stretches(self, wanted: npt.NDArray[np.bool_], *more: str) -> list[Stretch]:
+        return list(stretches(self.folder, NAME, self.ordinal, wanted, self.hashes, [*LEAVES, *more]))
+
+
+LEAVES = ("step", "next_observation.content", "observation.content")
+
+
+def written(path: Path, *groups: list[Trajectory]) -> Written:
+    """Trajectories in row groups; one that stands in two has its first half in the first."""
+    folder, assembler = Folder(str(path)), Assembler()
+    for number, one in enumerate({id(one): one for some in groups for one in some}.values()):
+        assembler.add(one, Origin(f"{one.native_id}.{number}", "made", "made", "1", lambda _: "0" * 64), {})
+    batch, sink, begin = assembler.take(), ParquetSink(folder, NAME, encoded_schema()), 0
+    times = Counter(id(one) for some in groups for one in some)
+    for some in groups:
+        size = sum(len(one.steps) // times[id(one)] for one in some)
+        sink.write(batch.slice(begin, size))
+        begin += size
+    assert begin == batch.num_rows
     sink.close()
     costing = Costing(View(), TokenCounter())
-    costs = [cost for batch in read_transitions(folder, NAME) for cost in costing.add(batch)]
-    table = pa.Table.from_batches(costs).combine_chunks()
-    beside = {name: table[name] for name in ("segment", *COST_COLUMNS, *COST_HASHES)}
+    table = pa.Table.from_batches([one for part in read_transitions(folder, NAME) for one in costing.add(part)])
     ordinal = np.cumsum(table["step"].to_numpy() == 0) - 1
-    return folder, pa.table({**beside, "ordinal": ordinal, "use": ["target"] * len(ordinal)}), ordinal
+    return Written(folder, ordinal, tuple(table[name].to_numpy() for name in COST_HASHES))
 
 
 @pytest.mark.parametrize("drawn", [(0, 1, 2), (0,), (1, 2), (0, 2), (2,), ()])
-def test_only_drawn_trajectories_come_each_whole_and_with_its_states(written, drawn):
-    folder, beside, ordinal = written
-    found = list(drawn_rows(folder, NAME, beside, np.isin(ordinal, drawn)))
-    assert [rows[0]["ordinal"] for rows in found] == list(drawn)
-    assert [[state_of(row, View()) for row in rows] for rows in found] == [STATES[number] for number in drawn]
-    for rows, number in zip(found, drawn, strict=True):
-        after = [step.next_observation.content for step in TRAJECTORIES[number].steps]
-        assert [row["next_observation"]["content"] for row in rows] == after
-        assert [row["step"] for row in rows] == list(range(len(after)))
-        assert all(row["use"] == "target" and row["answer_tokens"] > 0 for row in rows)
+def test_drawn_trajectories_come_each_whole_and_with_its_states(tmp_path, drawn):
+    logs = written(tmp_path, TRAJECTORIES[:1], TRAJECTORIES[1:])
+    met = []
+    for one in logs.stretches(np.isin(logs.ordinal, drawn)):
+        for number in sorted(set(logs.ordinal[one.first : one.past].tolist()) & set(drawn)):
+            rows = np.flatnonzero(logs.ordinal == number)
+            states = one.states(rows, logs.hashes[0][rows] != 0, View()).to_pylist()
+            after = one.taken(["next_observation.content"], rows)["next_observation"].to_pylist()
+            assert states == STATES[number]
+            assert [text["content"] for text in after] == [
+                step.next_observation.content for step in TRAJECTORIES[number].steps
+            ]
+            met.append(number)
+    assert met == list(drawn)
 
 
-def test_a_state_that_the_row_before_led_to_is_the_same_text(written):
-    folder, beside, ordinal = written
-    first, second = next(drawn_rows(folder, NAME, beside, ordinal == 0))
-    assert second["observation"]["content"] is first["next_observation"]["content"]
+def test_a_trajectory_that_lies_in_several_row_groups_comes_in_one_piece(tmp_path):
+    pages = [page(f"page {number}") for number in range(7)]
+    long = walk("long", *pairwise(pages))
+    logs = written(tmp_path, [TRAJECTORIES[0], long], [long], [long, TRAJECTORIES[1]])
+    found = logs.stretches(np.ones(len(logs.ordinal), np.bool_))
+    assert [(one.first, one.past) for one in found] == [(0, 2), (2, 11)]
+    rows = np.arange(2, 8)
+    assert found[1].states(rows, np.ones(6, np.bool_), View()).to_pylist() == [one.content for one in pages[:6]]
+
+
+def test_states_are_not_read_where_the_rows_before_led_to_them(tmp_path):
+    logs = written(tmp_path, [walk("moves", (None, page("A")), (page("A"), page("B")))])
+    (one,) = logs.stretches(np.ones(2, np.bool_))
+    assert "observation" not in one.batch.schema.names
+    assert one.states(np.arange(2), np.array([False, True]), View()).to_pylist() == [None, "A"]
 
 
 def test_a_page_that_is_shown_again_and_again_is_in_memory_once(tmp_path):
-    shown = [(None, page("the same page " * 50))] * 40
-    folder, assembler = Folder(str(tmp_path)), Assembler()
-    assembler.add(walk("polls", *shown), Origin("polls", "made", "made", "1", lambda _: "0" * 64), {})
-    sink = ParquetSink(folder, NAME, encoded_schema())
-    sink.write(assembler.take())
-    sink.close()
-    (costs,) = [one for batch in read_transitions(folder, NAME) for one in Costing(View(), TokenCounter()).add(batch)]
-    beside = {name: costs[name] for name in ("segment", *COST_COLUMNS, *COST_HASHES)}
-    table = pa.table({**beside, "ordinal": [0] * 40, "use": ["target"] * 40})
-    (rows,) = drawn_rows(folder, NAME, table, np.ones(40, np.bool_))
-    assert len({id(row["next_observation"]["content"]) for row in rows}) == 1
+    logs = written(tmp_path, [walk("polls", *[(None, page("the same page " * 50))] * 40)])
+    (one,) = logs.stretches(np.ones(40, np.bool_))
+    texts = python_values(pc.struct_field(one.batch["next_observation"], "content"))
+    assert len({id(text) for text in texts}) == 1

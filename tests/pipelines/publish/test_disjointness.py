@@ -22,14 +22,15 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.pipelines.publish.test_loading import sealed_anew
+from tests.pipelines.render.assembled import document, document_spans, message_spans, messages
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.publish.disjointness import SHORT_TURN, disjointness, near_pairs, similarity, sketches
 from trajmill.pipelines.publish.shown_samples import shown_samples
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.recipe.recipe_file import load_recipe
-from trajmill.pipelines.render.loss_spans import document_spans, message_spans
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import ACTION, MARKER, Turn, document, heading, messages
+from trajmill.pipelines.render.fixed_texts import ACTION, ASKING, heading
+from trajmill.pipelines.render.loss_spans import Answer
+from trajmill.pipelines.render.turns import Turn
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
@@ -46,9 +47,7 @@ def words(seed: str, number: int = 400) -> str:
 
 
 def turn(number: int, act: str, seen: str, *, loss: bool = True) -> Turn:
-    row = {"next_observation": {"content": seen}}
-    user = f"{heading(number)}{ACTION}```text\n{act}\n```"
-    return Turn(number - 1, user, MARKER + seen, loss, seen, None, row)
+    return Turn(number - 1, f"{heading(number)}{ACTION}```text\n{act}\n```", Answer(seen), loss, {})
 
 
 def turns(*seen: str) -> list[Turn]:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trajmill.pipelines.render.turns import MARKER, Rows, turns
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.turns import Rows, turns
 
 _ACTION: Final = "**Action:**\n"
 _STATE: Final = "**Current State:**\n"

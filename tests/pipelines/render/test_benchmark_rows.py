@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.pipelines.render.assembled import samples_of
 from tests.pipelines.render.benchmark_rows import benchmark_row
-from tests.pipelines.render.costed import costed
 from tests.pipelines.render.test_turns import row as transition
-from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import View, turns
-from trajmill.quality.tokens import TokenCounter
+from trajmill.pipelines.render.fixed_texts import ASKING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 
 MARKER = "**Environment Observation:**\n"
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
@@ -118,11 +117,11 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
         transition(3, "[]", "**Action:**\n```text\nls\n```"),
     ]
     known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
-    whole = costed([{**one, **known} for one in rows], View(), TokenCounter())
+    whole = [{**one, **known} for one in rows]
     seen = set()
     for seed in range(20):
-        for _, row in samples_of("eval", whole, Mix(seed=seed), TokenCounter()):
-            assert isinstance(row, dict)
+        for sample in samples_of("eval", whole, Mix(seed=seed)):
+            row = {name: sample[name] for name in ONE}
             assert benchmark_row(row).row == row
             seen.add(row["turn_idx"])
     assert seen == {1, 2, 3, 4}

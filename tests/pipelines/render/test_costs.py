@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import FUZZ
-from tests.pipelines.render.costed import costed, costs_of
+from tests.pipelines.render.assembled import costs_of, samples_of
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.mix.sample_tokens import rendered_tokens
-from trajmill.pipelines.mix.samples import Unlearnable, samples_of
+from trajmill.pipelines.mix.sample_plan import budgeted
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.turns import View, trajectories
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import trajectories
 from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.tokens import TokenCounter
 
@@ -131,11 +131,7 @@ UNIT = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True
 
 def made_of(pool: Any, unit: list[dict[str, Any]], mix: Mix, counter: TokenCounter) -> list[list[dict[str, Any]]]:
     """The samples of each trajectory."""
-    rows = costed(unit, View.of(mix), counter)
-    return [
-        [sample for _, sample in samples_of(pool, part, mix, counter) if not isinstance(sample, Unlearnable)]
-        for part in trajectories(rows)
-    ]
+    return [samples_of(pool, part, mix, counter) for part in trajectories(unit)]
 
 
 def counted(sample: dict[str, Any], counter: TokenCounter) -> int:
@@ -172,7 +168,7 @@ def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most):
     for domain in sorted({one["domain"] for one in rows}):
         own = [one for one in rows if one["domain"] == domain]
         costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = rendered_tokens(costs, use, domain, pool, mix, counter)
+        told = budgeted(costs, use, domain, pool, mix, counter)
         made = made_of(pool, own, mix, counter)
         assert len(told.begins) == len(made)
         if most is None or domain not in ("terminal", "swe"):
@@ -190,7 +186,7 @@ def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
     for domain in sorted({one["domain"] for one in rows}):
         own = [one for one in rows if one["domain"] == domain]
         costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = rendered_tokens(costs, use, domain, pool, mix, counter).samples.tolist()
+        told = budgeted(costs, use, domain, pool, mix, counter).samples.tolist()
         made = made_of(pool, own, mix, counter)
         assert all(bool(number) >= bool(some) for number, some in zip(told, made, strict=True))
         if pool == "eval":
@@ -222,7 +218,7 @@ def test_a_state_that_an_omitted_row_led_to_is_not_counted_where_it_was_shown_be
     counter, mix = TokenCounter(), Mix()
     costs = costs_of(rows, View(), counter)
     told = [
-        rendered_tokens(costs, np.array(use, object), "web", "sft", mix, counter).tokens[0]
+        budgeted(costs, np.array(use, object), "web", "sft", mix, counter).tokens[0]
         for use in (["target", "omit", "target", "target"], ["target", "omit", "target", "omit"])
     ]
     last = costs.to_pylist()[3]

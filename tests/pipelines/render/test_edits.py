@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipelines.render.costed import costed
+from tests.pipelines.render.assembled import prompt_of, samples_of
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.edits import edit_of
-from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View, turns
-from trajmill.quality.tokens import TokenCounter
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"
 HUNK = "@@ ... @@\n def lit():\n-    return False\n+    return True\n"
@@ -122,16 +120,16 @@ def test_samples_show_diffs_only_where_the_recipe_asks_for_them():
     assert "diff" not in turns(rows)[0].user
     rest = '{\n  "name": "Edit",\n  "arguments": {\n    "file_path": "/t/x.py"\n  }\n}'
     assert shown[0].user == (f"### Turn 1\n**Action:**\n```json\n{rest}\n```\n```diff\n{HEAD}@@ ... @@\n-a\n+```b\n```")
-    assert shown[1]._replace(view=View()) == turns(rows)[1]
+    assert shown[1].user == turns(rows)[1].user
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl"])
 def test_the_prompt_says_that_edits_are_shown_as_diffs_where_they_are(pool):
     rows = [row(0, "ls", "x.py")]
-    told = prompt(rows, "t", Wording(pool), View(edits="diff")).text
-    assert told != prompt(rows, "t", Wording(pool), View()).text
+    told = prompt_of(rows, pool, View(edits="diff"))
+    assert told != prompt_of(rows, pool)
     other = [row(0, "tap", "home", domain="android")]
-    assert prompt(other, "t", Wording(pool), View(edits="diff")) == prompt(other, "t", Wording(pool), View())
+    assert prompt_of(other, pool, View(edits="diff")) == prompt_of(other, pool)
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", " c"]), max_size=6).map("\n".join)
@@ -171,7 +169,5 @@ def test_samples_of_every_pool_follow_the_recipe(pool):
         }
     ]
     for edits in ("call", "diff"):
-        ((_, sample),) = samples_of(
-            pool, costed(rows, View(edits=edits), TokenCounter()), Mix(edits=edits), TokenCounter()
-        )
+        (sample,) = samples_of(pool, rows, Mix(edits=edits))
         assert ("@@ ... @@" in json.dumps(sample)) == (edits == "diff")

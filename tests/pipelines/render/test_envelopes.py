@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.pipelines.render.assembled import prompt_of, turn_spans
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.mix.questions import answered_turns
 from trajmill.pipelines.render.envelopes import in_envelope
-from trajmill.pipelines.render.loss_spans import turn_spans
-from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import MARKER, STATE, View, turns
+from trajmill.pipelines.render.fixed_texts import MARKER, STATE
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 
 OBJECTS = View(mcp="envelope")
 TEXT = st.text(st.sampled_from('aB7 é光😀"\\/\n\t\x01:{}[],'), max_size=30)
@@ -125,16 +125,10 @@ def test_an_answer_is_shown_as_its_object_where_it_has_one_and_states_show_what_
         "three",
     ]
     assert [STATE in turn.user for turn in shown] == [True, False, False]
-    assert [turn.state for turn in shown] == ["zero", *(turn.observation for turn in shown[:2])]
+    assert f"{STATE}zero\n\n" in shown[0].user
     later = turns(session()[1:], OBJECTS)[0]
     assert f'{STATE}{{"content":[{{"type":"text","text":"one"}}]}}\n\n' in later.user, "a window that begins there"
     assert [turn.observation for turn in turns(session())] == ["one", "two", "three"]
-
-
-def test_what_a_reward_is_told_is_what_is_shown():
-    first, second, _ = answered_turns(turns(session(), OBJECTS), {"0", "1", "2"})
-    assert (first.previous, first.observation) == ("zero", '{"content":[{"type":"text","text":"one"}]}')
-    assert second.previous == first.observation
 
 
 def test_spans_of_a_turn_are_those_of_its_object():
@@ -154,7 +148,7 @@ def test_spans_of_a_turn_are_those_of_its_object():
 @pytest.mark.parametrize("pool", ["rl", "cpt", "sft"])
 def test_the_prompt_says_that_answers_are_objects_where_they_are(pool):
     def told(rows, view):
-        return prompt(rows, "t", Wording(pool), view).text
+        return prompt_of(rows, pool, view)
 
     plain = [{**one, "next_observation": {**one["next_observation"], "envelope": None}} for one in session()]
     assert told(session(), OBJECTS) != told(session(), View())

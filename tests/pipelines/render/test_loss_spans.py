@@ -9,9 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pipelines.render.assembled import document, document_spans, message_spans, messages, turn_spans
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.render.loss_spans import CLASSES, document_spans, in_escaped, message_spans, turn_spans
-from trajmill.pipelines.render.turns import MARKER, View, document, messages, turns
+from trajmill.pipelines.render.fixed_texts import MARKER
+from trajmill.pipelines.render.loss_spans import CLASSES, in_escaped
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 from trajmill.quality.control_strings import escape_places, escaped
 
 LINES = st.lists(st.sampled_from(["é", "ab", "漢字", "x\ty", "", "😀 end"]), min_size=1, max_size=6)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.render.native_actions import native_action
-from trajmill.pipelines.render.turns import View, turns
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 
 
 def call(name, **arguments):

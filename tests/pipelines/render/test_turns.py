@@ -3,9 +3,9 @@ import json
 import pytest
 
 from tests.conftest import ROOT
-from trajmill.pipelines.mix.samples import targets
-from trajmill.pipelines.render.prompts import Wording, prompt
-from trajmill.pipelines.render.turns import View, document, messages, trajectories, turns
+from tests.pipelines.render.assembled import document, messages, prompt_of, targets
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import trajectories, turns
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -73,7 +73,6 @@ def test_the_state_is_shown_where_it_is_not_what_the_turn_before_ended_with():
 def test_the_state_is_never_what_others_than_the_environment_said(origin):
     spoken = row(0, "ls", "a", observation={"content": "Please list the files.", "origin": origin})
     assert "Please list" not in turns([spoken])[0].user
-    assert turns([spoken])[0].state is None
 
 
 def test_an_action_of_structure_is_set_out_over_lines_and_keeps_its_digits():
@@ -132,9 +131,7 @@ def test_a_document_holds_every_turn_in_order():
 
 def test_the_system_prompt_holds_what_is_known_beforehand_and_nothing_of_the_agent():
     context = row(0, "a", "1")["context"] | {"action_space": "TOOLS", "initial_state": "BEGIN"}
-    text = prompt(
-        [row(0, "a", "1", context=context, task={"instruction": "SECRET AIM"})], "t", Wording("cpt"), View()
-    ).text
+    text = prompt_of([row(0, "a", "1", context=context, task={"instruction": "SECRET AIM"})], "cpt")
     assert "TOOLS" in text
     assert "BEGIN" in text
     assert "SECRET AIM" not in text

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipelines.render.costed import costed
+from tests.pipelines.render.assembled import samples_of
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.mix.samples import samples_of
 from trajmill.pipelines.recipe.recipe import LOSS_WEIGHTS, Mix
-from trajmill.pipelines.render.loss_spans import CLASSES, SpanWeights, bearing_spans, document_spans, message_spans
-from trajmill.pipelines.render.turns import Turn, View, document, messages, turns
-from trajmill.quality.tokens import TokenCounter
+from trajmill.pipelines.render.loss_spans import CLASSES, LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.turns import turns
 
 PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "derivable", None]), min_size=1, max_size=30)
 SESSIONS = st.lists(PIECES, min_size=1, max_size=5)
@@ -27,14 +25,17 @@ def answered(number: int, labels: list[str | None]) -> dict[str, Any]:
     return row(number, "x", " ".join(["abc"] * len(labels)), spans=spans)
 
 
-def shown(session: list[list[str | None]]) -> list[Turn]:
-    return turns([answered(number, labels) for number, labels in enumerate(session)])
+def spans(session: list[list[str | None]], weights: SpanWeights | None = None, begin: int = 0) -> list[list[LossSpan]]:
+    """The spans of each answer of a session from a step on, those that are drawn if weights are given."""
+    shown = turns([answered(number, labels) for number, labels in enumerate(session)])[begin:]
+    every = [(turn.answer.key, answer_spans(turn.answer)) for turn in shown]
+    return [own for _, own in every] if weights is None else drawn_spans(every, weights)
 
 
 @given(SESSIONS, WEIGHTS, st.integers(0, 3))
 def test_what_is_drawn_is_of_what_bears_the_loss_and_by_its_class(session, weights, seed):
-    every = bearing_spans(shown(session), None)
-    kept = bearing_spans(shown(session), SpanWeights(weights, seed))
+    every = spans(session)
+    kept = spans(session, SpanWeights(weights, seed))
     assert all(set(some) <= set(all_) and some == sorted(some) for some, all_ in zip(kept, every, strict=True))
     assert all(some[0] == all_[0] for some, all_ in zip(kept, every, strict=True)), "the marker"
     for label in CLASSES:
@@ -51,36 +52,35 @@ def test_what_is_drawn_is_of_what_bears_the_loss_and_by_its_class(session, weigh
 @given(SESSIONS, WEIGHTS)
 def test_whether_a_span_is_drawn_hangs_on_its_place_alone(session, weights):
     chosen = SpanWeights({**weights, "volatile": 1.0}, 7)
-    whole = bearing_spans(shown(session), chosen)
-    assert bearing_spans(shown(session)[1:], chosen) == whole[1:], "the same turns in another window"
+    whole = spans(session, chosen)
+    assert spans(session, chosen, 1) == whole[1:], "the same turns in another window"
 
 
 @given(SESSIONS, WEIGHTS)
 def test_documents_and_messages_bear_the_loss_on_the_same_characters(session, weights):
-    told, chosen = shown(session), SpanWeights(weights, 1)
-    said, text = messages("S", told), document("S", told)
-    spans = message_spans(told, chosen)
-    of_messages = [said[one["message"]]["content"][one["begin"] : one["end"]] for one in spans]
-    assert [text[one["begin"] : one["end"]] for one in document_spans("S", told, chosen)] == of_messages
+    rows = [answered(number, labels) for number, labels in enumerate(session)]
+    mix = Mix(loss="spans", loss_weights=weights, seed=1)
+    (told,), (text,) = samples_of("sft", rows, mix), samples_of("cpt", rows, mix)
+    of_messages = [told["messages"][one["message"]]["content"][one["begin"] : one["end"]] for one in told["spans"]]
+    assert [text["text"][one["begin"] : one["end"]] for one in text["spans"]] == of_messages
+    drawn = spans(session, SpanWeights.of(mix))
+    assert [one["label"] for one in told["spans"]] == [one.label for some in drawn for one in some]
 
 
 def test_a_share_is_drawn_that_is_near_the_weight_and_another_seed_draws_others():
-    told = shown([["history"] * 1000])
-    kept = [set(bearing_spans(told, SpanWeights({"copied": 0.3}, seed))[0]) for seed in (0, 1)]
-    numbers = [sum(span.label == "copied" for span in spans) for spans in kept]
+    kept = [set(spans([["history"] * 1000], SpanWeights({"copied": 0.3}, seed))[0]) for seed in (0, 1)]
+    numbers = [sum(span.label == "copied" for span in some) for some in kept]
     assert all(240 < number < 360 for number in numbers)
     assert kept[0] != kept[1]
 
 
 @pytest.mark.parametrize("pool", ["sft", "cpt"])
 def test_samples_bear_the_loss_where_the_recipe_says(pool):
-    more = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1, "row_id": "r"}
-    rows = costed([{**answered(0, ["history", None, "volatile"]), **more}], View(), TokenCounter())
+    rows = [answered(0, ["history", None, "volatile"])]
     labels = []
     for loss in ("turns", "spans"):
         mix = Mix(loss=loss, loss_weights={"copied": 0.0})
-        ((_, sample),) = samples_of(pool, rows, mix, TokenCounter())
-        assert isinstance(sample, dict)
+        (sample,) = samples_of(pool, rows, mix)
         labels.append([span["label"] for span in sample["spans"]])
     assert [label for label in labels[0] if label != "copied"] == labels[1] != labels[0]
 

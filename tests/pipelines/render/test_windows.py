@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.pipelines.judge.test_near_duplicates import atif
-from tests.pipelines.render.costed import costed
+from tests.pipelines.render.assembled import document, made_of, samples_of, unit_of
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.mix import samples
-from trajmill.pipelines.mix.sample_tokens import turn_tokens
-from trajmill.pipelines.mix.samples import Unlearnable, samples_of
 from trajmill.pipelines.recipe.recipe import Mix, Overflow, Pool
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from trajmill.pipelines.render.turns import View, document, rendered, turns
-from trajmill.pipelines.render.windows import Window, windows
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns, user_texts
+from trajmill.pipelines.render.windows import windows
 from trajmill.pipelines.run import Run
 from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
 
 COUNTER = TokenCounter()
 WORDS = st.integers(1, 120).map(lambda number: "word " * number)
@@ -38,20 +39,31 @@ PROMPT = "A world. " * 10
 PROMPT_TOKENS = int(COUNTER.count(pa.array([PROMPT]))[0])
 
 
-def tokens(window: Window) -> int:
-    text = document(PROMPT, turns(window.rows, None, window.opening))
+class Part(NamedTuple):
+    """A window with all its rows."""
+
+    rows: list[dict[str, Any]]
+    opening: str
+    fits: bool
+
+
+def tokens(part: Part) -> int:
+    text = document(PROMPT, turns(part.rows, None, part.opening))
     return int(COUNTER.count(pa.array([text]))[0])
 
 
-def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Window]:
-    shown = turns(costed(rows, View(), COUNTER))
-    sizes = list(map(sum, zip(*turn_tokens(shown, COUNTER), strict=True)))
-    return list(windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow))
-
-
-def made_of(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> Any:
-    """The samples of a trajectory."""
-    return list(samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER))
+def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Part]:
+    """The windows of a trajectory that shows something; targets that depend on what was cut off are context."""
+    unit, actions = unit_of(rows, View(), COUNTER), [one["action"]["text"] for one in rows]
+    shown = np.flatnonzero(unit.visible)
+    found = []
+    for one in windows(unit, shown, len(rows), PROMPT_TOKENS, most, overflow, actions, COUNTER):
+        own = [dict(rows[number]) for number in range(one.begin, one.end)]
+        for number, bears in zip(one.rows.tolist(), one.bears.tolist(), strict=True):
+            if rows[number]["use"] == "target" and not bears:
+                own[number - one.begin]["use"] = "context"
+        found.append(Part(own, one.opening, one.fits))
+    return found
 
 
 def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
@@ -69,6 +81,7 @@ def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_t
         turn += more
         rows.append(row(turn, f"do {number}", text, before, use, step=number))
         before = text
+    assume(any(one["use"] != "omit" for one in rows))
     found = cut(rows, most)
     assert [one for part in found for one in part.rows] == rows
     for left, right in pairwise(found):
@@ -81,8 +94,8 @@ def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_t
 
 def test_a_short_trajectory_and_one_without_a_bound_are_not_cut():
     rows = screens(12)
-    assert cut(rows, None) == [Window(rows)]
-    assert cut(rows, 1 << 18) == [Window(rows)]
+    assert cut(rows, None) == [Part(rows, "", True)]
+    assert cut(rows, 1 << 18) == [Part(rows, "", True)]
     assert len(cut(rows, 300)) > 2
 
 
@@ -132,8 +145,7 @@ def test_a_later_window_tells_which_files_were_written_and_teaches_none_that_it_
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(pool):
     rows = screens(60)
-    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
-    found = [sample for _, sample in made if not isinstance(sample, Unlearnable)]
+    found = samples_of(pool, rows, Mix(window_tokens={pool: BOUND}))
     assert len(found) > 2
     assert [sample["id"] for sample in found][:2] == ["t", f"t@{found[0]['num_turns']}"]
     assert sum(sample["num_turns"] for sample in found) == 60
@@ -143,19 +155,27 @@ def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(poo
 def test_a_window_without_a_target_is_told_and_is_no_sample():
     mix = Mix(window_tokens={"sft": BOUND})
     found = made_of("sft", [*screens(60)[:6], *screens(60, "context")[6:54], *screens(60)[54:]], mix)
-    assert not isinstance(found[0][1], Unlearnable)
-    assert not isinstance(found[-1][1], Unlearnable)
-    assert "no_target" in {one.reason for _, one in found if isinstance(one, Unlearnable)}
-    begun = made_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)
-    assert next(sample["id"] for _, sample in begun if not isinstance(sample, Unlearnable)) == "t"
+    refused = [one for one in found if isinstance(one, Reject)]
+    assert {(one.reason, one.unit) for one in refused} == {("no_target", "transition")}
+    assert len(found) > len(refused) + 1
+    assert samples_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)[0]["id"] == "t"
+
+
+def test_a_window_is_named_by_its_first_step_whatever_becomes_of_the_one_before():
+    lone = [*screens(60)[:20], *screens(60, "context")[20:40], *screens(60)[40:]]
+    first, *later = samples_of("sft", lone, Mix(window_tokens={"sft": BOUND}))
+    assert first["id"] == "t"
+    assert len(later) > 2
+    for one in later:
+        step = int(one["id"].removeprefix("t@"))
+        assert f"tap {step}\n" in one["messages"][1]["content"]
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 @pytest.mark.parametrize("most", [None, BOUND])
 def test_a_sample_ends_with_its_last_target(pool, most):
     rows = [*screens(60)[:50], *screens(60, "context")[50:]]
-    made = made_of(pool, rows, Mix(window_tokens={pool: most}))
-    found = [sample for _, sample in made if not isinstance(sample, Unlearnable)]
+    found = samples_of(pool, rows, Mix(window_tokens={pool: most}))
     assert sum(sample["num_turns"] for sample in found) == 50
     for sample in found:
         text = sample["text"] if pool == "cpt" else sample["messages"][-1]["content"]
@@ -165,11 +185,11 @@ def test_a_sample_ends_with_its_last_target(pool, most):
 def test_a_turn_that_is_longer_than_the_bound_is_told_and_is_no_sample():
     rows = [{**one, **OWN} for one in (row(0, "ls", "a"), row(1, "cat x", "word " * 5000), row(2, "ls", "b"))]
     found = made_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None))
-    assert [one.reason if isinstance(one, Unlearnable) else one["num_turns"] for _, one in found] == [
-        1,
-        "over_window",
-        1,
+    refused = [one for one in found if isinstance(one, Reject)]
+    assert [(one.reason, one.unit, one.step, one.transitions) for one in refused] == [
+        ("over_window", "transition", 1, 1)
     ]
+    assert [one["num_turns"] for one in found if isinstance(one, dict)] == [1, 1]
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
@@ -202,9 +222,8 @@ def asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> int:
 def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
     """The numbers of the taps that the samples of a walk ask for."""
     found = []
-    for part, sample in made_of(pool, rows, mix):
-        assert len(part) == len(rows)
-        assert not isinstance(sample, Unlearnable)
+    for sample in made_of(pool, rows, mix):
+        assert isinstance(sample, dict)
         shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
         assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")
         found.append(next(place for place in range(60) if f"tap {place}\n" in shown))
@@ -214,18 +233,17 @@ def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
 
 @pytest.mark.parametrize("pool", ["cpt", "rl"])
 def test_of_a_long_trajectory_only_what_a_sample_shows_is_rendered(pool, monkeypatch):
-    sizes = []
+    sizes: list[int] = []
 
-    def counted(outlines, *more):
-        sizes.append(len(outlines))
-        return rendered(outlines, *more)
+    def counted(batch, numbers, *more):
+        sizes.append(len(numbers))
+        return user_texts(batch, numbers, *more)
 
-    monkeypatch.setattr(samples, "rendered", counted)
-    rows = screens(200)
-    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
-    assert len(sizes) == len(made)
-    assert max(sizes) < 100
-    assert sum(sizes) == (200 if pool == "cpt" else sizes[0])
+    monkeypatch.setattr(samples, "user_texts", counted)
+    monkeypatch.setattr(samples, "_AT_ONCE", 2 * BOUND)
+    made = samples_of(pool, screens(200), Mix(window_tokens={pool: BOUND}))
+    assert sum(sizes) == (200 if pool == "cpt" else made[0]["extra_info"]["turn_idx"])
+    assert max(sizes) < 150
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.synthesis.chat_server import ChatServer, chat_server
 from trajmill.pipelines.recipe.recipe import Mix, Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter

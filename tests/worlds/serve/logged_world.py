@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.mixture import read_draws
 from trajmill.pipelines.recipe.recipe import Mix
-from trajmill.pipelines.render.prompts import ASKING, CLOSING, OPENING
-from trajmill.pipelines.render.turns import MARKER, Rows, View, state_of
+from trajmill.pipelines.render.fixed_texts import ASKING, CLOSING, MARKER, OPENING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import Rows
 from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table, read_transitions
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.tokens import TokenCounter
-from trajmill.worlds.serve.scenarios import Scenario, scenarios_in, trajectories_of
+from trajmill.worlds.serve.scenarios import Scenario, scenarios_in
 from trajmill.worlds.serve.served_model import Pinned
 
 
@@ -45,14 +50,31 @@ def logged(out: Path, mix: Mix, pool: str) -> list[Logged]:
 
 
 def rows_of(out: Path, mix: Mix, pools: tuple[str, ...], domain: str | None = None) -> Iterator[Rows]:
-    """The rows of the drawn trajectories of pools."""
-    manifest = read_manifest(Folder(str(out)) / "transitions", MANIFEST)
+    """The rows of the drawn trajectories of pools, or of their first segments."""
+    folder = Folder(str(out))
+    manifest = read_manifest(folder / "transitions", MANIFEST)
     assert manifest is not None
     for number, file in enumerate(manifest.files):
         unit = Unit(number, file.name, file.sha256)
-        if domain in (None, unit.domain):
-            for rows, _ in trajectories_of(Folder(str(out)), unit, pools, envelopes=mix.mcp == "envelope"):
-                yield rows
+        if domain not in (None, unit.domain):
+            continue
+        judged = read_table(folder / "verdicts", unit.name, ["kept", "use"]).to_pylist()
+        rows = [row for batch in read_transitions(folder / "transitions", unit.name) for row in batch.to_pylist()]
+        kept = [{**row, "use": one["use"]} for row, one in zip(rows, judged, strict=True) if one["kept"]]
+        wanted = {one["trajectory_id"] for one in read_draws(folder / "draws", unit.label) if drawn_for(one, pools)}
+        for (key, segment), part in groupby(kept, key=itemgetter("trajectory_id", "segment")):
+            if key in wanted and segment == 0:
+                yield list(part)
+
+
+def drawn_for(draw: Mapping[str, Any], pools: tuple[str, ...]) -> bool:
+    return draw["pool"] in pools and draw["copies"] > 0
+
+
+def text_of(observed: Mapping[str, Any], view: View) -> str | None:
+    """An observation's text, or the object that it stood in where these are shown."""
+    content: str | None = observed["content"]
+    return (observed["envelope"] if view.mcp == "envelope" and content is not None else None) or content
 
 
 def steps_of(rows: Rows, view: View) -> list[dict[str, Any]]:
@@ -62,8 +84,9 @@ def steps_of(rows: Rows, view: View) -> list[dict[str, Any]]:
     for row in rows:
         if row["use"] == "omit":
             continue
-        state = state_of(row, view)
-        told = last is None or state is None or state == view.text(last["next_observation"])
+        before = row["observation"]
+        state = text_of(before, view) if before and before["origin"] == "environment" else None
+        told = last is None or state is None or state == text_of(last["next_observation"], view)
         call = {"text": row["action"]["text"], "name": row["action"]["name"]}
         if row["action"]["arguments"] is not None:
             call["arguments"] = json.loads(row["action"]["arguments"])

@@ -7,7 +7,7 @@ from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.logged_world import logged
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import scan_transitions

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.pipelines.render.assembled import samples_of
 from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import recipe
 from tests.worlds.serve.logged_world import FromLogs, logged, rows_of, steps_of, whole
-from trajmill.pipelines.mix.samples import samples_of
-from trajmill.pipelines.render.prompts import ASKING
-from trajmill.pipelines.render.turns import View, answer
+from trajmill.pipelines.render.fixed_texts import ASKING
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import turns
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS
@@ -52,19 +53,14 @@ def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn,
     assert sum(shown.values()) > 20
 
 
-def as_drawn(rows):
-    """Rows as mixing draws them, of which the first bears what its trajectory owns."""
-    return [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
-
-
 def sent(history, rows, view):
     """The messages of each step of a trajectory, None where there is no such sample."""
     found = []
-    visible = [row for row in rows if row["use"] != "omit"]
-    for row, step in zip(visible, steps_of(rows, view), strict=True):
+    answers = [turn.observation for turn in turns(rows, view)]
+    for answer, step in zip(answers, steps_of(rows, view), strict=True):
         asked = history.asked(move_of(step))
         found.append(None if asked is None else asked.messages)
-        history.answered(move_of(step), answer(row, view))
+        history.answered(move_of(step), answer)
     return found
 
 
@@ -76,7 +72,7 @@ def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, mo
     begun = {one.id: one for one in scenarios_in(out, mix, counter)}
     cut = later = 0
     for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
-        made = [sample for _, sample in samples_of("sft", as_drawn(rows), mix, counter) if isinstance(sample, dict)]
+        made = samples_of("sft", rows, mix, counter)
         found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
         cut += len(made) > 1 or None in found
         for number, sample in enumerate(made):
@@ -105,8 +101,7 @@ def test_other_recipes_are_followed_as_well(drawn, name):
     steps = 0
     for domain in ("mcp", "swe"):
         for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
-            ((_, sample),) = samples_of("sft", as_drawn(rows), mix, counter)
-            assert isinstance(sample, dict)
+            (sample,) = samples_of("sft", rows, mix, counter)
             messages = whole(sample)
             found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
             for place in range(2, len(messages), 2):

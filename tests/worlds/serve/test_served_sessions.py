@@ -5,8 +5,7 @@ import pytest
 
 from tests.synthesis.chat_server import chat_server, completion
 from tests.worlds.serve.conftest import TERMINAL, recipe
-from trajmill.pipelines.render.prompts import CLOSING, OPENING
-from trajmill.pipelines.render.turns import MARKER
+from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.spending import Prices
 from trajmill.worlds.serve.requests import ServeError

@@ -1,0 +1,363 @@
+"""Plans of samples: which turns of each trajectory a pool's samples show, and their tokens, before a text is written.
+
+Budgets are drawn by plans made without texts, and samples are written by the same plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN
+from trajmill.pipelines.render.pieces import Flags, Numbers
+from trajmill.pipelines.render.turns import Excerpts
+from trajmill.pipelines.render.unit_costs import UnitCosts
+from trajmill.pipelines.render.windows import ASIDE, Window, windows
+from trajmill.quality.tokens import TokenCounter
+
+WHOLE_POOLS: Final = frozenset({"cpt", "sft"})
+"""Those whose samples show all of a trajectory, or windows of it."""
+
+_EVALUATED: Final = 5
+"""Turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""
+
+
+class Unlearnable(NamedTuple):
+    """Why rows become no sample: the reason of their reject and its words."""
+
+    reason: str
+    detail: str
+
+
+HOLDING: Final = Unlearnable(
+    "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
+)
+UNANSWERABLE: Final = Unlearnable("no_question", "no turn of it has an answer that a rule can tell")
+UNPROVEN: Final = Unlearnable("not_certified", "no turn of it led to the same when it was replayed")
+
+
+class Planned(NamedTuple):
+    """A sample to be written.
+
+    Attributes:
+        number: of its trajectory.
+        begin: its first row, shown or not.
+        rows: those that it shows.
+        bears: whether the answer of each bears the loss.
+        key: its id.
+        opening: what stands before its first turn.
+        truth: what a reward compares a prediction with.
+    """
+
+    number: int
+    begin: int
+    rows: Numbers
+    bears: Flags
+    key: str
+    opening: str = ""
+    truth: str = ""
+
+
+class Refused(NamedTuple):
+    """Rows [begin, end) that become no sample; `is_part` where they are a window."""
+
+    begin: int
+    end: int
+    why: Unlearnable
+    is_part: bool = False
+
+
+class Budgeted(NamedTuple):
+    """What trajectories become.
+
+    Attributes:
+        begins: the first row of each.
+        samples: how many it becomes.
+        tokens: of all of these. Which turns RL and eval ask for depends on texts: there it is of one prompt, in the
+            mean of the turns that may be asked for.
+        loss_tokens: of what bears the loss in them; in RL and eval, of an answer in the same mean.
+    """
+
+    begins: Numbers
+    samples: Numbers
+    tokens: Numbers
+    loss_tokens: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The samples of the trajectories of a unit in a pool.
+
+    Attributes:
+        unit: the trajectories.
+        pool: of the samples.
+        mix: the recipe's section.
+        counter: counts tokens under the recipe's tokenizer.
+        prompts: tokens of the prompt of each.
+        shown: the rows that a sample of each would show, if it showed all: in CPT and SFT none behind the last target.
+        counts: how many these are.
+        users: tokens of the user message of each shown row.
+        tokens: of each trajectory as one such sample.
+        loss_tokens: of what bears the loss in it.
+        control_turns: turns of it that hold a control string.
+        taught: whether any turn of it bears the loss.
+        long: whether it is longer than a window.
+    """
+
+    unit: UnitCosts
+    pool: Pool
+    mix: Mix
+    counter: TokenCounter
+    prompts: Numbers
+    shown: Excerpts
+    counts: Numbers
+    users: Numbers
+    tokens: Numbers
+    loss_tokens: Numbers
+    control_turns: Numbers
+    taught: Flags
+    long: Flags
+
+    @classmethod
+    def of(cls, unit: UnitCosts, pool: Pool, mix: Mix, counter: TokenCounter) -> Plan:
+        """Plan the samples of a unit, which has at least one row."""
+        is_whole = pool in WHOLE_POOLS
+        held = unit.to_last_target() if is_whole else unit.visible
+        rows, counts = np.flatnonzero(held), unit.summed(held)
+        shown = Excerpts.of(unit, rows, counts[counts > 0])
+        users, of = unit.users(shown), unit.of[rows]
+
+        def summed(values: npt.NDArray[Any]) -> Numbers:
+            return np.bincount(of, values, len(counts)).astype(np.int64)
+
+        prompts = unit.prompts(pool, mix)
+        turns = summed(users + unit.answers[rows])
+        most = mix.window_tokens[pool]
+        return cls(
+            unit,
+            pool,
+            mix,
+            counter,
+            prompts,
+            shown,
+            counts,
+            users,
+            prompts + turns + borders(pool, counts, counter),
+            summed(np.where(unit.bears[rows], unit.borne[rows], 0)),
+            summed(unit.holds(shown)),
+            unit.summed(unit.bears) > 0,
+            prompts + turns + ASIDE * counts > most if most is not None else np.zeros(len(counts), np.bool_),
+        )
+
+    @property
+    def drops(self) -> bool:
+        """Whether the recipe drops what holds control strings."""
+        return self.mix.control_tokens == "drop"
+
+    def is_plain(self) -> Flags:
+        """Which trajectories become one sample each that shows all of them."""
+        plain = self.taught & ~self.long
+        return plain & ~self.unit.prompt_holds & (self.control_turns == 0) if self.drops else plain
+
+    def rows_of(self, number: int) -> Numbers:
+        """The shown rows of a trajectory."""
+        return self.shown.rows[self.places_of(number)]
+
+    def places_of(self, number: int) -> slice:
+        """The places of these among all shown rows."""
+        return slice(*np.searchsorted(self.shown.rows, (self.unit.begins[number], self.end_of(number))))
+
+    def end_of(self, number: int) -> int:
+        """The row past the last one of a trajectory."""
+        return int(self.unit.begins[number] + self.unit.sizes[number])
+
+    def refused(self, number: int) -> Refused | None:
+        """Why a trajectory becomes no sample, as far as that does not depend on which turns it shows."""
+        if not self.taught[number]:
+            return self.refuse(number, self._untaught())
+        return self.refuse(number, HOLDING) if self.drops and self.unit.prompt_holds[number] else None
+
+    def refuse(self, number: int, why: Unlearnable) -> Refused:
+        """The trajectory becomes no sample."""
+        return Refused(int(self.unit.begins[number]), self.end_of(number), why)
+
+    def _untaught(self) -> Unlearnable:
+        return Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {self.pool}")
+
+    def over(self) -> Unlearnable:
+        """Nothing of it fits."""
+        most = self.mix.window_tokens[self.pool]
+        if most is None:
+            answer = self.mix.max_response_tokens
+            return Unlearnable("over_window", f"every answer is longer than the {answer:,} tokens of a response")
+        return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
+
+    def windows(self, number: int, actions: Sequence[str] | None) -> Iterator[Planned | Refused]:
+        """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing.
+
+        The first that is made has the id of the trajectory, others `<id>@<step>` of their first row.
+
+        Args:
+            number: of a trajectory.
+            actions: the texts of its actions; None where they are not known.
+        """
+        if (refused := self.refused(number)) is not None:
+            yield refused
+            return
+        key, has_first, has_any, is_cut = self.unit.keys[number], False, False, bool(self.long[number])
+        for window in self._cut(number, self.rows_of(number), self.end_of(number), actions):
+            has_any = True
+            taught = np.flatnonzero(window.bears)
+            count = int(taught[-1]) + 1 if len(taught) else 0
+            rows = window.rows[:count]
+            if window.fits and self.drops and self._holds(rows):
+                yield Refused(window.begin, window.end, HOLDING, is_cut)
+            elif not window.fits or not count:
+                yield Refused(window.begin, window.end, self._untaught() if window.fits else self.over(), is_cut)
+            else:
+                own = f"{key}@{self.unit.steps[window.begin]}" if has_first else key
+                has_first = True
+                yield Planned(number, window.begin, rows, window.bears[:count], own, window.opening)
+        if not has_any:
+            yield self.refuse(number, self.over())
+
+    def _cut(
+        self, number: int, rows: Numbers, end: int, actions: Sequence[str] | None, overflow: Any = None
+    ) -> Iterator[Window]:
+        bound = self.mix.window_tokens[self.pool], overflow or self.mix.overflow[self.pool]
+        return windows(self.unit, rows, end, int(self.prompts[number]), *bound, actions, self.counter)
+
+    def _holds(self, rows: Numbers) -> bool:
+        """Whether what an excerpt shows holds a control string."""
+        if not len(rows):
+            return False
+        return bool(self.unit.holds(Excerpts.of(self.unit, rows, np.array([len(rows)]))).any())
+
+    def askable(self) -> tuple[Flags, Flags, Numbers]:
+        """Of each shown row whether RL or eval may ask for it, whether all before it fits, and tokens up to its action.
+
+        Where the recipe drops what holds control strings, none is asked for from the first turn on that holds one.
+        """
+        rows, most = self.shown.rows, self.mix.window_tokens[self.pool]
+        answers, of = self.unit.answers[rows], self.unit.of[rows]
+        begins = np.searchsorted(of, of)
+        ends = np.append(0, np.cumsum(self.users + answers))
+        before = self.prompts[of] + ends[1:] - ends[begins] - answers
+        fits = before <= most if most is not None else np.ones(len(rows), np.bool_)
+        can = self.unit.bears[rows] & (answers <= self.mix.max_response_tokens)
+        if self.mix.overflow[self.pool] == "drop":
+            can &= fits
+        if self.drops:
+            holding = np.append(0, np.cumsum(self.unit.holds(self.shown)))
+            can &= holding[1:] == holding[begins]
+        return can, fits, before
+
+    def unasked(self, number: int) -> Refused:
+        """No turn of a trajectory may be asked for, or none fits."""
+        return self.refuse(number, HOLDING if self.drops and self.control_turns[number] else self.over())
+
+    def question(self, number: int, place: int, fits: bool, actions: Sequence[str], truth: str = "") -> Planned | None:
+        """The sample that asks for a turn, given those before it, or the newest of these; None if it alone is too long.
+
+        Args:
+            number: of the trajectory.
+            place: of the turn among those that are shown.
+            fits: whether all before it does.
+            actions: the texts of the trajectory's actions.
+            truth: as of `Planned`.
+        """
+        begin, key = int(self.unit.begins[number]), self.unit.keys[number]
+        rows = self.rows_of(number)[: place + 1]
+        if self.pool == "eval":
+            key = f"{key}:{self.unit.steps[rows[-1]]}"
+        if fits:
+            return Planned(number, begin, rows, self.unit.bears[rows], key, "", truth)
+        end = int(rows[-1]) + 1
+        (cut,) = self._cut(number, rows, end, actions[: end - begin], "cut_oldest")
+        if not cut.fits or not cut.bears[-1]:
+            return None
+        return Planned(number, begin, cut.rows, cut.bears, key, cut.opening, truth)
+
+    def evaluated(self, number: int, can: Numbers) -> list[int]:
+        """The places of the turns of a trajectory that eval asks for, as AgentWorldBench does: the first, the last and
+        three between them, and half of those by hash, at least one.
+
+        Args:
+            number: of the trajectory.
+            can: places of the turns that may be asked for, in order.
+        """
+        places, rows = can.tolist(), self.rows_of(number)
+        if len(places) > _EVALUATED:
+            places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
+        key, seed = self.unit.keys[number], self.mix.seed
+        draws = sorted((keyed_hash(f"turn:{key}:{self.unit.steps[rows[place]]}", seed), place) for place in places)
+        return sorted([place for lot, place in draws if lot < 1 << 63] or [place for _, place in draws[:1]])
+
+    def budgeted(self) -> Budgeted:
+        """The tokens of all samples.
+
+        Windows of terminals and repositories are told without what opens a later one (folder and files, at most some
+        hundred tokens), and as if no target of theirs depended on what was cut off.
+        """
+        if self.pool not in WHOLE_POOLS:
+            return self._asked()
+        samples = self.is_plain().astype(np.int64)
+        found = Budgeted(self.unit.begins, samples, samples * self.tokens, samples * self.loss_tokens)
+        for number in np.flatnonzero(self.taught & self.long).tolist():
+            for one in self.windows(number, None):
+                if isinstance(one, Planned):
+                    shown = Excerpts.of(self.unit, one.rows, np.array([len(one.rows)]))
+                    tokens, loss = self.sample_tokens(shown, [number], [0], one.bears)
+                    found.samples[number] += 1
+                    found.tokens[number] += tokens[0]
+                    found.loss_tokens[number] += loss[0]
+        return found
+
+    def sample_tokens(self, shown: Excerpts, numbers: Any, openings: Any, bears: Flags) -> tuple[Numbers, Numbers]:
+        """Tokens of samples of CPT or SFT, and of what bears the loss in each.
+
+        Args:
+            shown: their turns.
+            numbers: of the trajectory of each.
+            openings: tokens of the opening of each.
+            bears: whether the answer of each turn bears the loss.
+        """
+        turns = shown.sums(self.unit.users(shown) + self.unit.answers[shown.rows])
+        whole = self.prompts[numbers] + openings + turns + borders(self.pool, shown.counts, self.counter)
+        return whole, shown.sums(np.where(bears, self.unit.borne[shown.rows], 0))
+
+    def _asked(self) -> Budgeted:
+        """One turn that may be asked for, in the mean of these; nothing without such."""
+        can, _, before = self.askable()
+        of, answers = self.unit.of[self.shown.rows], self.unit.answers[self.shown.rows]
+        most, size = self.mix.window_tokens[self.pool], len(self.counts)
+        if self.drops:
+            can = can & ~self.unit.prompt_holds[of]
+        count = np.bincount(of[can], minlength=size)
+        asked, answered = (
+            np.rint(np.bincount(of[can], values[can], size) / np.maximum(count, 1)).astype(np.int64)
+            for values in (before if most is None else np.minimum(before, most), answers)
+        )
+        drawn = (count > 0).astype(np.int64)
+        return Budgeted(self.unit.begins, drawn, drawn * (asked + self.counter.of(ASKING)), answered)
+
+
+def borders(pool: str, turns: Numbers, counter: TokenCounter) -> Numbers | int:
+    """Tokens between the turns of samples of a pool."""
+    return 2 * turns * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
+
+
+def budgeted(
+    costs: pa.Table, use: npt.NDArray[Any], domain: str, pool: Pool, mix: Mix, counter: TokenCounter
+) -> Budgeted:
+    """The tokens of all samples that the trajectories of a unit become in a pool; arguments as of `UnitCosts`."""
+    if not costs.num_rows:
+        return Budgeted(*np.zeros((4, 0), np.int64))
+    return Plan.of(UnitCosts(costs, use, domain, counter), pool, mix, counter).budgeted()

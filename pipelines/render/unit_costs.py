@@ -1,0 +1,156 @@
+"""Costs of a unit: the tokens of all that its trajectories could show, summed over pieces without a text being read.
+
+Budgets are drawn by these sums, and they are the tokens that a sample says of itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajmill.pipelines.recipe.recipe import Mix, Pool
+from trajmill.pipelines.render.costs import ANSWER, ESCAPABLE, IN_CONTEXT, SAID, STATE_BIT, USER
+from trajmill.pipelines.render.fixed_texts import heading
+from trajmill.pipelines.render.pieces import Flags, Numbers, View
+from trajmill.pipelines.render.prompts import CONTEXT, Shape, Wording, prompt_tokens
+from trajmill.pipelines.render.turns import Excerpts, Outline
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+
+
+class UnitCosts(Outline):
+    """The outline of trajectories of one domain, with what they cost.
+
+    Args:
+        costs: of their rows (`render.costs.COUNTED`), in the order of their file; each trajectory whole, or each
+            segment of it.
+        use: of each row, of `schemas.verdict.USES`.
+        domain: of all rows.
+        counter: counts tokens under the recipe's tokenizer.
+
+    Attributes:
+        sizes: rows of each trajectory.
+        segments: of each its number among those of a split trajectory, from 0.
+        steps: of each row, the trajectory's step.
+        keys: of each trajectory, by which its template is drawn.
+        bears: of each row, whether its answer bears the loss.
+        answers: tokens of its assistant message, 0 where it is not shown.
+        borne: of these, those that bear the loss where the message does.
+        states: tokens of the state before its action.
+        said: tokens of the words of others before it.
+        prompt_holds: of each trajectory, whether its prompt holds a control string.
+        escapable: of each row, whether escaping could change something of it.
+    """
+
+    def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
+        self._costs, self.domain, self._counter = costs, domain, counter
+        segment, self.steps = self._column("segment"), self._column("step")
+        ids = costs["trajectory_id"].combine_chunks()
+        begun = np.ones(len(use), np.bool_)
+        begun[1:] = (self.steps[1:] == 0) | (segment[1:] != segment[:-1])
+        begun[1:] |= pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+        texts = (self._column(name) for name in ("state_hash", "next_hash"))
+        super().__init__(np.flatnonzero(begun), self._column("turn"), use, *texts)
+        self.sizes = np.diff(self.begins, append=len(use))
+        self.segments = segment[self.begins]
+        split = self._column("num_segments")[self.begins] > 1
+        first = ids.take(pa.array(self.begins)).to_pylist(), self.segments.tolist(), split.tolist()
+        self.keys = [f"{own}-{part}" if more else own for own, part, more in zip(*first, strict=True)]
+        self.bears: Flags = (use == "target") & self._column("can_bear")
+        self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
+        self.borne = self.answers - np.where(self.visible, self._column("placeholder_tokens"), 0)
+        self.states = self._column("state_tokens")
+        self._control = self._column("control")
+        self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
+        self.escapable = (self._control & ESCAPABLE) > 0
+        # words of others stand before the first shown row of their turn
+        self.said = self._column("said_tokens")
+        said = np.bincount(self.turn, self.said)[self.turn] if len(use) else np.zeros(0)
+        self._spoke = np.bincount(self.turn, (self._control & SAID) > 0)[self.turn] > 0 if len(use) else self.bears
+        self._users = self._column("user_tokens") + np.where(self.first, said, 0).astype(np.int64)
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = self._costs[name].to_numpy()
+        return found
+
+    def summed(self, of: npt.NDArray[Any]) -> Numbers:
+        """The sum over each trajectory of a number of each row."""
+        return np.add.reduceat(of.astype(np.int64), self.begins) if len(of) else np.zeros(0, np.int64)
+
+    def whole(self) -> Excerpts:
+        """All that is shown of each trajectory that shows anything."""
+        counts = self.summed(self.visible)
+        return Excerpts.of(self, np.flatnonzero(self.visible), counts[counts > 0])
+
+    def users(self, shown: Excerpts) -> Numbers:
+        """Tokens of the user message of each turn of excerpts, without openings."""
+        most = int(shown.numbers.max(initial=0)) + 1
+        heads = self._counter.count(pa.array([heading(number) for number in range(1, most + 1)], pa.string()))
+        users: Numbers = self._users[shown.rows] + (heads - heads[:1])[shown.numbers]
+        return users + np.where(shown.shows, self.states[shown.rows], 0)
+
+    def holds(self, shown: Excerpts) -> Flags:
+        """Whether each turn of excerpts shows a control string."""
+        bits = self._control[shown.rows]
+        holds: Flags = (bits & (USER | ANSWER)) > 0
+        holds |= shown.shows & ((bits & STATE_BIT) > 0)
+        return holds | (self.first[shown.rows] & self._spoke[shown.rows])
+
+    def to_last_target(self) -> Flags:
+        """Of each row whether it is shown and not behind the last target of its trajectory."""
+        rows = np.arange(len(self.bears))
+        last = np.maximum.reduceat(np.where(self.bears, rows, -1), self.begins)
+        return self.visible & (rows <= last[self.of])
+
+    def prompts(self, pool: Pool, mix: Mix) -> Numbers:
+        """Tokens of the prompt of each trajectory."""
+        view, wording = View.of(mix), Wording.of(mix, pool)
+        told = zip(self.shapes, self.context_tokens(), self.keys, strict=True)
+        return np.array([prompt_tokens(*one, wording, view, self._counter) for one in told], np.int64)
+
+    def context_tokens(self) -> list[list[int]]:
+        """Tokens of the texts of each trajectory's context (`CONTEXT`)."""
+        sizes: list[list[int]] = np.stack(
+            [self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1
+        ).tolist()
+        return sizes
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """Of each trajectory the shape of its prompt."""
+        flags = (self.summed(self.visible & self._column(name)) > 0 for name in ("has_ending", "has_envelope"))
+        ends, objects = (flag.tolist() for flag in flags)
+        forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
+        return [
+            Shape(
+                self.domain,
+                forms.get(number, ()),
+                dialects.get(number, ()),
+                ends[number],
+                objects[number],
+                screens.get(number, ""),
+                tuple(size > 0 for size in sizes),
+            )
+            for number, sizes in enumerate(self.context_tokens())
+        ]
+
+    def _words(self, name: str) -> dict[int, tuple[str, ...]]:
+        """The values of a column on the shown rows of each trajectory that has any, in order."""
+        texts = Texts.of(self._costs[name].combine_chunks())
+        rows = np.flatnonzero(self.visible & (texts.index >= 0))
+        words, found = texts.texts.to_pylist(), dict[int, list[str]]()
+        for pair in np.unique(self.of[rows] * len(words) + texts.index[rows]).tolist():
+            found.setdefault(pair // len(words), []).append(words[pair % len(words)])
+        return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
+
+    def _screens(self) -> dict[int, str]:
+        """The first size of a screen of each trajectory that has any."""
+        rows = np.flatnonzero(self._costs["screen"].is_valid().to_numpy())
+        numbers, first = np.unique(self.of[rows], return_index=True)
+        sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()
+        return dict(zip(numbers.tolist(), sizes, strict=True))

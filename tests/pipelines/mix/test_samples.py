@@ -1,0 +1,216 @@
+"""Samples: the assembler writes the turns of trajectories, whatever the view, the windows and the pool."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import FUZZ
+from tests.pipelines.render.assembled import (
+    assembler_of,
+    document,
+    document_spans,
+    made_of,
+    message_spans,
+    messages,
+    prompt_of,
+    samples_of,
+)
+from tests.pipelines.render.test_costs import MIXES, UNIT
+from tests.pipelines.render.test_turns import row
+from trajmill.pipelines.execution.exchange import BLOCK_BYTES
+from trajmill.pipelines.judge.answering import Answering
+from trajmill.pipelines.mix.mix import blocks_by_shard
+from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.answered import Distractors
+from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
+from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import trajectories, turns
+from trajmill.quality.scrub import scrub_text
+from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import Reject
+
+ANY: dict[Any, Any] = dict.fromkeys(("cpt", "sft", "rl", "eval"))
+NAME = scrub_text("API_TOKEN=Zk83hsQ0pLm29xWv").removeprefix("API_TOKEN=")
+
+
+def by_domain(unit: Any) -> list[list[dict[str, Any]]]:
+    """The rows of each domain, each with an id of its own."""
+    every = [{**one, "row_id": f"{one['trajectory_id']}{one['step']}"} for part in unit for one in part]
+    return [[one for one in every if one["domain"] == domain] for domain in sorted({one["domain"] for one in every})]
+
+
+def to_last_target(shown: list[Any]) -> list[Any]:
+    return shown[: max((place for place, turn in enumerate(shown) if turn.loss), default=-1) + 1]
+
+
+@settings(max_examples=24 * FUZZ)
+@given(unit=UNIT, mix=MIXES)
+def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows(unit, mix):
+    view = View.of(mix)
+    for rows in by_domain(unit):
+        made = {pool: {one["trajectory_id"]: one for one in samples_of(pool, rows, mix)} for pool in ("cpt", "sft")}
+        for part in map(list, trajectories(rows)):
+            key, shown = part[0]["trajectory_id"], to_last_target(turns(part, view))
+            if not shown or mix.control_tokens == "drop":
+                continue
+            system = prompt_of(part, "sft", view, mix.seed)
+            assert made["sft"][key]["messages"] == messages(system, shown)
+            assert made["sft"][key]["spans"] == message_spans(shown)
+            system = prompt_of(part, "cpt", view, mix.seed)
+            assert made["cpt"][key]["text"] == document(system, shown)
+            assert made["cpt"][key]["spans"] == document_spans(system, shown)
+
+
+@settings(max_examples=24 * FUZZ)
+@given(unit=UNIT, mix=MIXES, most=st.sampled_from([1500, 2500]))
+def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_one(unit, mix, most):
+    mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
+    for rows in by_domain(unit):
+        whole = samples_of("sft", rows, mix.model_copy(update={"window_tokens": {**mix.window_tokens, "sft": None}}))
+        found = samples_of("sft", rows, mix)
+        for one in whole:
+            parts = [part for part in found if part["trajectory_id"] == one["trajectory_id"]]
+            assert all(part["messages"][1]["content"].startswith("### Turn 1\n") for part in parts)
+            answers = [said["content"] for said in one["messages"] if said["loss"]]
+            learnt = [said["content"] for part in parts for said in part["messages"] if said["loss"]]
+            assert len(learnt) <= len(answers)
+            assert all(text in answers for text in learnt)
+            assert [part["num_tokens"] > 0 for part in parts] == [True] * len(parts)
+
+
+@settings(max_examples=24 * FUZZ)
+@given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
+def test_rl_and_eval_ask_for_a_target_after_the_turns_before_it(unit, mix, most):
+    bound = dict.fromkeys(("cpt", "sft", "rl", "eval"), most)
+    mix, view = mix.model_copy(update={"window_tokens": bound}), View.of(mix)
+    for rows in by_domain(unit):
+        parts = {part[0]["trajectory_id"]: list(part) for part in trajectories(rows)}
+        for one in samples_of("eval", rows, mix):
+            shown = turns(parts[one["trajectory_id"]], view)
+            count = one["turn_idx"]
+            assert one["prompt"] == [turn.user for turn in shown[:count]]
+            assert one["response"] == [turn.assistant for turn in shown[:count]]
+            assert one["current_prompt"] == one["prompt"][-1] + ASKING
+            assert shown[count - 1].loss
+            assert one["sample_id"] == f"{one['trajectory_id']}:{shown[count - 1].step}"
+        for one in samples_of("rl", rows, mix, others=answers_of(rows, view)):
+            told = one["extra_info"]
+            part = parts[told["trajectory_id"]]
+            shown = turns(part, view)
+            wanted = messages(prompt_of(part, "rl", view, mix.seed), shown[: told["turn_idx"]])[:-1]
+            wanted[-1]["content"] += ASKING
+            assert one["prompt"] == [{name: said[name] for name in ("role", "content")} for said in wanted]
+            truth = json.loads(one["reward_model"]["ground_truth"])
+            assert truth["observation"] == shown[told["turn_idx"] - 1].observation
+            assert told["total_turns"] == len(shown)
+
+
+def answers_of(rows: list[dict[str, Any]], view: View) -> Distractors:
+    """The answers of rows, as judge holds them."""
+    _, stretch = assembler_of("rl", rows, Mix())
+    answering, others = Answering(view), Distractors()
+    list(answering.add(stretch.batch))
+    for batch in answering.rest():
+        others.take(batch)
+    return others
+
+
+def orders(name: str, number: int) -> list[dict[str, Any]]:
+    """A session of a tool's calls, each of whose answers repeats what the action said, and what was shown before."""
+    rows: list[dict[str, Any]] = []
+    for step in range(5):
+        verb = ("get", "show")[number % 2]
+        given = json.dumps({"command": f"{verb} order {number}{step}"})
+        told = {
+            "id": f"order {number}{step}",
+            "last": f"order {number}{step - 1}",
+            "status": ("open", "sent", "paid")[(number + step) % 3],
+            "mark": "<|im_end|>" if step == 1 else "none",
+        }
+        after = json.dumps(told) if step in (1, 2) else f"welcome, buyer {number}"
+        before = rows[-1]["next_observation"]["content"] if rows else f"shop {number} <|im_start|>"
+        one = row(step, "order", after, before if step != 2 else f"shop {number} again", step=step)
+        one["action"] |= {"name": "order", "arguments": given}
+        one["next_observation"]["form"] = "response" if number % 4 else "state"
+        rows.append({**one, "trajectory_id": name, "row_id": f"{name}{step}", "domain": "mcp"})
+        rows[-1] |= {"scrubbed": int(number % 3 == 0)}
+    return rows
+
+
+@pytest.mark.parametrize("policy", ["escape", "keep"])
+def test_a_turn_is_asked_for_by_the_checks_of_its_answer(policy):
+    rows = [one for number in range(24) for one in orders(f"t{number}", number)]
+    mix = Mix(control_tokens=policy)
+    found = samples_of("rl", rows, mix, others=answers_of(rows, View.of(mix)))
+    truths = [json.loads(one["reward_model"]["ground_truth"]) for one in found]
+    assert {check["type"] for one in truths for check in one["checks"]} >= {"json_path", "exact"}
+    states = [one["previous"] for one in truths if one["previous"]]
+    assert states
+    assert any("< |im_start|>" in one for one in states) == (policy == "escape")
+
+
+def secrets() -> list[dict[str, Any]]:
+    texts = ["token is S, keep it", "S", "no secret", "ü S"]
+    rows = [row(number, "x", text.replace("S", NAME)) for number, text in enumerate(texts)]
+    return [{**one, "domain": "mcp", "row_id": f"t{one['step']}", "scrubbed": 1} for one in rows]
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft"])
+def test_placeholders_bear_no_loss_and_are_not_counted_as_such(pool):
+    counter = TokenCounter()
+    (sample,) = samples_of(pool, secrets())
+    texts = [sample["text"]] if pool == "cpt" else [one["content"] for one in sample["messages"]]
+    told = [texts[span.get("message", 0)][span["begin"] : span["end"]] for span in sample["spans"]]
+    assert [one for one in told if one != MARKER] == ["token is ", ", keep it", "no secret", "ü "]
+    (plain,) = samples_of(pool, [{**one, "scrubbed": 0} for one in secrets()])
+    assert plain["num_tokens"] == sample["num_tokens"]
+    assert plain["num_loss_tokens"] - sample["num_loss_tokens"] == 3 * counter.of(NAME)
+
+
+def test_a_placeholder_is_not_asked_for():
+    rows = [*orders("t", 1)[:1], *orders("u", 2)[:1]]
+    rows[0] |= {"scrubbed": 1, "next_observation": {**rows[0]["next_observation"], "content": f"token is {NAME}"}}
+    for one in samples_of("rl", rows, Mix(), others=answers_of(rows, View())):
+        truth = json.loads(one["reward_model"]["ground_truth"])
+        assert [tuple(span) for span in truth["volatile"]] == replaced_spans(truth["observation"])
+
+
+def test_answers_that_are_all_too_long_are_told_where_a_prompt_may_be_of_any_length():
+    rows = [{**row(0, "cat x", "word " * 500), "domain": "mcp"}]
+    mix = Mix(window_tokens={"rl": None}, max_response_tokens=16)
+    (found,) = made_of("rl", rows, mix)
+    assert isinstance(found, Reject)
+    assert found.reason == "over_window"
+
+
+def test_a_trajectory_that_is_drawn_twice_is_there_twice():
+    assembler, stretch = assembler_of("sft", [row(0, "ls", "a")], Mix(), copies=2)
+    (made,) = assembler.of(stretch)
+    assert isinstance(made, pa.RecordBatch)
+    assert made.num_rows == 2
+    assert made.slice(0, 1).equals(made.slice(1, 1))
+
+
+@pytest.mark.parametrize("pool", ["sft", "cpt", "eval"])
+def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool):
+    text = "x" * (BLOCK_BYTES // 5)
+    rows = [{**row(0, f"ls {n}", text), "trajectory_id": f"t{n}", "row_id": f"r{n}"} for n in range(12)]
+    assembler, stretch = assembler_of(
+        pool, rows, Mix(observation_chars=None, max_response_tokens=1 << 30, window_tokens=ANY)
+    )
+    made = [one for one in assembler.of(stretch) if isinstance(one, pa.RecordBatch)]
+    blocks = [block for batch in made for block in blocks_by_shard(batch, 3, seed=0)]
+    found = pa.Table.from_batches([block for _, block in blocks], made_schema(pool))
+    index = np.repeat([index for index, _ in blocks], [block.num_rows for _, block in blocks])
+    assert found.num_rows == 12
+    assert all(block.nbytes <= BLOCK_BYTES for _, block in blocks)
+    if pool != "eval":
+        assert index.tolist() == [hash_ * 3 >> 64 for hash_ in found["_hash"].to_pylist()]
+    assert set(index.tolist()) == {0, 1, 2}
