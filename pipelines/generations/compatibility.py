@@ -1,6 +1,6 @@
 """What a generation records of how it was made, and whether one by another recipe or release may follow it.
 
-What may change is the matter of `recipe.later_recipes`. Nothing is written here.
+What may change is the matter of `generations.later_recipes`. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajmill.pipelines.generations.generations import Generation, stages_of
-from trajmill.pipelines.recipe.later_recipes import changes, recalled, recipe_of_record, recorded
+from trajmill.pipelines.generations.later_recipes import changes, recalled, recipe_of_record, recorded
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
 from trajmill.pipelines.storage.folders import Folder, sha256_of
@@ -66,9 +66,9 @@ def recipe_of(out: Folder, one: Generation, now: Recipe) -> Recipe | None:
     return recalled(one.values, now) if one.values else None
 
 
-def by_rebuild(out: Folder) -> str:
+def by_anew(out: Folder) -> str:
     """What to do where nothing can be added to a folder."""
-    return f"That takes a run over all logs: trajmill rebuild RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
+    return f"That takes a run over all logs: trajmill run RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
 
 
 def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
@@ -86,7 +86,7 @@ def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         told = "; ".join(found[:_SHOWN])
-        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {told}{more}. {by_rebuild(out)}")
+        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {told}{more}. {by_anew(out)}")
 
 
 def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:

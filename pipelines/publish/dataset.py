@@ -74,8 +74,6 @@ class Dataset:
         licences: samples by licence; that of rows which state none is empty.
         generations: of which it is.
         rules: by which these were made; empty where nothing was added.
-        whole: whether it is what is published, and not what a later generation adds to it: of that, which nobody loads
-            by itself, no row is shown and no file described, so that forgetting finds nothing there to take away.
     """
 
     recipe: Recipe
@@ -89,7 +87,6 @@ class Dataset:
     licences: Mapping[str, int]
     generations: int = 1
     rules: Sequence[RuleSet] = ()
-    whole: bool = True
 
     @property
     def samples(self) -> int:

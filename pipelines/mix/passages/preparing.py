@@ -179,7 +179,7 @@ def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     unit = work.unit
     before = pa.Table.from_batches(read_batches(preparing.read, rejects_name(unit)), REJECT_SCHEMA)
     rows = pa.Table.from_batches(
-        read_batches(preparing.read, keys_name(unit), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
+        read_batches(preparing.read, keys_name(unit.label), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
     )
     offsets = rows["row"].to_pylist() if work.lost else []
     uris = pa.Table.from_batches(

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from tests.conftest import ROOT
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.append import Append
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
