@@ -18,8 +18,6 @@ from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
-from trajmill.pipelines.generations.known import Known
-from trajmill.pipelines.generations.places import Verdicts
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from trajmill.pipelines.judge.evaluation_index import write_index
@@ -33,6 +31,7 @@ from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
+from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import STAGE as MIX
 from trajmill.pipelines.mix.mixing import Mixing, mixing_digest

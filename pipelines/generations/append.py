@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.compatibility import by_anew, recipe_of, require_follows, versions_of
-from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.generations.generations import (
     FIRST,
     Generation,
@@ -25,7 +24,7 @@ from trajmill.pipelines.generations.generations import (
     plan_of,
     stages_of,
 )
-from trajmill.pipelines.generations.known import Known
+from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
 from trajmill.pipelines.generations.later_recipes import recipe_of_record, recorded
 from trajmill.pipelines.generations.ledgers import write_ledger
@@ -35,6 +34,7 @@ from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.mix.mixing import mixing_digest
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import passage_inputs
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.plan.recognition import PlanCounts
 from trajmill.pipelines.recipe.read_by_workers import read_by_workers
@@ -163,9 +163,10 @@ class Append:
         if not found:
             made_by = self._maker()
             first = Generation(FIRST, "", "", Plan.from_json(self.out.read(PLAN)).digest, made_by.digest())
+            first = self._named(first, made_by)
+            require_follows(self.out, first, self.recipe)
             clear_abandoned(self.out, ())
-            whole = self._whole(first, Known(), made_by)
-            require_follows(self.out, whole, self.recipe)
+            whole = self._with_tables(first, (), made_by)
             self._owner.renew()  # nobody who does not add has taken the folder
             commit(self.out, whole)
             found = chain(self.out)
@@ -201,7 +202,7 @@ class Append:
 
     def _made(self, generations: list[Generation], last: str) -> Appended:
         """Makes and commits the next generation; the last one without a summary if nothing is new."""
-        known = Known.of(self.out, generations)
+        known = KnownGenerations.of(self.out, generations)
         inputs = KnownInputs.of(known, self.recipe, self._contents)
         plan = self._plan(inputs, generations)
         told = inputs.again, tuple(inputs.changed)
@@ -218,7 +219,8 @@ class Append:
         summary = replace(made_by.run(last), out=self.out.path())
         if last != "mix":
             return Appended(generations[-1], summary, *told, begun)
-        made = self._whole(Generation(len(generations) + 1, parent, folder, digest, recipe), known, self.recipe)
+        made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
+        made = self._with_tables(made, known.places, self.recipe)
         made_by.renew()  # so that nobody clears what is committed now
         committed = commit(self.out, made)
         return Appended(made if committed else generations[-1], summary, *told, begun)
@@ -245,31 +247,32 @@ class Append:
         passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not inputs.knows(one))
         return replace(plan, unrecognized=unrecognized, passages=passages)
 
-    def _whole(self, one: Generation, known: Known, recipe: Recipe) -> Generation:
-        """A generation whose stages are done by a recipe, with its tables written."""
-        stages, plan, shards = (
-            stages_of(self.out, one),
-            plan_of(self.out, one),
-            read_manifest(stages_of(self.out, one) / "shards", MANIFEST),
-        )
+    def _named(self, one: Generation, recipe: Recipe) -> Generation:
+        """A generation whose stages are done by a recipe, with what these tell of it."""
+        shards = read_manifest(stages_of(self.out, one) / "shards", MANIFEST)
         assert shards is not None
-        inputs = [*plan.inputs, *plan.passages]
-        ledgers = ledgers_of(self.out, one)
-        entries = (
-            write_ledger(ledgers, "inputs", input_rows(inputs, self._contents.read(inputs, stages))),
-            write_ledger(ledgers, "places", place_rows(recipe, stages, known)),
-        )
+        connectors = {found.connector: found.version for found in plan_of(self.out, one).inputs}
         return replace(
             one,
             versions=versions_of(recipe),
             values=recorded(recipe),
-            connectors=dict(sorted({found.connector: found.version for found in plan.inputs}.items())),
+            connectors=dict(sorted(connectors.items())),
             counts=shards.counts,
             mixture=shards.mixture,
             models=shards.models,
             shards=tuple(file for file in shards.files if "/" in file.name),
-            ledgers=entries,
         )
+
+    def _with_tables(self, one: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
+        """The same with its tables written, which follow those in other folders."""
+        stages, ledgers, plan = stages_of(self.out, one), ledgers_of(self.out, one), plan_of(self.out, one)
+        inputs = [*plan.inputs, *plan.passages]
+        rows = input_rows(inputs, self._contents.read(inputs, stages))
+        entries = (
+            write_ledger(ledgers, "inputs", rows),
+            write_ledger(ledgers, "places", place_rows(recipe, stages, before)),
+        )
+        return replace(one, ledgers=entries)
 
 
 def run_with_pools_of(
@@ -293,7 +296,7 @@ def run_with_pools_of(
     how, source = execution or Execution(), Folder.named(old)
     tombstones = Tombstones.read(source)
     with _places_of(recipe, source) as (digest, places):
-        known, plan = Known(digest, places=places, tombstones=tombstones), None
+        known, plan = KnownGenerations(digest, places, tombstones), None
         if tombstones.keys:
             inputs = KnownInputs.of(known, recipe, Contents(recipe.normalize.max_member_bytes))
             sizes = how.part_bytes, how.limit
@@ -320,5 +323,5 @@ def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder,
     if draws is None:
         raise ConfigError(f"{old.path()} holds no finished run whose pools could be kept.")
     with scratch_folder() as place:
-        entry = write_ledger(Folder(place), "places", place_rows(recipe, old, Known()))
+        entry = write_ledger(Folder(place), "places", place_rows(recipe, old))
         yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(place),)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trajmill.pipelines.generations.generations import Generation, stages_of
 from trajmill.pipelines.generations.later_recipes import changes, recalled, recipe_of_record, recorded
+from trajmill.pipelines.publish.dataset import RuleSet
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
 from trajmill.pipelines.storage.folders import Folder, sha256_of
@@ -98,30 +98,6 @@ def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
     if not values:
         return (f"its last generation is of another recipe, of which {RUN} there does not tell",)
     return [change for change in changes(values, recorded(recipe)) if not change.is_free]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleSet:
-    """What some generations in a row were made by.
-
-    Attributes:
-        first: the number of the first of them.
-        last: the number of the last.
-        recipe: the first 16 digits of the recipe's digest.
-        connectors: that read their logs, and their versions.
-        changed: what differs from the rule set before, a text each.
-    """
-
-    first: int
-    last: int
-    recipe: str
-    connectors: Mapping[str, str]
-    changed: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> str:
-        """The numbers of its generations: `2` or `2 to 5`."""
-        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
 
 
 def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.compatibility import recipe_of
-from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.generations.generations import (
     GENERATIONS,
     JOURNAL,
@@ -68,6 +67,7 @@ from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
 from trajmill.pipelines.mix.samples import held_out_kinds
 from trajmill.pipelines.mix.shard_writing import told_tokens
+from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.answered import HELD, Distractors

@@ -1,22 +1,18 @@
-"""What is already known when a run begins: nothing, unless it adds to earlier runs or keeps the pools of one.
-
-Plan, judge and mix ask this one object, and none of them whether there was an earlier run.
-"""
+"""What earlier runs decided, as a run that adds to them, or keeps their pools, asks for it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
-from trajmill.pipelines.generations.places import Placed, Verdicts, known_pools, placed
+from trajmill.pipelines.generations.places import known_pools, settled_places
 from trajmill.pipelines.judge.judging import DECIDED, Unit, Withdrawn, units_in
 from trajmill.pipelines.mix.candidates import (
     Candidates,
@@ -24,51 +20,51 @@ from trajmill.pipelines.mix.candidates import (
     candidates,
     draws_name,
     gathered,
-    shared_groups,
     trained_environments,
 )
 from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
 from trajmill.pipelines.mix.draw import Carried
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates
 from trajmill.pipelines.mix.passages.passage import passage_node
 from trajmill.pipelines.mix.passages.preparation import Prepared
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.recipe.mixture import Stage
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What earlier runs decided, which stays; picklable.
+class KnownGenerations(Known):
+    """What earlier runs decided.
 
-    Attributes:
-        digest: of all of it; empty of nothing.
-        stages: where the stages of earlier runs lie, in their order.
+    Args:
+        digest: of all of it.
         places: the folders of tables that say which group and pool nodes have.
-        mixtures: what the stages of each run drew, as `Mixture.told` says it.
-        tombstones: of what was forgotten, and is not read again.
+        tombstones: of what was forgotten.
+        stages: where the stages of runs lie; none where pools alone are kept.
+        mixtures: what the stages of each run drew.
     """
 
-    digest: str = ""
-    stages: tuple[Folder, ...] = ()
-    places: tuple[Folder, ...] = ()
-    mixtures: tuple[Mapping[str, Any], ...] = ()
-    tombstones: Tombstones = field(default_factory=Tombstones)
+    def __init__(
+        self,
+        digest: str,
+        places: tuple[Folder, ...],
+        tombstones: Tombstones,
+        stages: tuple[Folder, ...] = (),
+        mixtures: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.digest, self.places, self.tombstones, self.stages = digest, places, tombstones, stages
+        self._mixtures = mixtures
 
     @classmethod
-    def of(cls, out: Folder, found: Sequence[Generation]) -> Known:
+    def of(cls, out: Folder, found: Sequence[Generation]) -> KnownGenerations:
         """What the generations of an output folder make known."""
-        stages, ledgers = (tuple(where(out, one) for one in found) for where in (stages_of, ledgers_of))
-        return cls(found[-1].digest, stages, ledgers, tuple(one.mixture for one in found), Tombstones.read(out))
-
-    @property
-    def generation(self) -> int:
-        """The number of the run that begins, among those of its folder."""
-        return len(self.stages) + 1
+        stages, places = (tuple(where(out, one) for one in found) for where in (stages_of, ledgers_of))
+        return cls(found[-1].digest, places, Tombstones.read(out), stages, [one.mixture for one in found])
 
     def units(self) -> list[Unit]:
-        """The decided units of earlier runs, numbered from `DECIDED` on.
+        """See the base class.
 
         Raises:
             ShardError: the transitions of a run have no manifest.
@@ -77,37 +73,32 @@ class Known:
         return [Unit(DECIDED + number, name, "", folder) for number, (folder, name) in enumerate(found)]
 
     def asks_likeness(self, recipe: Recipe) -> bool:
-        """Whether pools are given by whom trajectories are like, so that judging has to write it down."""
-        return bool(self.places) and recipe.judge.near_duplicates is not None
+        """See the base class."""
+        return recipe.judge.near_duplicates is not None
 
     def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        """The first rows of kept trajectories that would join two pools, by their unit's label."""
-        if not self.places:
-            return ()
+        """See the base class."""
         found = gathered(candidates(unit, *judged.folders) for unit in units)
-        return placed(recipe, units, found, judged, self.places).bridges
+        return settled_places(recipe, units, found, judged, self.places).bridges
 
     def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placed:
-        """The group of each candidate, and its pool; empty where that is still to be chosen."""
-        if self.places:
-            return placed(recipe, units, found, judged, self.places)
-        return Placed(shared_groups(found, recipe.mix), Coded.alike("", len(found)))
+        """See the base class: the pool of new groups is left open."""
+        return settled_places(recipe, units, found, judged, self.places).kept
 
     def placed_passages(self, passed: Candidates) -> Placed:
-        """The same of passages, each document of which is a group of its component."""
+        """See the base class: each document is a group of its component."""
         named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
-        nodes = [passage_node(str(component), group) for component, group in named] if self.places else []
+        nodes = [passage_node(str(component), group) for component, group in named]
         pools = known_pools(set(nodes), self.places)
-        pool = Coded.of([pools.get(node, "") for node in nodes]) if nodes else Coded.alike("", len(passed))
-        return Placed(passed.group, pool)
+        return Placed(passed.group, Coded.of([pools.get(node, "") for node in nodes]))
 
-    def draws(self, recipe: Recipe) -> Draws:
-        """What earlier runs drew."""
-        return Draws.of(recipe, self.stages, self.mixtures)
+    def draws(self, recipe: Recipe) -> EarlierDraws:
+        """See the base class."""
+        return Draws.of(recipe, self.stages, self._mixtures)
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
+@dataclass(frozen=True)
+class Draws(EarlierDraws):
     """What runs drew, run by run: of kept trajectories in the order of their units, then of passages.
 
     Attributes:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.connectors.registry import connectors
-from trajmill.pipelines.generations.forgotten_keys import LOG, Tombstones
-from trajmill.pipelines.generations.known import Known
+from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.ledgers import INPUTS, read_ledger
 from trajmill.pipelines.judge.judging import units_in
+from trajmill.pipelines.normalize.forgotten_keys import LOG, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.plan.raw_files import RawFile, raw_file
 from trajmill.pipelines.plan.recognition import Input, Recognized, stamp_of
@@ -126,7 +126,7 @@ class KnownInputs:
     _stamps: set[tuple[int, int, int]] = field(init=False)
 
     @classmethod
-    def of(cls, known: Known, recipe: Recipe, contents: Contents) -> KnownInputs:
+    def of(cls, known: KnownGenerations, recipe: Recipe, contents: Contents) -> KnownInputs:
         """Those of earlier runs, for one by a recipe."""
         ledgers = known.places if known.stages else ()  # of who keeps pools alone, nothing else is known
         rows = read_ledger(ledgers, "inputs")
@@ -197,9 +197,8 @@ class FoundBefore:
 
 def input_rows(inputs: Iterable[Input], contents: Mapping[str, str]) -> npt.NDArray[np.void]:
     """The rows of a ledger for inputs that were read, of which the contents are told by place."""
-    rows = [
-        (*_numbers(contents.get(place_of(one), "")), *_numbers(place_of(one)), _numbers(one.stamp)[0]) for one in inputs
-    ]
+    places = [(place_of(one), one.stamp) for one in inputs]
+    rows = [(*_numbers(contents.get(place, "")), *_numbers(place), _numbers(stamp)[0]) for place, stamp in places]
     return np.array(rows, INPUTS)
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.generations.known import Draws, Known
+from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.ledgers import PLACES, read_ledger
-from trajmill.pipelines.generations.places import NODE_COLUMNS, Verdicts, log_nodes, placed
+from trajmill.pipelines.generations.places import NODE_COLUMNS, log_nodes, settled_places
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import gathered_in
 from trajmill.pipelines.mix.coded_names import hex_texts
+from trajmill.pipelines.mix.known import Verdicts
 from trajmill.pipelines.mix.passages.passage import passage_node
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
@@ -23,13 +24,13 @@ from trajmill.pipelines.storage.parquet import read_table
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 
 
-def place_rows(recipe: Recipe, stages: Folder, known: Known) -> npt.NDArray[np.void]:
+def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) -> npt.NDArray[np.void]:
     """The rows of the table of places that a run adds.
 
     Args:
         recipe: that it was made by.
         stages: where its stages lie.
-        known: what was known when it began, whose nodes keep their places.
+        before: the folders of the tables of earlier runs, whose nodes keep their places.
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])
     groups, pools = draws.group, _numbers(draws)
@@ -39,11 +40,11 @@ def place_rows(recipe: Recipe, stages: Folder, known: Known) -> npt.NDArray[np.v
         shared = draws.found.shared(by)
         told = np.flatnonzero(shared != 0)
         rows.append(_rows(of_kind(shared[told], number), groups[told], pools[told]))
-    of_units = _by_placing if known.places else _by_judging
-    rows += of_units(recipe, stages, units, groups[:kept], pools[:kept], known)
+    of_units = _by_placing if before else _by_judging
+    rows += of_units(recipe, stages, units, groups[:kept], pools[:kept], before)
     distinct = np.unique(np.concatenate(rows))
     distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
-    return distinct[~np.isin(distinct["node"], read_ledger(known.places, "places", distinct["node"].copy())["node"])]
+    return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
 
 
 def _numbers(draws: Draws) -> npt.NDArray[np.int64]:
@@ -74,7 +75,7 @@ def _by_judging(
     units: Sequence[Unit],
     groups: npt.NDArray[np.uint64],
     pools: npt.NDArray[np.int64],
-    _: Known,
+    _: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
     judged = gathered_in(units, stages).group
@@ -94,7 +95,7 @@ def _by_placing(
     units: Sequence[Unit],
     groups: npt.NDArray[np.uint64],
     pools: npt.NDArray[np.int64],
-    known: Known,
+    before: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of kept trajectories, and of others where by these they have a group with a pool."""
     begun = 0
@@ -107,7 +108,7 @@ def _by_placing(
     has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
-    left = placed(recipe, units, gathered_in(units, stages), judged, known.places).dropped
+    left = settled_places(recipe, units, gathered_in(units, stages), judged, before).dropped
     if left is not None:
         names, first = np.unique(groups, return_index=True)
         at = np.searchsorted(names, left.group) if len(names) else np.zeros(len(left.group), np.int64)

@@ -20,6 +20,7 @@ from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.pipelines.judge.similarity_index import read_likeness
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.known import Placed, Verdicts
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -32,51 +33,23 @@ _LOG: Final = "log_node"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Where what was judged of units lies.
+class SettledPlaces:
+    """Where the trajectories of a later run belong.
 
     Attributes:
-        transitions: the rows.
-        verdicts: their verdicts.
-        measures: what was measured of them.
-        likeness: whom they are like; None where that is not asked.
-    """
-
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
-    likeness: Folder | None = None
-
-    @property
-    def folders(self) -> tuple[Folder, Folder, Folder]:
-        """Of transitions, verdicts and measures."""
-        return self.transitions, self.verdicts, self.measures
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Of each candidate its group, and its pool; empty where that has still to be chosen, for the group as a whole.
-
-    Attributes:
-        group: names.
-        pool: names.
-        bridges: unit's label → first rows of those that would join two pools, and have no place.
+        kept: of each candidate its group, and its pool if that is known.
+        bridges: unit's label and first rows of those that would join two pools, and have no place.
         dropped: nodes of what is not kept, and the place that it has by them; a pool of -1 has still to be chosen too.
     """
 
-    group: npt.NDArray[np.uint64]
-    pool: Coded
+    kept: Placed
     bridges: Withdrawn = ()
     dropped: Places | None = None
 
-    def followed_by(self, other: Placed) -> Placed:
-        """The same, and after them those of others."""
-        return Placed(np.concatenate([self.group, other.group]), Coded.joined([self.pool, other.pool]))
 
-
-def placed(
+def settled_places(
     recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, pools: Sequence[Folder]
-) -> Placed:
+) -> SettledPlaces:
     """Where candidates belong, by the nodes that each bears and those of whom it is like.
 
     They are tried in the order of rank and id. What is not kept comes after them: it makes groups of one, as in a first
@@ -91,7 +64,7 @@ def placed(
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
-        return Placed(found.group, Coded.alike("", len(found)))
+        return SettledPlaces(Placed(found.group, Coded.alike("", len(found))))
     kept = table["kept"].to_numpy()
     own, whole = _bearing(recipe, table, found, kept)
     result = settled(whole, _order(table), known_among(np.unique(whole.node), pools))
@@ -104,7 +77,7 @@ def placed(
     dropped = Places(left.node, result.group[left.newcomer], result.pool[left.newcomer])
     told = tuple((label, tuple(sorted(rows))) for label, rows in sorted(bridges.items()))
     pool = Coded((result.pool[kept] + 1).astype(np.uint8), ("", *POOLS))
-    return Placed(result.group[kept], pool, told, dropped)
+    return SettledPlaces(Placed(result.group[kept], pool), told, dropped)
 
 
 def _bearing(

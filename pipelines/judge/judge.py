@@ -24,11 +24,11 @@ from trajmill.pipelines.execution.flow import (
     Transform,
 )
 from trajmill.pipelines.execution.memory import give_back_memory
-from trajmill.pipelines.generations.decided_parts import standing_of
 from trajmill.pipelines.judge.caps import Caps
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
 from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
+from trajmill.pipelines.judge.decided_parts import standing_of
 from trajmill.pipelines.judge.groups import Grouping
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit

@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.generations.known import Draws, Known
-from trajmill.pipelines.generations.places import Placed, Verdicts
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import answers_name, costs_name
 from trajmill.pipelines.mix.candidates import (
@@ -35,6 +33,7 @@ from trajmill.pipelines.mix.candidates import (
 )
 from trajmill.pipelines.mix.coded_names import Coded, coded, hex_texts
 from trajmill.pipelines.mix.draw import drawing
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
 from trajmill.pipelines.mix.pools import grouped, pools_of
@@ -131,7 +130,7 @@ def make_mixture(
     found: Candidates,
     sizes: Sizes,
     places: Placed,
-    earlier: Draws,
+    earlier: EarlierDraws,
 ) -> tuple[Mixture, Chosen]:
     """What a recipe draws of candidates, in sum and of each.
 
@@ -295,7 +294,7 @@ class Judged:
         return [replace(unit, number=unit.number + len(self.units)) for unit in some]
 
 
-def draw(recipe: Recipe, judged: Judged, earlier: Draws) -> tuple[Mixture, Candidates, Chosen]:
+def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture, Candidates, Chosen]:
     """The mixture of judged units, what it was drawn from, and what was chosen of each; nothing is written.
 
     Args:

@@ -15,9 +15,9 @@ from typing import Final
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
 from trajmill.pipelines.normalize.dying_inputs import normalize_parts
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.input_at_hand import at_hand_folder, take_dead
 from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trajmill.pipelines.generations.compatibility import RuleSet
 from trajmill.pipelines.publish.diversity import Varieties
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.conservation import Line
@@ -56,6 +55,30 @@ class Config:
     def row(self) -> str:
         """What a row is."""
         return ROWS[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """What some generations in a row were made by.
+
+    Attributes:
+        first: the number of the first of them.
+        last: the number of the last.
+        recipe: the first 16 digits of the recipe's digest.
+        connectors: that read their logs, and their versions.
+        changed: what differs from the rule set before, a text each.
+    """
+
+    first: int
+    last: int
+    recipe: str
+    connectors: Mapping[str, str]
+    changed: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The numbers of its generations: `2` or `2 to 5`."""
+        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
 
 
 @dataclass(frozen=True, slots=True)

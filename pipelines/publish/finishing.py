@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trajmill.pipelines.generations.compatibility import RuleSet
 from trajmill.pipelines.publish.card import CARD_UNIT, told_apart, write_card
-from trajmill.pipelines.publish.dataset import Dataset, samples_in
+from trajmill.pipelines.publish.dataset import Dataset, RuleSet, samples_in
 from trajmill.pipelines.publish.diversity import kept_variety, told_variety
 from trajmill.pipelines.publish.licences import licences_of
 from trajmill.pipelines.recipe.recipe import Recipe

@@ -11,10 +11,10 @@ import pytest
 
 from tests.pipelines.generations.test_append import LOGS, RECIPE, put
 from trajmill.pipelines.generations.append import Append, run_with_pools_of
-from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, Tombstones
 from trajmill.pipelines.generations.generations import Generation, chain, commit
 from trajmill.pipelines.generations.published import publish
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, Tombstones
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage import object_store
 from trajmill.pipelines.storage.folders import MARKER, Folder

@@ -13,10 +13,10 @@ from tests.pipelines.generations.test_forgetting import RECIPE, copied, grown, k
 from tests.stores.test_append_in_store import BUCKET, upload
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.forgotten_keys import NAME
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.normalize.forgotten_keys import NAME
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.object_store import ObjectStore

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import shutil
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import polars as pl
 import pytest
 
 from tests.app.cli.test_cli import ran
-from tests.conftest import FUZZ, ROOT
+from tests.conftest import ROOT
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.generations import Generation, chain, commit
-from trajmill.pipelines.generations.known import Known
+from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
@@ -115,12 +114,6 @@ def test_a_push_of_a_grown_folder_sends_what_was_added_alone(first, grown, tmp_p
         )
 
 
-def test_the_grown_folder_verifies(grown):
-    found = verify(str(grown / "out"))
-    assert found.is_whole, found.faults
-    assert not found.foreign
-
-
 @pytest.mark.parametrize("what", ["transitions/*/*.parquet", "ledgers/places.parquet", "shards/*/*/*.parquet"])
 def test_a_changed_file_of_a_generation_is_told(grown, tmp_path, what):
     shutil.copytree(grown / "out", tmp_path / "out")
@@ -168,26 +161,6 @@ def require_apart(out: Path) -> None:
     whole = table.filter(pl.col("step") == 0)["trajectory_hash"]
     assert len(kept) > 1
     assert whole.n_unique() == len(whole)
-
-
-def test_no_trajectory_comes_twice_and_no_group_is_in_two_pools(grown):
-    require_apart(grown / "out")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FUZZ))
-def test_any_order_of_arrivals_keeps_the_invariants(tmp_path, seed):
-    logs = random.Random(seed).sample(LOGS, len(LOGS))
-    out, was = tmp_path / "out", dict[str, str]()
-    for number, some in enumerate((logs[:8], [*logs[8:12], logs[0]], [*logs[12:], logs[9]]), start=1):
-        put(tmp_path / str(number), some)
-        raws = [str(tmp_path / str(place)) for place in range(1, number + 1)]
-        Run(RECIPE, raws, str(out)).run() if number == 1 else Append(RECIPE, raws, str(out)).run()
-        files = {name: digest for name, digest in bytes_of(out / "shards").items() if "/" in name}
-        assert was.items() <= files.items()
-        was = files
-    require_apart(out)
-    assert verify(str(out)).is_whole
 
 
 def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
@@ -251,14 +224,14 @@ def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first,
 def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(first, tmp_path, monkeypatch):
     shutil.copytree(first / "out", tmp_path / "out")
     judged = []
-    found_of = Known.bridges
+    found_of = KnownGenerations.bridges
 
     def bridges(self, recipe, units, told):
         found = ((units[0].label, (0,)),) if not judged else found_of(self, recipe, units, told)
         judged.append(found)
         return found
 
-    monkeypatch.setattr(Known, "bridges", bridges)
+    monkeypatch.setattr(KnownGenerations, "bridges", bridges)
     made = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
     assert len(judged) == 2
     assert judged[1] == ()

@@ -108,7 +108,7 @@ def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(lo
         Append(other, raws(logs), str(out)).run()
     said = str(told.value)
     assert "judge.near_duplicates.max_absent: 0.2 → 0.3; mix.seed: 0 → 5. " in said
-    assert f"trajmill rebuild RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
+    assert f"trajmill run RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
     assert "source" not in said
     after = bytes_of(out)
     marks = {"trajmill.json", "checksums.json"}
