@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajmill.pipelines.generations.generations import Generation, stages_of
-from trajmill.pipelines.generations.later_recipes import changes, recalled, recipe_of_record, recorded
+from trajmill.pipelines.generations.later_recipes import changes, recipe_of_record, recorded
 from trajmill.pipelines.publish.dataset import RuleSet
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
@@ -61,9 +61,7 @@ def recipe_of(out: Folder, one: Generation, now: Recipe) -> Recipe | None:
     if one.recipe == now.digest():
         return now
     found = recipe_of_record(stages_of(out, one).found(RUN) or b"", now)
-    if found is not None and found.digest() == one.recipe:
-        return found
-    return recalled(one.values, now) if one.values else None
+    return found if found is not None and found.digest() == one.recipe else None
 
 
 def by_anew(out: Folder) -> str:

@@ -117,19 +117,28 @@ def heard_at_last(decisions: Sequence[Decision]) -> tuple[str, ...]:
 
 
 def graph(levels: Sequence[Sequence[Scheduled]], last: Sequence[str]) -> str:
-    """Draw levels of rounds as a Mermaid flowchart: an edge from each round to whoever hears it.
+    """Draw levels of rounds as a Mermaid flowchart, with an edge to each round from those that it hears.
+
+    What a round hears by way of another one that it hears has no edge of its own.
 
     Args:
         levels: as `scheduled` makes them.
         last: the rounds that verdicts need.
     """
     lines = ["flowchart TD", "    measure([measure])"]
+    before: dict[str, set[str]] = {}
+
+    def edges(heard: Sequence[str], name: str) -> None:
+        past = set[str]().union(*(before[one] for one in heard))
+        before[name] = past.union(heard)
+        lines.extend(f"    {one} --> {name}" for one in heard if one not in past)
+
     for number, level in enumerate(levels):
         lines.append(f"    subgraph level{number}[level {number}]")
         lines += [f"        {one.round.name}" for one in level]
         lines.append("    end")
+    before["measure"] = set()
     for one in (one for level in levels for one in level):
-        heard = [name for name in one.hears if name != UNITS]
-        lines += [f"    {name} --> {one.round.name}" for name in heard or ["measure"]]
-    lines += [f"    {name} --> verdicts([verdicts])" for name in last]
+        edges([name for name in one.hears if name != UNITS] or ["measure"], one.round.name)
+    edges(last, "verdicts")
     return "\n".join(lines) + "\n"

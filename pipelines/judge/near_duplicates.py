@@ -138,8 +138,8 @@ class NearCopies:
             Round(_TASKS, tasks, sized, takes_decided=True),
             Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, takes_decided=True),
             Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, takes_decided=True),
-            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), common=UNITS, heavy=True),
-            Round(NEAR_DUPLICATE, self.keys, self.losers, again, common=UNITS),
+            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), sees_losses=False, common=UNITS, heavy=True),
+            Round(NEAR_DUPLICATE, self.keys, self.losers, again, sees_losses=False, common=UNITS),
         )
 
     def background(self, key: Key, packed: Packed) -> Answers:
