@@ -40,7 +40,8 @@ _COUNTED: Final = {
 def drawn() -> str:
     """The graph as a Mermaid block, and how many transforms Beam makes of it."""
     folder = Folder("nowhere")
-    judging = Judging(parse_recipe(RECIPE, "everything"), *[folder] * 5, "digest", benchmarks="index")
+    recipe = parse_recipe(RECIPE, "everything")
+    judging = Judging(recipe, folder, folder, folder, folder, folder, "digest", benchmarks="index")
     made = decisions(judging)
     levels = scheduled(made)
     pipeline = beam.Pipeline()

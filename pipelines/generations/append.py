@@ -213,9 +213,18 @@ class Append:
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
         begun = clear_abandoned(self.out, {folder, *(one.folder for one in generations)})
-        how = self.execution, self._tell
-        more = {"known": known, "plan": plan, "publishes": False, "command": self._command, "log": self._log}
-        made_by = Run(self.recipe, self.raws, (self.out / folder).url, *how, **more)
+        made_by = Run(
+            self.recipe,
+            self.raws,
+            (self.out / folder).url,
+            self.execution,
+            self._tell,
+            command=self._command,
+            known=known,
+            plan=plan,
+            publishes=False,
+            log=self._log,
+        )
         summary = replace(made_by.run(last), out=self.out.path())
         if last != "mix":
             return Appended(generations[-1], summary, *told, begun)

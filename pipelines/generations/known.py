@@ -131,10 +131,8 @@ class Draws(EarlierDraws):
             passages = Prepared(recipe, recipe.mix.passages, folder)
             passed = passages.units() if recipe.mix.passages else []
             some += [passage_candidates(unit, passages, wanted) for unit in passed]
-            tables += [
-                read_table(folder / "draws", draws_name(unit.label), _DRAWN.names).cast(_DRAWN)
-                for unit in [*units, *passed]
-            ]
+            labels = [*(unit.label for unit in units), *(unit.label for unit in passed)]
+            tables += [read_table(folder / "draws", draws_name(label), _DRAWN.names).cast(_DRAWN) for label in labels]
         drawn = pa.concat_tables(tables).combine_chunks()
         return cls(
             gathered(some),
@@ -155,7 +153,7 @@ class Draws(EarlierDraws):
 
     def given(self) -> dict[str, Counter[str]]:
         """How many each pool was given, by domain."""
-        found = {}
+        found: dict[str, Counter[str]] = {}
         for pool in POOLS:
             domain = self.found.domain[self.pool.is_in([pool])]
             found[pool] = Counter(dict(zip(map(str, domain.held()), _counts(domain), strict=True)))

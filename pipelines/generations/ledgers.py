@@ -65,8 +65,8 @@ def read_ledger(
     parts = [np.zeros(0, KINDS[kind])]
     for folder in folders:
         for batch in read_batches(folder, ledger_name(kind)):
-            some = _rows(batch, KINDS[kind])
-            parts.append(some if keys is None else some[holds(keys, np.ascontiguousarray(some[some.dtype.names[0]]))])
+            some = batch if keys is None else batch.filter(pa.array(holds(keys, batch.column(0).to_numpy())))
+            parts.append(_rows(some, KINDS[kind]))
     return np.concatenate(parts)
 
 

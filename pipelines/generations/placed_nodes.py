@@ -50,7 +50,7 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
 def _numbers(draws: Draws) -> npt.NDArray[np.int64]:
     """The number of the pool of each."""
     names = [*map(str, draws.pool.names)]
-    return np.array([POOLS.index(name) for name in names], np.int64)[draws.pool.codes]  # type: ignore[arg-type]
+    return np.array([POOLS.index(name) for name in names], np.int64)[draws.pool.codes]
 
 
 def _rows(

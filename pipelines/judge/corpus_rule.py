@@ -100,15 +100,17 @@ def scheduled(decisions: Sequence[Decision]) -> list[list[Scheduled]]:
             inputs = tuple(dict.fromkeys((*(losses if one.sees_losses else ()), *one.inputs)))
             found.append(Scheduled(one, inputs))
         losses += [decision.losing] if decision.losing else []
-    after = {one.round.name: 0 if one.round.own is not None else 1 for one in found} | {UNITS: 0}
+    after = {some.round.name: 0 if some.round.own is not None else 1 for some in found} | {UNITS: 0}
     level = {UNITS: 0}
-    for one in found:
-        level[one.round.name] = max((level[name] + after[name] for name in one.hears), default=0)
+    for some in found:
+        level[some.round.name] = max((level[name] + after[name] for name in some.hears), default=0)
     last = max(level.values())
-    for one in reversed(found):
-        hearing = [level[other.round.name] - after[one.round.name] for other in found if one.round.name in other.hears]
-        level[one.round.name] = min(hearing, default=last)
-    return [[one for one in found if level[one.round.name] == number] for number in range(last + 1)]
+    for some in reversed(found):
+        name = some.round.name
+        level[name] = min(
+            (level[other.round.name] - after[name] for other in found if name in other.hears), default=last
+        )
+    return [[some for some in found if level[some.round.name] == number] for number in range(last + 1)]
 
 
 def heard_at_last(decisions: Sequence[Decision]) -> tuple[str, ...]:

@@ -187,7 +187,8 @@ def _keys(
         if one.own is not None:
             standing.own[one.name] = one.own(standing)
     for one in mine:
-        for key, data in judging.carried(one.name, told[0], one.keys(standing)):
+        blocks: Iterator[tuple[Any, bytes]] = one.keys(standing)
+        for key, data in judging.carried(one.name, told[0], blocks):
             yield (one.name, key), data
 
 

@@ -16,6 +16,7 @@ from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.generations import Generation, chain, commit
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.judge.judging import Withdrawn
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -223,7 +224,7 @@ def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first,
 
 def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(first, tmp_path, monkeypatch):
     shutil.copytree(first / "out", tmp_path / "out")
-    judged = []
+    judged: list[Withdrawn] = []
     found_of = KnownGenerations.bridges
 
     def bridges(self, recipe, units, told):

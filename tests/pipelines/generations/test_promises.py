@@ -61,16 +61,17 @@ class History:
         name = self.dice.choice(there)
         what, rest = Selection(sources=(f"{name}.json",)), self.dice.randint(0, 40)
 
-        def killed(*arguments: object) -> object:
+        written = Folder.write
+
+        def killed(folder: Folder, name: str, data: bytes, *, private: bool = False) -> None:
             nonlocal rest
             rest -= 1
             if rest < 0:
                 raise KeyboardInterrupt
-            return written(*arguments)
+            written(folder, name, data, private=private)
 
-        written = Folder.write
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Folder, "write", lambda *some, **more: killed(*some) if not more else written(*some, **more))
+            patch.setattr(Folder, "write", killed)
             try:
                 Forgetting(RECIPE, self.out).forget(what)
                 done = True
