@@ -5,7 +5,6 @@ Every stage resumes: units that are done are not done again. What is decided her
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections import Counter
@@ -20,25 +19,24 @@ from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
-from trajmill.pipelines.judge.earlier import Earlier
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from trajmill.pipelines.judge.evaluation_index import write_index
-from trajmill.pipelines.judge.judge import UnitsToMeasures, UnitsToVerdicts
-from trajmill.pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
+from trajmill.pipelines.judge.judge import UnitsToVerdicts
+from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
 from trajmill.pipelines.judge.measure_files import measure_names
-from trajmill.pipelines.judge.measures import tasks_of
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
 from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
+from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
-from trajmill.pipelines.mix.earlier_generations import EarlierGenerations
+from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import STAGE as MIX
 from trajmill.pipelines.mix.mixing import Mixing, mixing_digest
-from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
+from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, write_draws
 from trajmill.pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
@@ -52,10 +50,8 @@ from trajmill.pipelines.normalize.parts_by_hand import names_of, normalize_parts
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
-from trajmill.pipelines.publish.dataset import Dataset, samples_in
-from trajmill.pipelines.publish.diversity import Varieties, kept_variety, told_variety
-from trajmill.pipelines.publish.licences import licences_of
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN
+from trajmill.pipelines.publish.finishing import content_digest, finish_dataset
 from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.changes import changes, read_record
@@ -109,7 +105,9 @@ class Run:
         tell: called when a stage begins, with what there is to do.
         overwrite: whether another run of ours that lies in the folder is replaced.
         command: the command line, for `run.json`.
-        before: the generations that this run adds one to; None for a run of its own.
+        known: what earlier runs decided.
+        plan: what is read; None plans it.
+        publishes: whether what it makes is a dataset by itself, with a card.
         log: what is told of the run, which is written to `run.log`.
 
     Raises:
@@ -126,7 +124,9 @@ class Run:
         *,
         overwrite: bool = False,
         command: Sequence[str] = (),
-        before: EarlierGenerations | None = None,
+        known: Known | None = None,
+        plan: Plan | None = None,
+        publishes: bool = True,
         log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
@@ -135,7 +135,7 @@ class Run:
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell
-        self._before, self._log = before, log
+        self._known, self._plan, self._publishes, self._log = known or Known(), plan, publishes, log
         self._so_far: Summary | None = None
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
@@ -149,8 +149,7 @@ class Run:
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
         self.blobs = work / BLOBS if recipe.normalize.attachments == "keep" else None
         self.spans, self.measures = work / "spans", work / "measures"
-        looks_back = before is not None and recipe.judge.near_duplicates is not None
-        self._likeness = work / LIKENESS if looks_back else None
+        self._likeness = work / LIKENESS if self._known.asks_likeness(recipe) else None
         self.draws, self.shards = work / "draws", work / "shards"
 
     def run(self, last: str = "mix") -> Summary:
@@ -254,8 +253,10 @@ class Run:
         summary = self._reached(replace(summary, replicates=self._replicates(), warnings=warnings))
         if last == "judge":
             return summary
-        mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
-        samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
+        counts, lines, mixture = self._timed(
+            "mix", lambda: self._mix(plan, units, normalized, judged, read, transitions)
+        )
+        samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
         nothing = nothing_kept(lines)
         told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
         more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
@@ -270,8 +271,8 @@ class Run:
     def _planned(self, goes_on: bool) -> Plan:
         """The plan; of a run that goes on in its folder, files that are as they were are not opened for it."""
         how = self.execution
-        if self._before is not None and self._before.plan is not None:
-            return self._before.plan
+        if self._plan is not None:
+            return self._plan
         counts = PlanCounts()
         self._tell(StageStart("plan", counts=counts))
         left = PlannedBefore.left_in(self.out) if goes_on else None
@@ -289,7 +290,7 @@ class Run:
         )
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
-        return plan
+        return replace(plan, passages=tuple(passage_inputs(self.recipe.mix.passages)))
 
     def _index_benchmarks(self) -> str:
         if self.recipe.judge.benchmarks:
@@ -326,15 +327,13 @@ class Run:
     def _normalize(self, plan: Plan) -> Manifest:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         self._begin("normalize", digests, sum(part.bytes for part in plan.parts), (self.transitions, digests))
-        tombstones = None if self._before is None else self._before.tombstones
-        earlier = () if self._before is None else [one.folder for one in self._before.earlier.generations]
         normalizer = normalizer_of(
             self.recipe,
             self.out,
             strict=self.execution.strict,
             watched=self.execution.is_local,
-            tombstones=tombstones,
-            earlier=earlier,
+            tombstones=self._known.tombstones,
+            earlier=self._known.stages,
         )
         self._owner.intend(names_of(plan, normalizer))
         normalize_parts(plan.parts, normalizer, self._over, self._deaths)
@@ -359,28 +358,28 @@ class Run:
     def judge(self, units: Sequence[Unit]) -> Manifest:
         """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts.
 
-        A later generation is judged until no trajectory that is kept would join two pools of earlier ones.
+        That is done until no trajectory that is kept would join two pools.
         """
-        if self._before is None:
-            return self._judge(units, None)
-        earlier = self._before.earlier
+        told = Verdicts(self.transitions, self.verdicts, self.measures, self._likeness)
+        withdrawn: dict[str, set[int]] = {}
         while True:
-            judged = self._judge(units, earlier)
-            folders = self.transitions, self.verdicts, self.measures
-            bridges = self._before.bridges(self.recipe, Judged(units, *folders, likeness=self._likeness))
+            judged = self._judge(units, tuple((label, tuple(sorted(withdrawn[label]))) for label in sorted(withdrawn)))
+            bridges = self._known.bridges(self.recipe, units, told)
             if not bridges:
                 return judged
-            earlier = earlier.without(bridges)
+            for label, rows in bridges:
+                withdrawn.setdefault(label, set()).update(rows)
 
-    def _judge(self, units: Sequence[Unit], earlier: Earlier | None) -> Manifest:
+    def _judge(self, units: Sequence[Unit], withdrawn: Withdrawn = ()) -> Manifest:
         rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
-        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier)
+        digest = judging_digest(self.recipe, units, self._benchmarks, models, self._known.digest, withdrawn)
         labels = [unit.label for unit in units]
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
-        partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        more = partitions, spill, earlier, self._likeness
+        transitions = [self.transitions, *(one / "transitions" for one in self._known.stages)]
+        partitions = self.execution.partitions_of(packed_records(self.recipe, transitions))
+        more = partitions, spill, self._likeness, withdrawn
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
         beside = [
@@ -398,20 +397,12 @@ class Run:
         undone = undone or len(done_units(self.measures, made)) < len(made)
         if todo or undone:
             self._intend_judging(units, beside, measured)
-            judging = self._with_grown_tasks(units, judging)
-            self._over(judging.work(units), UnitsToVerdicts(judging))
+            self._over([*units, *self._known.units()], UnitsToVerdicts(judging))
         measured += [BENCHMARKS_UNIT] if self._benchmarks else []
         self._sealed(["measures"], "judge", digest, measured)
         if not self.recipe.judge.spans:
             self._prune("spans", set())
         return self._sealed(["verdicts", *beside], "judge", digest, labels, models=self._models)
-
-    def _with_grown_tasks(self, units: Sequence[Unit], judging: Judging) -> Judging:
-        """The same, with the tasks whose earlier rollouts are looked at again, which measuring the units tells."""
-        if judging.earlier is None or judging.likeness is None:
-            return judging
-        self._over(units, UnitsToMeasures(judging))
-        return replace(judging, earlier=judging.earlier.with_tasks(tasks_of(units, self.measures)))
 
     def _intend_judging(self, units: Sequence[Unit], beside: Sequence[str], measured: Sequence[str]) -> None:
         labels = [unit.label for unit in units]
@@ -431,24 +422,27 @@ class Run:
         return found
 
     def _mix(
-        self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
-    ) -> tuple[Manifest, tuple[Line, ...], Mixture]:
+        self,
+        plan: Plan,
+        units: Sequence[Unit],
+        normalized: Manifest,
+        judged: Manifest,
+        read: tuple[Line, ...],
+        rows: Line,
+    ) -> tuple[dict[str, int], tuple[Line, ...], Mixture]:
         rejects = self._rejects / MIX
-        preparation = self._preparation()
+        preparation = self._preparation(plan)
         passages = self._pass_through(preparation)
-        if passages is not None and (self._before is None or not self._before.passages):
-            self._write_passages()
         replays = self._work / REPLAYS if self.recipe.mix.asks_replays else None
         self._proven = None if replays is None else replays_of(replays)
         digest = mixing_digest(self.recipe, judged, passages, self._proven)
         instructions = self._instructions
-        drawn = None if self._before is None else self._before.drawn
         judged_in = self.transitions, self.verdicts, self.measures
-        found = Judged(units, *judged_in, preparation, instructions, drawn, self._likeness)
+        found = Judged(units, *judged_in, preparation, instructions, self._known, self._likeness)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
         mixing = Mixing(self.recipe, *folders, digest, preparation, instructions, replays)
-        shards = laid_out(mixture.counts, self.recipe.mix, 1 if drawn is None else drawn.generation)
+        shards = laid_out(mixture.counts, self.recipe.mix, self._known.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         wanted = {shard.label: digest for shard in shards}
@@ -469,19 +463,17 @@ class Run:
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
         passed = passage_lines([one.name for one in self.recipe.mix.passages], passages.counts if passages else {})
         flow = (*read, whole, rows, *passed)
-        kept = kept_variety(units, self.measures, self.verdicts)
-        return self._finish_shards(shards, counts, flow, kept, mixture), flow, mixture
+        self._finish_shards(shards, flow, mixture)
+        return counts, flow, mixture
 
-    def _preparation(self) -> Preparation | None:
+    def _preparation(self, plan: Plan) -> Preparation | None:
         """What passing rows of other corpora through needs; None if the recipe names none."""
         if not self.recipe.mix.passages:
             return None
-        models, before = tuple(sorted(self._models.items())), self._before
-        only = None
-        if before is not None and before.plan is not None and before.passages:
-            only = frozenset(place for one in before.plan.passages for place in one.members.values())
-        earlier = () if before is None else before.passages
-        return Preparation(self.recipe, self.recipe.mix.passages, self._work, self._benchmarks, models, only, earlier)
+        models, work = tuple(sorted(self._models.items())), self._work
+        only = frozenset(place for one in plan.passages for place in one.members.values())
+        components, decided = self.recipe.mix.passages, self._known.stages
+        return Preparation(self.recipe, components, work, self._benchmarks, models, only, decided)
 
     def _pass_through(self, preparation: Preparation | None) -> Manifest | None:
         """Prepares the rows of other corpora, and removes what an earlier run left of such."""
@@ -494,12 +486,6 @@ class Run:
             self._prune(stage, names)
         return manifest
 
-    def _write_passages(self) -> None:
-        """Notes in the plan which files were passed through, so that what is added later knows them."""
-        found = tuple(passage_inputs(self.recipe.mix.passages))
-        plan = replace(Plan.from_json(self.out.read(PLAN)), passages=found)
-        self.out.write(PLAN, plan.to_json(), private=True)
-
     def _draw(self, judged: Judged, digest: str) -> Mixture:
         """Draws the mixture, which is written down before any shard is made of it."""
         labels = [*judged.labels(), POOLS_UNIT]
@@ -509,30 +495,16 @@ class Run:
         self._sealed(["draws"], "mix", digest, labels)
         return mixture
 
-    def _lineage(self) -> dict[str, Any]:
-        """Name the replays by which turns of RL were chosen."""
-        return {} if self._proven is None else {"replays": self._proven.digest}
-
-    def _finish_shards(
-        self,
-        shards: Sequence[Shard],
-        counts: dict[str, int],
-        flow: Sequence[Line],
-        kept: Varieties,
-        mixture: Mixture,
-    ) -> Manifest:
-        """Writes card and manifest, both under the digest of what the dataset holds, however it was cut on the way."""
-        files = [file for made in unit_manifests(self.shards, [s.label for s in shards]) for file in made.files]
-        content = json.dumps([self.recipe.digest(), sorted((file.name, file.sha256) for file in files)])
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
-        licences = licences_of([self._work], self.shards, files, samples_in(counts))
-        told, is_whole, values = mixture.told(), self._before is None, self.recipe.mix.values
-        what = self.recipe, self.shards, tuple(files), counts, flow, digest, kept, told, licences
-        write_card(Dataset(*what, whole=is_whole))
-        more = {
-            "diversity": told_variety(kept),
-            "mixture": told | {"eval": told_apart(counts)} | self._lineage(),
-            "models": self._models | ({} if values is None else {"mix.values": sha256_of(values)}),
-        }
-        return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **more)
+    def _finish_shards(self, shards: Sequence[Shard], flow: Sequence[Line], mixture: Mixture) -> None:
+        """Writes card and manifest; of what is added to a dataset, the manifest."""
+        labels, values = [shard.label for shard in shards], self.recipe.mix.values
+        made = unit_manifests(self.shards, labels)
+        told = mixture.told() | ({} if self._proven is None else {"replays": self._proven.digest})
+        models = self._models | ({} if values is None else {"mix.values": sha256_of(values)})
+        if self._publishes:
+            self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
+            finish_dataset(self.recipe, self.shards, [self._work], made, flow, told, models)
+            labels.append(CARD_UNIT)
+        else:
+            finish_stage(self.shards, "mix", content_digest(self.recipe, made), labels, mixture=told, models=models)
+        self._prune("shards", stage_names(self._work, "shards", labels))

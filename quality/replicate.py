@@ -123,21 +123,19 @@ def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
         yield once[begin:end]
 
 
-def beyond(rows: npt.NDArray[np.void], most: int, held: Numbers | None = None) -> npt.NDArray[np.void]:
+def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:
     """The rows that come after the first `most` of their key, by rank, tie and place; the same for any order of rows.
 
     Args:
         rows: of dtype `ROW`; all of a key are among them.
         most: at least 1.
-        held: of each row, how many of its key come before all of them; none by default.
     """
     order = np.lexsort([rows[name] for name in ("row", "unit", "origin", "tie", "rank", "key")])
     ranked = rows[order]
     begins = np.ones(len(ranked), np.bool_)
     begins[1:] = ranked["key"][1:] != ranked["key"][:-1]
     first = np.maximum.accumulate(np.where(begins, np.arange(len(ranked)), 0))
-    place = np.arange(len(ranked)) - first + (0 if held is None else held[order].astype(np.int64))
-    late: Flags = place >= most
+    late: Flags = np.arange(len(ranked)) - first >= most
     result: npt.NDArray[np.void] = ranked[late]
     return result
 

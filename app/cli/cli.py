@@ -40,8 +40,8 @@ from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
 from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
-    from trajmill.pipelines.append import Append
     from trajmill.pipelines.execution.execution import Execution
+    from trajmill.pipelines.generations.append import Append
     from trajmill.pipelines.recipe.recipe import Recipe
     from trajmill.pipelines.run_record.summary import Summary
 
@@ -126,6 +126,9 @@ def run(
     append: Annotated[
         bool, typer.Option("--append", help="Add what is new in the raw logs to the finished run in OUT.")
     ] = False,
+    pools_from: Annotated[
+        str | None, typer.Option(help="The folder of an old run, whose groups keep their pools in this one.")
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
@@ -174,6 +177,10 @@ def run(
         raise ConfigError(
             "--append adds whole generations: it takes no --overwrite, --stage or --part, and --stop-after judge alone."
         )
+    if pools_from is not None and (append or overwrite or stop_after is not Stage.MIX or part is not None):
+        raise ConfigError(
+            "--pools-from makes all anew in another folder: it takes no --append, --overwrite, --stop-after or --part."
+        )
     if stage is not None or part is not None:
         share = execution_of(workers, flags, *sizes, strict=strict)
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
@@ -183,10 +190,14 @@ def run(
     with running(runner, workers, flags, ceiling) as engine, StageProgress(MANNER.voices(log)) as progress:
         execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
         if append:
-            from trajmill.pipelines.append import Append
+            from trajmill.pipelines.generations.append import Append
 
             adding = Append(recipe, paths, out, execution, progress.tell, sys.argv, log)
             summary = _added(adding, recipe, stop_after.value)
+        elif pools_from is not None:
+            from trajmill.pipelines.generations.append import run_with_pools_of
+
+            summary = run_with_pools_of(pools_from, recipe, paths, out, execution, progress.tell, sys.argv, log)
         else:
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)

@@ -1,8 +1,7 @@
-"""The commands of a folder whose groups have pools for ever: `trajmill rebuild | forget`; adding to one is `run`'s."""
+"""The command `trajmill forget`, what `run` shares with others, and answers to commands that `run` took over."""
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from trajmill.app.cli import report_commands
-from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet
+from trajmill.app.cli.output_options import MANNER
 from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError
@@ -44,7 +42,8 @@ class PassingOn(typer.core.TyperCommand):
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    app.command(cls=PassingOn, context_settings=PASS_ON)(rebuild)
+    for told in (rebuild, append):
+        app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(told)
     app.command()(forget)
 
 
@@ -58,33 +57,16 @@ def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[s
     return paths, flags
 
 
-def rebuild(
-    context: typer.Context,
-    config: Config,
-    raw: Raw,
-    pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
-    out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
-    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
-    log_format: Form = LogFormat.TEXT,
-    quiet: Quiet = False,
-    verbose: Details = 0,
-) -> None:
-    """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
-    MANNER.take(log_format, verbose, quiet=quiet)
-    from trajmill.pipelines.recipe.recipe_file import load_recipe
+def rebuild() -> None:
+    """Answer with the command that makes all anew and keeps pools."""
+    raise ConfigError(
+        "To make all anew with the pools of OLD: trajmill run RECIPE --raw LOGS --pools-from OLD --out OUT"
+    )
 
-    recipe = load_recipe(config)
 
-    from trajmill.app.cli.progress import StageProgress
-    from trajmill.pipelines.execution.execution import execution_of
-    from trajmill.pipelines.rebuild import rebuild as rebuilt
-    from trajmill.pipelines.run_record.run_log import RunLog
-
-    paths, flags = paths_and_flags(raw, context.args)
-    with StageProgress(MANNER.voices(RunLog())) as progress:
-        execution = execution_of(workers, flags, None, None, None, None, strict=False)
-        summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
-    tell_summary(summary, recipe, is_reported=report_commands.leave_report(out, summary))
+def append() -> None:
+    """Answer with the command that adds to a finished run."""
+    raise ConfigError("To add what is new to a finished run: trajmill run RECIPE --raw LOGS --out OUT --append")
 
 
 def forget(
@@ -105,8 +87,8 @@ def forget(
     """
     from trajmill.app.cli.tables import show_forgotten
     from trajmill.app.report.report import write_report
-    from trajmill.pipelines.forgetting.forgetting import Forgetting
-    from trajmill.pipelines.forgetting.selection import Selection
+    from trajmill.pipelines.generations.forgetting import Forgetting
+    from trajmill.pipelines.generations.selection import Selection
     from trajmill.pipelines.recipe.recipe_file import recipe_in
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.pipelines.storage.ownership import REPORT, RUN

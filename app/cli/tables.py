@@ -20,12 +20,12 @@ from trajmill.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
     from trajmill.app.cli.inspection import Found
-    from trajmill.pipelines.append import Appended
-    from trajmill.pipelines.forgetting.forgetting import Forgotten
-    from trajmill.pipelines.generations.compatibility import RuleSet
-    from trajmill.pipelines.generations.verification import Verification
+    from trajmill.pipelines.generations.append import Appended
+    from trajmill.pipelines.generations.forgetting import Forgotten
     from trajmill.pipelines.mix.mixture_plan import MixturePlan
+    from trajmill.pipelines.publish.dataset import RuleSet
     from trajmill.pipelines.publish.disjointness import Disjointness
+    from trajmill.pipelines.storage.verification import Verification
     from trajmill.quality.diversity import Diversity
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}

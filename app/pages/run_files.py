@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from trajmill.pipelines.generations.generations import chain, stages_of
+from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN
 from trajmill.pipelines.storage.paths import url_of
@@ -67,8 +67,7 @@ class RunFiles:
     @cached_property
     def stages(self) -> list[Path]:
         """Where the stages of each generation lie, the first first."""
-        folder = Folder(str(self.root))
-        return [Path(stages_of(folder, one).path()) for one in chain(folder)] or [self.root]
+        return [Path(one.path()) for one in stage_folders(Folder(str(self.root)))]
 
     @cached_property
     def judged(self) -> list[Judged]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
 from trajmill.pipelines.storage.ownership import RUN
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
@@ -72,7 +72,7 @@ class Sources:
         self.folder = Folder.named(out)
         self._sizes = {} if self.folder.is_local else self.folder.sizes()  # one listing; here each would be asked for
         self.names = frozenset(self._sizes or self.folder.names())
-        self.leads = [f"{one.folder}/" if one.folder else "" for one in chain(self.folder)] or [""]
+        self.leads = [f"{one.url}/".removeprefix(f"{self.folder.url}/") for one in stage_folders(self.folder)]
         if not any(name.startswith("transitions/") for name in self.names):
             raise ConfigError(f"{out} holds no transitions: wanted a run's folder.")
 

@@ -106,7 +106,7 @@ def judged(recipe: Recipe, arm: Arm, transitions: Folder, units: Sequence[Unit],
         at / "rejects",
         at / "spans",
         arm.name,
-        partitions=Execution().partitions_of(packed_records(own, transitions)),
+        partitions=Execution().partitions_of(packed_records(own, [transitions])),
     )
-    run_over(judging.work(units), UnitsToVerdicts(judging), Execution())
+    run_over(units, UnitsToVerdicts(judging), Execution())
     return at / "verdicts"

@@ -1,6 +1,6 @@
 """What a generation records of how it was made, and whether one by another recipe or release may follow it.
 
-What may change is the matter of `recipe.later_recipes`. Nothing is written here.
+What may change is the matter of `generations.later_recipes`. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trajmill.pipelines.generations.generations import Generation, stages_of
-from trajmill.pipelines.recipe.later_recipes import changes, recalled, recipe_of_record, recorded
+from trajmill.pipelines.generations.later_recipes import changes, recipe_of_record, recorded
+from trajmill.pipelines.publish.dataset import RuleSet
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
 from trajmill.pipelines.storage.folders import Folder, sha256_of
@@ -61,14 +61,12 @@ def recipe_of(out: Folder, one: Generation, now: Recipe) -> Recipe | None:
     if one.recipe == now.digest():
         return now
     found = recipe_of_record(stages_of(out, one).found(RUN) or b"", now)
-    if found is not None and found.digest() == one.recipe:
-        return found
-    return recalled(one.values, now) if one.values else None
+    return found if found is not None and found.digest() == one.recipe else None
 
 
-def by_rebuild(out: Folder) -> str:
+def by_anew(out: Folder) -> str:
     """What to do where nothing can be added to a folder."""
-    return f"That takes a run over all logs: trajmill rebuild RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
+    return f"That takes a run over all logs: trajmill run RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
 
 
 def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
@@ -86,7 +84,7 @@ def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         told = "; ".join(found[:_SHOWN])
-        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {told}{more}. {by_rebuild(out)}")
+        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {told}{more}. {by_anew(out)}")
 
 
 def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
@@ -98,30 +96,6 @@ def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
     if not values:
         return (f"its last generation is of another recipe, of which {RUN} there does not tell",)
     return [change for change in changes(values, recorded(recipe)) if not change.is_free]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleSet:
-    """What some generations in a row were made by.
-
-    Attributes:
-        first: the number of the first of them.
-        last: the number of the last.
-        recipe: the first 16 digits of the recipe's digest.
-        connectors: that read their logs, and their versions.
-        changed: what differs from the rule set before, a text each.
-    """
-
-    first: int
-    last: int
-    recipe: str
-    connectors: Mapping[str, str]
-    changed: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> str:
-        """The numbers of its generations: `2` or `2 to 5`."""
-        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
 
 
 def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.object_store import forget
+from trajmill.pipelines.storage.ownership import PLAN
 from trajmill.pipelines.storage.units import MANIFEST
 from trajmill.schemas import ConfigError
 from trajmill.schemas.manifest import FileEntry
@@ -42,10 +44,8 @@ class Generation:
         plan: digest of the logs that it read, by their bytes.
         recipe: digest of the recipe.
         versions: of what decides who is equal to whom, what is scrubbed and how samples read.
-        values: of the recipe (see `recipe.later_recipes`); empty where an earlier release wrote none.
+        values: of the recipe (see `generations.later_recipes`); empty where an earlier release wrote none.
         connectors: those that read its logs, and their versions.
-        drawn: trajectories drawn by pool, on which the running index of later ones goes on.
-        given: trajectories given to pools, by pool and domain.
         counts: samples and what else is counted of its shards.
         mixture: what its stages drew.
         models: digests of what the recipe names.
@@ -63,8 +63,6 @@ class Generation:
     versions: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     connectors: dict[str, str] = field(default_factory=dict)
-    drawn: dict[str, int] = field(default_factory=dict)
-    given: dict[str, dict[str, int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     mixture: dict[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
@@ -105,6 +103,20 @@ def folder_of(parent: str, plan: str, recipe: str) -> str:
 def stages_of(out: Folder, one: Generation) -> Folder:
     """The folder of a generation's stages."""
     return out / one.folder if one.folder else out
+
+
+def plan_of(out: Folder, one: Generation) -> Plan:
+    """What a generation read."""
+    return Plan.from_json(stages_of(out, one).read(PLAN))
+
+
+def stage_folders(out: Folder) -> list[Folder]:
+    """Where the stages of all runs of an output folder lie, in order: the folder itself, then its generations.
+
+    Raises:
+        ConfigError: as of `chain`.
+    """
+    return [out, *(stages_of(out, one) for one in chain(out) if one.folder)]
 
 
 def ledgers_of(out: Folder, one: Generation) -> Folder:

@@ -22,11 +22,14 @@ class Caps:
 
     shares: tuple[float | None, ...]
     """Of each rule by position, None where it is not capped."""
-    name: str = "caps"
     reasons: tuple[str, ...] = ()
-    before: tuple[Round, ...] = ()
-    hears: tuple[str, ...] = ()
-    common: str = ""
+    losing: str = "caps"
+    reported: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
         """The unit's domain; its number, and how many of its targets break which capped rule, by bin, packed."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
@@ -62,22 +63,33 @@ class Contamination:
     """Runs of words and the tasks that show them → how many tasks show each, for all units → who shows an item."""
 
     judging: Judging
-    name: str = CONTAMINATED
     reasons: tuple[str, ...] = (CONTAMINATED,)
-    before: tuple[Round, ...] = (Round(RUNS, showing, counted),)
-    hears: tuple[str, ...] = ()
-    common: str = RUNS
+    losing: str = CONTAMINATED
+    reported: tuple[str, ...] = ()
 
-    def keys(self, standing: Standing) -> Keys:
-        """The unit's contaminated trajectories by the unit itself: packed rows with the number of the item."""
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (
+            Round(RUNS, showing, counted, sees_losses=False),
+            Round(CONTAMINATED, self.keys, self.losers, sees_losses=False, common=RUNS, own=self.own),
+        )
+
+    def own(self, standing: Standing) -> npt.NDArray[np.void]:
+        """The unit's contaminated trajectories: rows with the number of the item, of dtype `LOSER`."""
         rules = standing.judging.recipe.judge.contamination
         index = self._index()
-        known = np.frombuffer(b"".join(standing.common.values()), COUNTED)
+        told = [data for (name, _), data in standing.common.items() if name == RUNS]
+        known = np.frombuffer(b"".join(told), COUNTED)
         weights = index.weights(rules.common, known["run"], known["tasks"])
         row, item, _ = decided(_matches(standing.unit, standing.judging), index, weights, rules.min_score)
         found = np.zeros(len(row), LOSER)
         found["row"], found["kept"] = row, item
-        if len(found):
+        return np.sort(found)
+
+    def keys(self, standing: Standing) -> Keys:
+        """The same by the unit itself, packed."""
+        if len(found := standing.own[CONTAMINATED]):
             yield standing.unit.number, found.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:

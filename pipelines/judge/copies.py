@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.earlier import Earlier
-from trajmill.pipelines.judge.packed_rows import LOSER, identities, partitioned
+from trajmill.pipelines.judge.packed_rows import LOSER, apart, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
 from trajmill.quality.duplicate import KEY, losers
@@ -24,24 +23,25 @@ class Copies:
 
     Attributes:
         whole: whether trajectories are compared; transitions otherwise.
-        earlier: generations of which whatever is equal wins; None for the first.
     """
 
     whole: bool
-    earlier: Earlier | None = None
-    before: tuple[Round, ...] = ()
-    hears: tuple[str, ...] = ()
-    common: str = ""
+    reported: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
+    def losing(self) -> str:
         """See `Decision`."""
         return DUPLICATE_TRAJECTORY if self.whole else DUPLICATE_TRANSITION
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """See `Decision`."""
-        return (self.name,)
+        return (self.losing,)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (Round(self.losing, self.keys, self.losers, takes_decided=True),)
 
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the trajectories, or targets, that are left, by partition."""
@@ -56,23 +56,17 @@ class Copies:
         lanes = as_lanes(taken["trajectory_hash" if self.whole else "transition_hash"].combine_chunks())
         keys = np.zeros(len(rows), KEY)
         keys["high"], keys["low"] = lanes[:, 0], lanes[:, 1]
-        keys["rank"] = measures.column("rank" if self.whole else "step")[rows]
+        keys["rank"] = standing.ranked(measures.column("rank" if self.whole else "step")[rows])
         keys["tie"], keys["origin"] = identities(taken["trajectory_id"].to_pylist()), measures.column("origin")[rows]
         keys["unit"], keys["row"] = standing.unit.number, rows
         return keys
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
         """Which rows of which unit lose against an equal one, with the survivor's id."""
-        keys = np.concatenate([np.frombuffer(data, KEY) for data in packed])
-        before, kept_before = keys[:0], keys[:0]
-        if self.earlier is not None:
-            again, kept_before = self.earlier.survivors("trajectories" if self.whole else "transitions", keys)
-            before, keys = keys[again], keys[~again]
-        lost, kept = (np.concatenate(some) for some in zip((before, kept_before), losers(keys), strict=True))
+        lost, kept = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]))
         rows = np.zeros(len(lost), LOSER)
         rows["row"], rows["kept"] = lost["row"], kept["tie"]
-        for unit in np.unique(lost["unit"]):
-            yield self.name, int(unit), rows[lost["unit"] == unit].tobytes()
+        yield from ((self.losing, *of) for of in apart(rows, lost["unit"]))
 
     def words(self, reason: str, survivor: int) -> str:
         """See `Decision`."""

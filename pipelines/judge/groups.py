@@ -9,6 +9,7 @@ what comes together in one place is a pair for each of those, not one for each t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partitioned
 from trajmill.pipelines.judge.part_state import Standing
-from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.quality.group import components, name_edges
 
 GROUPS: Final = "groups"
@@ -109,8 +110,27 @@ def groups_of(standing: Standing) -> Nodes:
     return np.where(names["group"][place] == found, names["name"][place], found)
 
 
-ROUNDS: Final = (
-    Round(_TIES, held, tied, (BRIDGES_POOLS, NEAR_DUPLICATE), heavy=True),
-    Round(GROUPS, ties, named, (_TIES,), heavy=True),
-)
-"""What units ask about groups, after all decisions."""
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The names of groups, of which nobody is lost.
+
+    Attributes:
+        likeness: the rounds that tell which nodes are alike.
+    """
+
+    likeness: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    losing: str = ""
+    reported: tuple[str, ...] = (GROUPS,)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (
+            Round(_TIES, held, tied, self.likeness, sees_losses=False, heavy=True),
+            Round(GROUPS, ties, named, (_TIES,), sees_losses=False, heavy=True),
+        )
+
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        return "by the recipe's rule"

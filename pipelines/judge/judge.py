@@ -1,18 +1,17 @@
 """Judge: measures every transition once, decides what is kept, and writes a verdict beside each row of payload.
 
 Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, those of equal keys come together, and
-who loses is told to its unit, so that the next decision sees the corpus as it then stands:
-
-    measure ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions
-        ─▶ replicates ─▶ caps ─▶ shares ─▶ components of groups ─▶ verdicts
+who loses is told to its unit, so that the next decision sees the corpus as it then stands. Rounds that do not depend on
+each other share a level, which is one exchange. Units that an earlier run decided give keys as they
+were left, rank before all others, and lose nothing.
 
 What is told of one unit depends on the hashes of all units, but not on their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.execution.flow import (
@@ -21,7 +20,6 @@ from trajmill.pipelines.execution.flow import (
     Flatten,
     GroupByKey,
     Map,
-    MapTuple,
     SideInput,
     Transform,
 )
@@ -29,48 +27,43 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.caps import Caps
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
-from trajmill.pipelines.judge.corpus_rule import Decision, Key, Round, rounds
-from trajmill.pipelines.judge.earlier import EARLIER
-from trajmill.pipelines.judge.groups import GROUPS
-from trajmill.pipelines.judge.groups import ROUNDS as OF_GROUPS
+from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
+from trajmill.pipelines.judge.decided_parts import standing_of
+from trajmill.pipelines.judge.groups import Grouping
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit
-from trajmill.pipelines.judge.near_duplicates import LABELS, NearCopies
+from trajmill.pipelines.judge.near_duplicates import NearCopies
 from trajmill.pipelines.judge.part_state import Standing
-from trajmill.pipelines.judge.pool_conflicts import Bridges
-from trajmill.pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
+from trajmill.pipelines.judge.replicates import REPORTER, Replicates, write_report
 from trajmill.pipelines.judge.shares import Shares
 from trajmill.pipelines.judge.verdicts import write_verdict
 from trajmill.schemas.manifest import Manifest
 
-_UNIT: Final = ""
-"""What a unit is told as itself."""
-
-_BEFORE: Final = "before"
-"""Units of earlier generations."""
-
 Told = tuple[int, tuple[str, Any]]
+"""A unit's number; the round, and what it tells the unit: (name, packed records), or the unit itself under `UNITS`."""
 
 
 def decisions(judging: Judging) -> tuple[Decision, ...]:
-    """The decisions that the recipe asks for, in their order."""
+    """The decisions that the recipe asks for, in their order; groups are named at last, of all that is alike."""
     asked = judging.recipe.judge
-    found: list[Decision] = [Bridges(judging.earlier)] if judging.earlier is not None else []
-    found += [Contamination(judging)] if judging.benchmarks else []
+    found: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
     if asked.drop_duplicate_trajectories:
-        found.append(Copies(whole=True, earlier=judging.earlier))
+        found.append(Copies(whole=True))
+    likeness: tuple[str, ...] = ()
     if asked.near_duplicates is not None:
-        found.append(NearCopies(asked.near_duplicates, judging.earlier))
+        near = NearCopies(asked.near_duplicates, judging.likeness is not None)
+        found.append(near)
+        likeness = (near.losing,)
     if asked.mask_duplicate_transitions:
-        found.append(Copies(whole=False, earlier=judging.earlier))
+        found.append(Copies(whole=False))
     if asked.replicates is not None:
-        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions, judging.earlier))
+        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
     caps = tuple(rule.cap for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
         found.append(Caps(caps))
     if asked.max_share:
         found.append(Shares(tuple((str(kind), share) for kind, share in asked.max_share.items())))
-    return tuple(found)
+    return (*found, Grouping(likeness))
 
 
 class UnitsToMeasures(Transform):
@@ -85,7 +78,7 @@ class UnitsToMeasures(Transform):
 
 
 class UnitsToVerdicts(Transform):
-    """Unit → the manifest of its verdicts; units of earlier generations, which take part, have theirs."""
+    """Unit → the manifest of its verdicts; those of decided units are there."""
 
     def __init__(self, judging: Judging) -> None:
         super().__init__()
@@ -94,107 +87,120 @@ class UnitsToVerdicts(Transform):
     def expand(self, units: Collection[Unit]) -> Collection[Manifest]:
         judging, made = self._judging, decisions(self._judging)
         told: dict[str, Collection[Told]] = {}
-        if judging.earlier is None:
-            done = units | "Measure" >> Map(measure_unit, judging)
-        else:
-            before = units | "Earlier" >> FlatMap(_earlier)
-            told[_BEFORE] = before | "KeyEarlier" >> Map(_keyed)
-            units = units | "Judged" >> FlatMap(_judged)
-            done = units | "Measure" >> Map(measure_unit, judging)
-        told[_UNIT] = done | "KeyUnits" >> Map(_keyed)
-        told[LABELS] = done | "Labels" >> Map(_labelled)
-        lost: list[str] = []
-        for decision in made:
-            for one in rounds(decision):
-                hears = (*lost, *one.hears, *((_BEFORE,) if one.looks_back else ()))
-                told[one.name] = _heard(told, hears) | one.name >> _Asked(one, judging, told)
-            lost.append(decision.name)
-        for one in OF_GROUPS:
-            told[one.name] = _heard(told, one.hears) | one.name >> _Asked(one, judging, told)
-        return (
-            _heard(told, (*lost, *REPORTED, GROUPS))
-            | "AllTold" >> Flatten()
-            | "JoinAll" >> GroupByKey()
-            | "Decide" >> Map(_decided, judging, made)
-        )
+        itself = units | "Measure" >> Map(measure_unit, judging) | "KeyUnits" >> Map(_keyed)
+        of_level: dict[frozenset[str], Collection[Told]] = {}
+        for number, level in enumerate(scheduled(made)):
+            heard = _heard(f"Hear{number}", itself, of_level, {name for one in level for name in one.inputs})
+            common = {name: told.get(name, itself) for one in level if (name := one.round.common)}
+            answers = heard | f"Level{number}" >> _Level(level, judging, common)
+            mine = frozenset(one.round.name for one in level)
+            told |= dict.fromkeys(mine, answers)
+            of_level[mine] = answers
+        last = _heard("HearAll", itself, of_level, heard_at_last(made))
+        return last | "Decide" >> FlatMap(_decided, judging, made)
 
 
-class _Asked(Transform):
-    """What units were told → what the round tells them."""
+class _Level(Transform):
+    """What units were told → what the rounds of a level tell them.
 
-    def __init__(self, one: Round, judging: Judging, told: dict[str, Collection[Told]]) -> None:
+    Args:
+        level: the rounds.
+        judging: what they need besides.
+        common: what tells what all units are told, by round.
+    """
+
+    def __init__(self, level: Sequence[Scheduled], judging: Judging, common: Mapping[str, Collection[Told]]) -> None:
         super().__init__()
-        self._round, self._judging = one, judging
-        self._common = told.get(one.common)
+        self._rounds, self._judging, self._common = [one.round for one in level], judging, common
 
-    def expand(self, heard: tuple[Collection[Told], ...]) -> Collection[Told]:
-        one, judging = self._round, self._judging
-        common: Any = {} if self._common is None else _whole(self._common)
+    def expand(self, heard: Collection[tuple[int, Iterable[tuple[str, Any]]]]) -> Collection[Told]:
+        judging, rounds = self._judging, self._rounds
+        some = tuple(told | f"Of-{name}" >> FlatMap(_of_round, name) for name, told in self._common.items())
+        common: Any = SideInput(some | "Common" >> Flatten() if len(some) > 1 else some[0]) if some else {}
         return (
             heard
-            | "Told" >> Flatten()
-            | "Join" >> GroupByKey()
-            | "Keys" >> FlatMap(_keys, one, judging, common)
+            | "Keys" >> FlatMap(_keys, rounds, judging, common)
             | "Gather" >> GroupByKey()
-            | "Answers" >> FlatMap(_answers, one, judging)
+            | "Answers" >> FlatMap(_answers, {one.name: one for one in rounds}, judging)
         )
 
 
-def _heard(told: dict[str, Collection[Told]], names: Sequence[str]) -> tuple[Collection[Told], ...]:
-    return tuple(told[name] for name in dict.fromkeys((_UNIT, *names)) if name in told)
+def _heard(
+    label: str,
+    itself: Collection[Told],
+    of_level: Mapping[frozenset[str], Collection[Told]],
+    wanted: Iterable[str],
+) -> Collection[tuple[int, Iterable[tuple[str, Any]]]]:
+    """Each unit, by number, with itself and what the wanted rounds tell it."""
+    parts = [itself]
+    for names, answers in of_level.items():
+        some = names.intersection(wanted)
+        if some == names:
+            parts.append(answers)
+        elif some:
+            parts.append(answers | f"{label}-{'-'.join(sorted(some))}" >> FlatMap(_among, some))
+    if len(parts) == 1:
+        return itself | f"{label}-Alone" >> Map(_alone)
+    return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
 
 
-def _whole(answers: Collection[Told]) -> SideInput:
-    return SideInput(answers | "Whole" >> MapTuple(_answer))
+def _among(told: Told, rounds: Set[str]) -> list[Told]:
+    return [told] if told[1][0] in rounds else []
 
 
-def _answer(number: int, told: tuple[str, Any]) -> tuple[int, Any]:
-    return number, told[1]
+def _of_round(told: Told, name: str) -> list[tuple[tuple[str, int], Any]]:
+    """What a round tells, by its name and number, without the names that it is told as; of `UNITS` the unit."""
+    number, (of, what) = told
+    return [((name, number), what if of == UNITS else what[1])] if of == name else []
+
+
+def _alone(told: Told) -> tuple[int, list[tuple[str, Any]]]:
+    return told[0], [told[1]]
 
 
 def _keyed(unit: Unit) -> Told:
-    return unit.number, (_UNIT, unit)
+    return unit.number, (UNITS, unit)
 
 
-def _labelled(unit: Unit) -> Told:
-    return unit.number, (LABELS, unit.label.encode())
-
-
-def _earlier(unit: Unit) -> list[Unit]:
-    return [unit] if unit.number >= EARLIER else []
-
-
-def _judged(unit: Unit) -> list[Unit]:
-    return [unit] if unit.number < EARLIER else []
-
-
-def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[int, bytes]) -> Standing:
+def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[tuple[str, int], Any]) -> Standing:
     heard: dict[str, list[Any]] = {}
-    for name, data in values:
-        heard.setdefault(name, []).append(data)
-    (unit,) = heard.pop(_UNIT)
-    return Standing(unit, judging, heard, common)
+    units: list[Unit] = []
+    for of, what in values:
+        if of == UNITS:
+            units.append(what)
+        else:
+            heard.setdefault(what[0], []).append(what[1])
+    (unit,) = units
+    return standing_of(unit, judging, heard, common)
 
 
 def _keys(
     told: tuple[int, Iterable[tuple[str, Any]]],
-    one: Round,
+    rounds: Sequence[Round],
     judging: Judging,
     common: Any,
-) -> Iterator[tuple[Key, bytes | Span]]:
-    """The keys of a unit, on their way; none of one of an earlier generation that takes no part in the round."""
-    if told[0] >= EARLIER and not one.looks_back:
-        return
-    keys: Iterator[tuple[Any, bytes]] = one.keys(_standing(told[1], judging, common))
-    yield from judging.carried(one.name, told[0], keys)
+) -> Iterator[tuple[tuple[str, Key], bytes | Span]]:
+    """The keys of a unit for each round, on their way; of a decided unit for those that it takes part in."""
+    standing = _standing(told[1], judging, common)
+    mine = [one for one in rounds if one.takes_decided or not standing.unit.is_decided]
+    for one in mine:
+        if one.own is not None:
+            standing.own[one.name] = one.own(standing)
+    for one in mine:
+        blocks: Iterator[tuple[Any, bytes]] = one.keys(standing)
+        for key, data in judging.carried(one.name, told[0], blocks):
+            yield (one.name, key), data
 
 
-def _answers(gathered: tuple[Key, Iterable[bytes | Span]], one: Round, judging: Judging) -> Iterator[Told]:
+def _answers(
+    gathered: tuple[tuple[str, Key], Iterable[bytes | Span]], rounds: Mapping[str, Round], judging: Judging
+) -> Iterator[Told]:
     """What a key's blocks answer, on its way to the units."""
-    key, packed = gathered
+    (of, key), packed = gathered
+    one = rounds[of]
     found = one.answers(key, judging.fetched(packed))
     if not one.heavy:
-        yield from ((unit, (name, data)) for name, unit, data in found)
+        yield from ((unit, (of, (name, data))) for name, unit, data in found)
         return
     told: list[str] = []
 
@@ -203,20 +209,22 @@ def _answers(gathered: tuple[Key, Iterable[bytes | Span]], one: Round, judging: 
             told.append(name)
             yield unit, data
 
-    for number, (unit, data) in enumerate(judging.carried(f"{one.name}_answers", int(key), blocks())):
-        yield unit, (told[number], data)
+    for number, (unit, data) in enumerate(judging.carried(f"{of}_answers", int(key), blocks())):
+        yield unit, (of, (told[number], data))
 
 
 def _decided(
     told: tuple[int, Iterable[tuple[str, Any]]],
     judging: Judging,
     made: Sequence[Decision],
-) -> Manifest:
-    """`write_verdict` of what a unit was told."""
+) -> Iterator[Manifest]:
+    """`write_verdict` of what a unit was told, unless it is decided."""
     standing = _standing(told[1], judging, {})
+    if standing.unit.is_decided:
+        return
     if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
         write_report(standing)
     try:
-        return write_verdict(standing, made)
+        yield write_verdict(standing, made)
     finally:
         give_back_memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.rule import Decision, decided
-from trajmill.quality.sets import distinct
 from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
@@ -62,21 +61,10 @@ def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
     return {"trajectory": whole, "transition": mixed(whole + step.astype(np.uint64))}
 
 
-def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
+def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
     """The sketches of the unit with that label; `starts` are the first rows of its trajectories, if known."""
     if starts is None:
-        step = pa.Table.from_batches(read_batches(judging.measures, f"{label}.parquet", ["step"]))["step"]
+        step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
         starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
-    batches = read_batches(judging.measures, sketch_name(label))
+    batches = read_batches(measures, sketch_name(label))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
-
-
-def tasks_of(units: Iterable[Unit], measures: Folder) -> npt.NDArray[np.uint64]:
-    """The nodes of all tasks that the logs of units name, each once and ascending."""
-    parts = [np.zeros(0, np.uint64)]
-    for unit in units:
-        batches = read_batches(measures, f"{unit.label}.parquet", ["task_node", "trajectory_hash"])
-        for batch in batches:
-            task, content = batch["task_node"].to_numpy(), as_lanes(batch["trajectory_hash"])[:, 0]
-            parts.append(distinct(task[task != content]))
-    return distinct(np.concatenate(parts))

@@ -74,11 +74,13 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
 
 
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
-    """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit.
+    """Measure a unit's transitions into a file beside the verdicts, unless that was done; returns the unit.
 
     Raises:
         ShardError: the transitions are not those that were written.
     """
+    if unit.is_decided:
+        return unit
     rules = judging.recipe.judge
     digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):

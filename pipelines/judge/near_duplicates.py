@@ -17,14 +17,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.earlier import EARLIER, Earlier
-from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.corpus_rule import UNITS, Answers, Key, Keys, Round
+from trajmill.pipelines.judge.judging import DECIDED, Unit
 from trajmill.pipelines.judge.measures import read_sketches
 from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
-from trajmill.pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of, sketches_among
+from trajmill.pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of
 from trajmill.pipelines.recipe.judgement import NearDuplicates
 from trajmill.quality.near import (
     MEMBER,
@@ -40,13 +39,10 @@ from trajmill.quality.near import (
     step_kinds,
 )
 from trajmill.quality.sets import distinct, holds
-from trajmill.quality.sketch import Sketches, absent_shares
+from trajmill.quality.sketch import absent_shares
 
 Packed = Iterable[bytes]
 
-
-LABELS: Final = "labels"
-"""The labels of all units, as every unit is told them."""
 
 _SIZE: Final = np.dtype([("task", "<u8"), ("rollouts", "<u4")])
 """A task, and how many different rollouts it has."""
@@ -70,9 +66,9 @@ def _pairs_of(packed: Packed) -> npt.NDArray[np.void]:
 
 def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
     """Of each row of the rollouts' sketches, whether it is background."""
-    flags = np.zeros(len(some.rows), np.bool_)
+    flags = np.zeros(len(some.sketches.step), np.bool_)
     for data in standing.told(_SHARED):
-        flags[np.searchsorted(some.rows, np.frombuffer(data, STEP)["row"])] = True
+        flags[np.frombuffer(data, STEP)["row"]] = True
     return flags
 
 
@@ -102,7 +98,7 @@ def steps(standing: Standing) -> Keys:
     found = np.zeros(len(rows), STEP)
     found["kind"], found["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][place]
     found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
-    found["unit"], found["row"] = standing.unit.number, some.rows[rows]
+    found["unit"], found["row"] = standing.unit.number, rows
     yield from partitioned(found, "kind", standing.judging.partitions)
 
 
@@ -125,24 +121,25 @@ class NearCopies:
 
     Attributes:
         near: what is near.
-        earlier: generations of which whatever is alike wins; None for the first.
+        likeness: whether units are told whom each of their trajectories is like.
     """
 
     near: NearDuplicates
-    earlier: Earlier | None = None
-    name: str = NEAR_DUPLICATE
+    likeness: bool = False
     reasons: tuple[str, ...] = (NEAR_DUPLICATE,)
-    hears: tuple[str, ...] = (_STEPS, _FIRST)
-    common: str = LABELS
+    losing: str = NEAR_DUPLICATE
+    reported: tuple[str, ...] = ()
 
     @property
-    def before(self) -> tuple[Round, ...]:
-        """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison."""
+    def rounds(self) -> tuple[Round, ...]:
+        """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison, twice."""
+        again = (_STEPS, _FIRST)
         return (
-            Round(_TASKS, tasks, sized, looks_back=True),
-            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, looks_back=True),
-            Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, looks_back=True),
-            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS, heavy=True),
+            Round(_TASKS, tasks, sized, takes_decided=True),
+            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, takes_decided=True),
+            Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, takes_decided=True),
+            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), sees_losses=False, common=UNITS, heavy=True),
+            Round(NEAR_DUPLICATE, self.keys, self.losers, again, sees_losses=False, common=UNITS),
         )
 
     def background(self, key: Key, packed: Packed) -> Answers:
@@ -156,12 +153,13 @@ class NearCopies:
         yield from partitioned(members_of(standing), "band", standing.judging.partitions)
 
     def pairs(self, key: Key, packed: Packed) -> Answers:
-        """The pairs to compare, told to the unit of the one that might go."""
+        """The pairs to compare, told to the unit of the one that might go: of two that are decided none."""
         found = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
-        if self.earlier is not None:
-            sought = distinct(found["band"][found["unit"] < EARLIER])
-            found = np.concatenate([found[holds(sought, found["band"])], self.earlier.members(sought)])
-        yield from ((_PAIRS, *of) for of in by_unit(_of_this_generation(candidates(found))))
+        stays = found["unit"] >= DECIDED
+        if stays.any():
+            found = found[holds(distinct(found["band"][~stays]), found["band"])]
+        pairs = candidates(found)
+        yield from ((_PAIRS, *of) for of in by_unit(pairs[pairs["unit"] < DECIDED]))
 
     def compared(self, standing: Standing) -> Keys:
         """Of a unit's pairs those that are alike enough for one group, packed, with the share that is absent."""
@@ -172,7 +170,7 @@ class NearCopies:
         found = _pairs_of(packed)
         looks = second_looks(found, self._alike_enough(found))
         yield from ((_ALIKE, *of) for of in by_unit(found))
-        yield from ((_LOOKS, *of) for of in by_unit(_of_this_generation(looks)))
+        yield from ((_LOOKS, *of) for of in by_unit(looks[looks["unit"] < DECIDED]))
 
     def keys(self, standing: Standing) -> Keys:
         """The alike pairs of both looks, packed."""
@@ -190,7 +188,7 @@ class NearCopies:
             some = np.frombuffer(data, PAIR)
             edges = np.stack([some["node"], some["other_node"]], axis=1)
             yield SIMILAR, number, np.unique(edges.astype("<u8"), axis=0).tobytes()
-            if self.earlier is not None:
+            if self.likeness:
                 like = np.zeros(len(some), LIKENESS)
                 like["row"], like["node"] = some["row"], some["other_node"]
                 others = some["node"] != some["other_node"]
@@ -217,12 +215,10 @@ class NearCopies:
             some = some[np.unique(some[["row", "other_row"]], return_index=True)[1]]
             if number == unit.number:
                 others, firsts = sketches, sketches.starts
-            elif number < EARLIER:
-                others = read_sketches(standing.common[number].decode(), judging)
-                firsts = others.starts
             else:
-                firsts = distinct(some["other_row"]).astype(np.int64)
-                others = self._earlier_sketches(number, firsts)
+                other: Unit = standing.common[UNITS, number]
+                others = read_sketches(other.label, other.measured_in(judging))
+                firsts = others.starts
             mine, theirs = np.searchsorted(sketches.starts, some["row"]), np.searchsorted(firsts, some["other_row"])
             absent, size = absent_shares(sketches, mine, flags, others, theirs)
             same = sequence[mine] == (sequence if others is sketches else others.sequence())[theirs]
@@ -230,13 +226,3 @@ class NearCopies:
             alike = some[some["absent"] < max(near.similar, near.max_absent)]
             if len(alike):
                 yield 0, alike.tobytes()
-
-    def _earlier_sketches(self, number: int, firsts: npt.NDArray[np.int64]) -> Sketches:
-        assert self.earlier is not None
-        folder, name = self.earlier.place(number)
-        return sketches_among(folder / "measures", Unit(number, name, "").label, firsts)[0]
-
-
-def _of_this_generation(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Those of which the worse one is judged now: of two of earlier generations both stay."""
-    return pairs[pairs["unit"] < EARLIER]

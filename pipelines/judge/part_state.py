@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.judge.earlier import EARLIER
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measures import Measures, read_measures
-from trajmill.pipelines.judge.packed_rows import losers_of
-from trajmill.pipelines.judge.reasons import REASONS, SIMULATED
+from trajmill.pipelines.judge.packed_rows import LOSER, losers_of
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, REASONS, SIMULATED
 from trajmill.pipelines.judge.world_models import refused
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.cap import BINS, bins
 
 LIMITS = "limits"
@@ -34,7 +35,13 @@ class Standing:
     unit: Unit
     judging: Judging
     heard: Mapping[str, Sequence[bytes | Span]] = field(default_factory=dict)
-    common: Mapping[int, bytes] = field(default_factory=dict)
+    common: Mapping[tuple[str, int], Any] = field(default_factory=dict)
+    own: dict[str, npt.NDArray[np.void]] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> Folder:
+        """The folder of what was measured of it."""
+        return self.unit.measured_in(self.judging)
 
     def told(self, name: str) -> Iterator[bytes]:
         """The packed records that it was told by that name."""
@@ -49,10 +56,13 @@ class Standing:
     def losers(self) -> dict[str, npt.NDArray[np.void]]:
         """Of each reason besides the recipe's rules who lost by it so far.
 
-        Which trajectories a world model answered every unit knows by itself, before all decisions.
+        Which trajectories a world model answered, and which were withdrawn, every unit knows by itself.
         """
-        found = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS}
-        return found | ({} if self.unit.number >= EARLIER else {SIMULATED: refused(self.unit, self.judging)})
+        found = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS} | self.own
+        withdrawn = np.array(dict(self.judging.withdrawn).get(self.unit.label, ()), np.int64)
+        bridges = np.zeros(len(withdrawn), LOSER)
+        bridges["row"] = withdrawn
+        return found | {SIMULATED: refused(self.unit, self.judging), BRIDGES_POOLS: bridges}
 
     @cached_property
     def over(self) -> npt.NDArray[np.int16]:
@@ -74,6 +84,14 @@ class Standing:
             if reason.whole:
                 first &= ~np.isin(measures.starts, self.losers[reason.name]["row"])
         return np.repeat(first, measures.lengths)
+
+    def counts(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row: whether its trajectory is a rollout by whose steps background is told."""
+        return self.kept()
+
+    def ranked(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        """Values by which the smallest is the best, after all that is decided."""
+        return values.astype(np.uint64) + np.uint64(1)
 
     def targets(self) -> npt.NDArray[np.bool_]:
         """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""

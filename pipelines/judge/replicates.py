@@ -19,17 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.generations.ledgers import KINDS as LEDGERS
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.earlier import Earlier
-from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import replicates_name
 from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
 from trajmill.pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_members, volatile_words
 from trajmill.pipelines.judge.world_models import simulated_rows
-from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.fingerprint import as_lanes
@@ -59,8 +55,6 @@ _NAMED: Final = "rows_to_choose_from"
 _TOLD: Final = "replicates_told"
 _CHOSEN: Final = "replicates_chosen"
 _WORDS: Final = "replicates_words"
-REPORTED: Final = (_TOLD, _WORDS)
-"""The rounds that tell what the report and the spans say."""
 
 
 def _with_domain(standing: Standing, data: bytes) -> bytes:
@@ -83,32 +77,18 @@ def _tally(tallies: Tallies) -> tuple[str, int, bytes]:
 def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     """The chosen rows, of dtype `ROW`."""
     unit, measures = standing.unit, standing.measures
-    batches = read_batches(standing.judging.measures, replicates_name(unit.label))
+    batches = read_batches(standing.measured, replicates_name(unit.label))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
     found = np.zeros(len(chosen), ROW)
     node = measures.column("instance_node")
     found["key"] = keys(node, table["history"].to_numpy())[chosen]
     found["answer"] = table["answer"].to_numpy()[chosen]
     found["content"] = as_lanes(measures.table["trajectory_hash"].combine_chunks())[chosen, 0]
-    found["rank"], found["origin"] = measures.column("rank")[chosen], measures.column("origin")[chosen]
+    found["rank"], found["origin"] = standing.ranked(measures.column("rank")[chosen]), measures.column("origin")[chosen]
     ids = identities(measures.table["trajectory_id"].take(measures.starts).to_pylist())
     found["tie"] = np.repeat(ids, measures.lengths)[chosen]
     found["unit"], found["row"] = unit.number, chosen
     return found
-
-
-def bearing_rows(units: Iterable[Unit], measures: Folder, verdicts: Folder) -> npt.NDArray[np.void]:
-    """The rows of a ledger of replicates: of each key that bears the loss, in how many rows of the units it does."""
-    found = [np.zeros(0, np.uint64)]
-    for unit in units:
-        use = np.array(read_table(verdicts, unit.name, ["use"])["use"].to_pylist(), object)
-        node = read_table(measures, f"{unit.label}.parquet", ["instance_node"])["instance_node"].to_numpy()
-        history = read_table(measures, replicates_name(unit.label), ["history"])["history"].to_numpy()
-        found.append(keys(node, history)[use == "target"])
-    known, amounts = np.unique(np.concatenate(found), return_counts=True)
-    rows = np.zeros(len(known), LEDGERS["replicates"])
-    rows["key"], rows["amount"] = known, amounts
-    return rows
 
 
 def told(standing: Standing) -> Keys:
@@ -249,43 +229,42 @@ class Replicates:
         most: how many of a key may bear the loss; None bounds them not.
         spans: whether units are told which words are volatile.
         partitions: into how many packed records are cut.
-        earlier: generations whose rows come first; None for the first.
     """
 
     most: int | None
     spans: bool
     partitions: int = PARTITIONS
-    earlier: Earlier | None = None
-    name: str = REPLICATE
     reasons: tuple[str, ...] = (REPLICATE,)
-    hears: tuple[str, ...] = ()
-    common: str = ""
+    reported: tuple[str, ...] = (_TOLD, _WORDS)
 
     @property
-    def before(self) -> tuple[Round, ...]:
-        """Groups are found and counted, then a sample of them is compared."""
+    def losing(self) -> str:
+        """See `Decision`."""
+        return "" if self.most is None else REPLICATE
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Groups are found and counted, a sample of them is compared; then rows are counted that bear the loss."""
         words = partial(compared, spans=self.spans)
-        if self.partitions <= PARTITIONS:
-            return Round(_TOLD, told, tallied), Round(_WORDS, worded, words, (_TOLD,))
-        return (
-            Round(_TOLD, told, named),
-            Round(_CHOSEN, named_rows, first_named, (_TOLD,)),
-            Round(_WORDS, worded, words, (_CHOSEN,)),
-        )
+        finding = [Round(_TOLD, told, tallied, sees_losses=False)]
+        if self.partitions > PARTITIONS:
+            finding = [
+                Round(_TOLD, told, named, sees_losses=False),
+                Round(_CHOSEN, named_rows, first_named, (_TOLD,), sees_losses=False),
+            ]
+        comparing = Round(_WORDS, worded, words, (finding[-1].name,), sees_losses=False)
+        bounding = Round(REPLICATE, self.keys, self.losers, takes_decided=True)
+        return (*finding, comparing, *([] if self.most is None else [bounding]))
 
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
-        if self.most is not None:
-            yield from partitioned(
-                _rows(standing, np.flatnonzero(standing.targets())), "key", standing.judging.partitions
-            )
+        rows = _rows(standing, np.flatnonzero(standing.targets()))
+        yield from partitioned(rows, "key", standing.judging.partitions)
 
     def losers(self, key: Key, packed: Packed) -> Answers:
-        """The rows after the first `most` of their key, of which those of earlier generations are the first."""
+        """The rows after the first `most` of their key."""
         assert self.most is not None
-        compared = np.concatenate([np.frombuffer(block, ROW) for block in packed])
-        held = None if self.earlier is None else self.earlier.bearing(compared["key"])
-        for unit, data in by_unit(beyond(compared, self.most, held)):
+        for unit, data in by_unit(beyond(np.concatenate([np.frombuffer(block, ROW) for block in packed]), self.most)):
             some = np.frombuffer(data, ROW)
             rows = np.zeros(len(some), LOSER)
             rows["row"] = some["row"]

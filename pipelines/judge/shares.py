@@ -32,11 +32,14 @@ class Shares:
     """
 
     bounds: tuple[tuple[str, float], ...]
-    name: str = "shares"
     reasons: tuple[str, ...] = tuple(SHARE_REASONS.values())
-    before: tuple[Round, ...] = ()
-    hears: tuple[str, ...] = ()
-    common: str = ""
+    losing: str = "shares"
+    reported: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
         """The unit's domain and the records of its rows that bear the loss, packed."""

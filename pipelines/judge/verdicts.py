@@ -16,7 +16,7 @@ from trajmill.pipelines.judge.groups import groups_of
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measures import Measures
 from trajmill.pipelines.judge.part_state import Standing
-from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
 from trajmill.pipelines.judge.similarity_index import write_likeness
 from trajmill.pipelines.judge.spans import VOLATILE, write_spans
 from trajmill.pipelines.judge.world_models import why_refused
@@ -173,6 +173,8 @@ def _details(
             return f"{said[row]}, by the recipe's rule"
         if reasons[row] == SIMULATED:
             return why_refused(int(survivor[row]))
+        if reasons[row] == BRIDGES_POOLS:
+            return "belongs to groups of two pools, which earlier generations keep apart"
         if reasons[row] in (NO_TARGET, NO_TEXT):
             return "no transition is left to learn from"
         if reasons[row] in by_reason:

@@ -17,10 +17,12 @@ from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.mix.coded_names import Coded, fitting, numbers_of
 from trajmill.pipelines.mix.given_values import GivenValues, read_values
 from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.mix.pools import widened
 from trajmill.pipelines.recipe.mixture import VALUES
-from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe import POOLS, Mix
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
+from trajmill.quality.sets import distinct
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 WIDER: Final[Mapping[str, frozenset[str]]] = {
@@ -130,6 +132,32 @@ class Wanted:
 
 
 NOTHING: Final = Wanted()
+
+
+def gathered_in(units: Iterable[Unit], stages: Folder) -> Candidates:
+    """All candidates of the units of a run whose stages lie in a folder."""
+    folders = stages / "transitions", stages / "verdicts", stages / "measures"
+    return gathered(candidates(unit, *folders) for unit in units)
+
+
+def draws_name(label: str) -> str:
+    """The file of what is drawn of a unit, by its label."""
+    return f"{label}.parquet"
+
+
+def shared_groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
+    """The group of each candidate, widened by what `mix.group_by` names."""
+    if not mix.group_by or not len(found):
+        return found.group
+    return widened(found.group, [found.shared(by) for by in mix.group_by])
+
+
+def trained_environments(
+    environment: npt.NDArray[np.uint64], pool: Coded, copies: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.uint64]:
+    """The environments of candidates that are drawn for training, 0 for one that is not known."""
+    trained = pool.is_in([name for name in POOLS if name != "eval"]) & (copies > 0)
+    return distinct(environment[trained])
 
 
 def gathered(some: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:

@@ -20,18 +20,26 @@ import pyarrow as pa
 
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import answers_name, costs_name
-from trajmill.pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
+from trajmill.pipelines.mix.candidates import (
+    Candidates,
+    Identities,
+    Wanted,
+    candidates,
+    draws_name,
+    gathered,
+    identities,
+    narrow,
+    trained_environments,
+)
 from trajmill.pipelines.mix.coded_names import Coded, coded, hex_texts
 from trajmill.pipelines.mix.draw import drawing
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
-from trajmill.pipelines.mix.passages.placing_passages import with_passages
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
-from trajmill.pipelines.mix.placing import Before, Placed, Verdicts, placed
-from trajmill.pipelines.mix.pools import Held, grouped, pools_of, widened
-from trajmill.pipelines.mix.prior_draws import NO_DRAWS, EarlierDraws
+from trajmill.pipelines.mix.pools import grouped, pools_of
 from trajmill.pipelines.mix.sample_plan import budgeted
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
-from trajmill.pipelines.mix.simulated import check_components, drawn_simulated
+from trajmill.pipelines.mix.simulated import check_components, drawn_simulated, summed
 from trajmill.pipelines.mix.simulation_instructions import instructed_costs
 from trajmill.pipelines.mix.stage_items import stage_items
 from trajmill.pipelines.recipe.mixture import Stage
@@ -56,6 +64,7 @@ DRAWS: Final = pa.schema(
         ("group", pa.string()),
         ("pool", pa.string()),
         ("copies", pa.int32()),
+        ("tokens", pa.int64()),
         ("number", pa.int64()),
         ("task_hash", pa.string()),
         ("instance_hash", pa.string()),
@@ -97,11 +106,6 @@ class Mixture:
         return told | ({SIMULATED: list(self.simulated)} if self.simulated else {})
 
 
-def draws_name(label: str) -> str:
-    """The file of what is drawn of a unit, by its label."""
-    return f"{label}.parquet"
-
-
 class Chosen(NamedTuple):
     """Of each candidate its group, its pool, how often it is drawn, and its tokens as a sample of that pool."""
 
@@ -125,9 +129,8 @@ def make_mixture(
     recipe: Recipe,
     found: Candidates,
     sizes: Sizes,
-    places: Placed | None = None,
-    held: Held | None = None,
-    drawn_before: EarlierDraws = NO_DRAWS,
+    places: Placed,
+    earlier: EarlierDraws,
 ) -> tuple[Mixture, Chosen]:
     """What a recipe draws of candidates, in sum and of each.
 
@@ -135,17 +138,15 @@ def make_mixture(
         recipe: what is asked for.
         found: the candidates.
         sizes: what they become.
-        places: what earlier generations fixed for them; None for the first.
-        held: what those gave to pools.
-        drawn_before: what those drew.
+        places: their groups, and the pools of some.
+        earlier: what earlier runs drew.
 
     Raises:
         ConfigError: a group is larger than any pool, something falls short and the recipe says to stop then, or a
             component would hold two world models.
     """
-    mix = recipe.mix
-    groups = _groups(found, mix) if places is None else places.group
-    pool = _pools(found, groups, mix) if places is None else _joined(found, places, mix, held or {})
+    mix, groups = recipe.mix, places.group
+    pool = _pools(found, places, mix, earlier.given())
     tokens, loss_tokens = sizes(pool)
     found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
     copies = np.zeros(len(found), np.int32)
@@ -156,23 +157,13 @@ def make_mixture(
             chosen, items = stage_items(found, groups, pool, name, mix)
             stage = mix.stages.get(name, Stage())
             component, models = coded(items.component), found.world_model[chosen]
-            check_components(name, component, models, drawn_before.simulated())
-            drawn = drawing(items, stage, f"mix.stages.{name}", drawn_before.carried(name, stage, items))
+            check_components(name, component, models, summed(earlier.mixtures))
+            drawn = drawing(items, stage, f"mix.stages.{name}", earlier.carried(name, stage))
             copies[chosen] = drawn.copies
             stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
             simulated += drawn_simulated(name, component, models, items.tokens, drawn.copies)
     made = Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix), simulated)
     return made, Chosen(groups, pool, copies, tokens)
-
-
-def _pools(found: Candidates, groups: npt.NDArray[np.uint64], mix: Mix) -> Coded:
-    """The pool of each candidate; a passage has one of those whose stage takes its component."""
-    pool = np.zeros(len(found), np.uint8)
-    for mine, shares in _parts(found, mix):
-        if mine.any():
-            some = grouped(groups[mine], found.domain[mine])
-            pool[mine] = pools_of(some, shares, mix.seed)[some.number]
-    return Coded(pool, _POOLS)
 
 
 def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
@@ -190,9 +181,11 @@ def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_],
         yield mine, shares.get(name, _shares(mix))
 
 
-def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> Coded:
-    """The pool of each candidate of a later generation: that of its nodes, or, for new groups, what pools lack."""
-    given: dict[str, Counter[str]] = {name: Counter(held.get(name, {})) for name in POOLS}
+def _pools(found: Candidates, places: Placed, mix: Mix, given: Mapping[str, Counter[str]]) -> Coded:
+    """The pool of each candidate: that of its place, or, for new groups, what pools lack of what they were given.
+
+    A passage has one of those whose stage takes its component.
+    """
     for name in POOLS:
         for domain, count in _by_domain(found.domain[places.pool.is_in([name])]).items():
             given[name][domain] += count
@@ -213,20 +206,6 @@ def _by_domain(domain: Coded) -> dict[str, int]:
 
 def _shares(mix: Mix) -> dict[str, float]:
     return {pool: mix.pools.get(pool, 0.0) for pool in POOLS}
-
-
-def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
-    if not mix.group_by or not len(found):
-        return found.group
-    return widened(found.group, [found.shared(by) for by in mix.group_by])
-
-
-def trained_environments(
-    environment: npt.NDArray[np.uint64], pool: Coded, copies: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.uint64]:
-    """The environments of candidates that are drawn for training, 0 for one that is not known."""
-    trained = pool.is_in([name for name in POOLS if name != "eval"]) & (copies > 0)
-    return distinct(environment[trained])
 
 
 def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uint64]) -> Coded:
@@ -284,7 +263,7 @@ class Judged:
     measures: Folder
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
-    before: Before | None = None
+    known: Known = field(default_factory=Known)
     likeness: Folder | None = None
 
     @property
@@ -315,8 +294,13 @@ class Judged:
         return [replace(unit, number=unit.number + len(self.units)) for unit in some]
 
 
-def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
+def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture, Candidates, Chosen]:
     """The mixture of judged units, what it was drawn from, and what was chosen of each; nothing is written.
+
+    Args:
+        recipe: what is asked for.
+        judged: what it is drawn from.
+        earlier: what earlier runs drew.
 
     Raises:
         ConfigError: see `make_mixture`.
@@ -324,20 +308,16 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
     wanted = Wanted.by(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
     found = gathered((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
-    before = judged.before
-    places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
+    places = judged.known.placed(recipe, judged.units, found, judged.told)
     passages = judged.passages
     if passages is not None:
         some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
         passed = gathered(some, wanted.signals)
         found = gathered([found, passed], wanted.signals)
-        if places is not None and before is not None:
-            places = with_passages(places, passed, before.pools)
+        places = places.followed_by(judged.known.placed_passages(passed))
     counter = TokenCounter(recipe.judge.tokenizer)
-    held = None if before is None else before.given
-    drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(
-        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, held, drawn_before
+        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, earlier
     )
     return made, found, chosen
 
@@ -348,22 +328,22 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     Raises:
         ConfigError: see `make_mixture`.
     """
-    made, found, (groups, pool, copies, _) = draw(recipe, judged)
-    before = judged.before
+    earlier = judged.known.draws(recipe)
+    made, found, (groups, pool, copies, tokens) = draw(recipe, judged, earlier)
     entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [_ledger(groups, pool)])]
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
     trained = trained_environments(found.environment, pool, copies)
-    if before is not None:
-        trained = distinct(np.concatenate([trained, before.environments()]))
-    numbers = _numbers(found, pool, copies, {} if before is None else before.drawn)
+    trained = distinct(np.concatenate([trained, earlier.environments()]))
+    numbers = _numbers(found, pool, copies, {name: earlier.count(name) for name in POOLS})
     labels = judged.labels()
     ends = np.searchsorted(found.unit, np.arange(len(labels) + 1)).tolist()
     for (label, who), bounds in zip(judged.identities(), pairwise(ends), strict=True):
         mine = slice(*bounds)
         shown = familiarity(found.environment[mine], trained).texts()
         columns = [who.ids, hex_texts(groups[mine]), pool[mine].texts(), pa.array(copies[mine])]
+        columns.append(pa.array(tokens[mine].astype(np.int64)))
         columns += [pa.array(numbers[mine]), _named(who.task_node), _named(who.instance_node), shown]
         batch = pa.RecordBatch.from_arrays(columns, schema=DRAWS)
         entry = write_parquet(draws, draws_name(label), DRAWS, [batch])
@@ -435,8 +415,8 @@ def _numbers(
 def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
     """Writes, of the answers that each unit holds against others, those that the corpus does."""
     held = Distractors()
-    for folder in judged.before.draws if judged.before is not None else ():
-        for batch in read_batches(folder, ANSWERS):
+    for folder in judged.known.stages:
+        for batch in read_batches(folder / "draws", ANSWERS):
             held.take(batch)
     for unit in judged.units:
         for batch in read_batches(judged.measures, answers_name(unit.label)):

@@ -58,7 +58,7 @@ def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
         passages = None
     told = {} if recipe.mix.instructions is None else read_instructions(recipe.mix.instructions)
     judged = Judged(units, judging.transitions, judging.verdicts, judging.measures, passages, told)
-    return MixturePlan(draw(recipe, judged)[0], tuple(notes))
+    return MixturePlan(draw(recipe, judged, judged.known.draws(recipe))[0], tuple(notes))
 
 
 def _judging(

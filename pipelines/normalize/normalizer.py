@@ -22,9 +22,9 @@ from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, InputAtHand
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
-from trajmill.pipelines.generations.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors, noted
+from trajmill.pipelines.normalize.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.normalize.reasons import DAMAGED, NOTHING_TO_LEARN
 from trajmill.pipelines.plan.plan import Input, Part

@@ -17,8 +17,8 @@ from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.dying_inputs import Deaths, at_hand_folder
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, read_alone, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore

@@ -212,7 +212,7 @@ class _Dropped:
 
 
 def write_card(dataset: Dataset) -> Manifest:
-    """Writes the card, and of a whole dataset its Croissant description; returns the manifest of both.
+    """Write the card and the Croissant description of a dataset; return the manifest of both.
 
     The manifest counts samples by licence.
 
@@ -220,8 +220,7 @@ def write_card(dataset: Dataset) -> Manifest:
         ShardError: a file cannot be read or written.
     """
     entries = []
-    described = {CROISSANT: croissant(dataset)} if dataset.whole else {}
-    for name, data in {CARD: card(dataset).encode(), **described}.items():
+    for name, data in {CARD: card(dataset).encode(), CROISSANT: croissant(dataset)}.items():
         dataset.shards.write(name, data)
         entries.append(FileEntry(name, 0, len(data), hashlib.sha256(data).hexdigest()))
     counts = {f"{COUNTED}{name or UNKNOWN}": count for name, count in sorted(dataset.licences.items())}
@@ -271,7 +270,7 @@ def card(dataset: Dataset) -> str:
         tokens_note=" (estimated)" if recipe.judge.tokenizer == ESTIMATE else "",
         flow=dataset.flow,
         dropped=list(_dropped(dataset)),
-        examples=example_rows(dataset.shards, configs) if dataset.whole else {},
+        examples=example_rows(dataset.shards, configs),
         digest=dataset.digest,
         recipe_digest=recipe.digest(),
         version=PROGRAM_VERSION,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trajmill.pipelines.generations.compatibility import RuleSet
 from trajmill.pipelines.publish.diversity import Varieties
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.conservation import Line
@@ -59,6 +58,30 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleSet:
+    """What some generations in a row were made by.
+
+    Attributes:
+        first: the number of the first of them.
+        last: the number of the last.
+        recipe: the first 16 digits of the recipe's digest.
+        connectors: that read their logs, and their versions.
+        changed: what differs from the rule set before, a text each.
+    """
+
+    first: int
+    last: int
+    recipe: str
+    connectors: Mapping[str, str]
+    changed: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The numbers of its generations: `2` or `2 to 5`."""
+        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """Everything that is told of a dataset.
 
@@ -74,8 +97,6 @@ class Dataset:
         licences: samples by licence; that of rows which state none is empty.
         generations: of which it is.
         rules: by which these were made; empty where nothing was added.
-        whole: whether it is what is published, and not what a later generation adds to it: of that, which nobody loads
-            by itself, no row is shown and no file described, so that forgetting finds nothing there to take away.
     """
 
     recipe: Recipe
@@ -89,7 +110,6 @@ class Dataset:
     licences: Mapping[str, int]
     generations: int = 1
     rules: Sequence[RuleSet] = ()
-    whole: bool = True
 
     @property
     def samples(self) -> int:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.generations.ledgers import KINDS as LEDGERS
-from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.judge.judging import units_in
 from trajmill.pipelines.judge.measure_files import variety_name
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, transition_files
@@ -22,7 +21,6 @@ from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.quality.signal import Measured
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kinds_of, plain
-from trajmill.schemas import DOMAINS
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
 """The diversity of each of `quality.variety.KINDS`, by domain."""
@@ -56,53 +54,26 @@ def variety(path: str) -> Varieties:
     return {domain: {kind: diversity(some) for kind, some in of.items()} for domain, of in counts.items()}
 
 
-Counts: TypeAlias = dict[str, dict[str, Counter[int]]]
-"""How often each thing of each kind is kept, by its hash, by domain."""
+def kept_variety(stages: Sequence[Folder]) -> Varieties:
+    """The diversity of what judging kept: tasks and environments of kept trajectories, the rest of targets.
 
+    Args:
+        stages: the folders of runs, all of which are counted together.
 
-def kept_counts(units: Sequence[Unit], measures: Folder, verdicts: Folder) -> Counts:
-    """What judging kept: tasks and environments of kept trajectories, the rest of targets."""
-    counts: Counts = {}
-    for unit in units:
-        table = pa.Table.from_batches(read_batches(measures, variety_name(unit.label)), schema=VARIETY_SCHEMA)
-        judged = read_table(verdicts, unit.name, ["step", "kept", "use"])
+    Raises:
+        ShardError: one is not judged.
+    """
+    counts: dict[str, dict[str, Counter[int]]] = {}
+    for folder, unit in [(one, unit) for one in stages for unit in units_in(one)]:
+        batches = read_batches(folder / "measures", variety_name(unit.label))
+        table = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
+        judged = read_table(folder / "verdicts", unit.name, ["step", "kept", "use"])
         begins = pc.and_(pc.equal(judged["step"], 0), judged["kept"]).to_numpy()
         targets = pc.equal(judged["use"], "target").to_numpy()
         of = counts.setdefault(unit.name.split("/")[0], {kind: Counter[int]() for kind in KINDS})
         for kind in KINDS:
             of[kind].update(_counted(table[kind].to_numpy()[begins if kind in OF_TRAJECTORIES else targets]))
-    return counts
-
-
-def kept_variety(units: Sequence[Unit], measures: Folder, verdicts: Folder) -> Varieties:
-    """The diversity of what judging kept."""
-    counts = kept_counts(units, measures, verdicts)
     return {domain: {kind: diversity(some) for kind, some in of.items()} for domain, of in sorted(counts.items())}
-
-
-def variety_rows(counts: Counts) -> npt.NDArray[np.void]:
-    """What was counted, as rows of a ledger."""
-    parts = [np.zeros(0, LEDGERS["variety"])]
-    for domain, of in counts.items():
-        for kind, some in of.items():
-            rows = np.zeros(len(some), LEDGERS["variety"])
-            rows["value"], rows["amount"] = list(some), list(some.values())
-            rows["kind"] = DOMAINS.index(domain) * len(KINDS) + list(KINDS).index(kind)
-            parts.append(rows)
-    return np.concatenate(parts)
-
-
-def variety_of(rows: npt.NDArray[np.void]) -> Varieties:
-    """The diversity of what ledgers count, of all generations together."""
-    found: Varieties = {}
-    for number, domain in enumerate(DOMAINS):
-        mine = rows[rows["kind"] // np.uint64(len(KINDS)) == number]
-        for place, kind in enumerate(KINDS) if len(mine) else ():
-            some = mine[mine["kind"] % np.uint64(len(KINDS)) == place]
-            values, inverse = np.unique(some["value"], return_inverse=True)
-            counts = np.bincount(inverse, some["amount"].astype(np.float64), len(values)).astype(np.int64)
-            found.setdefault(domain, {})[kind] = diversity(dict(enumerate(counts.tolist())))
-    return dict(sorted(found.items()))
 
 
 def told_variety(found: Varieties) -> dict[str, dict[str, dict[str, float]]]:

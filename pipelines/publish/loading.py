@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from glob import has_magic
 from typing import Any, Final
 
-from trajmill.pipelines.generations.verification import Fault, Verification
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.publish.card import CARD
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.paths import url_of
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.pipelines.storage.verification import Fault, Verification
 from trajmill.schemas.manifest import Manifest
 
 STAGE: Final = "shards"

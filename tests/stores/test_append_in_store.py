@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.test_append import LOGS, RECIPE, put
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, Tombstones
+from tests.pipelines.generations.test_append import LOGS, RECIPE, put
+from trajmill.pipelines.generations.append import Append, run_with_pools_of
 from trajmill.pipelines.generations.generations import Generation, chain, commit
+from trajmill.pipelines.generations.published import publish
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.publish.published_generations import publish
-from trajmill.pipelines.rebuild import rebuild
+from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, Tombstones
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage import object_store
 from trajmill.pipelines.storage.folders import MARKER, Folder
@@ -113,7 +112,7 @@ def test_of_two_appends_at_once_the_loser_computes_again_and_the_dataset_is_of_b
             beaten()
         return commit(where, one)
 
-    monkeypatch.setattr("trajmill.pipelines.append.commit", committed)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", committed)
     tell = (lambda one: beaten()) if when.startswith("as soon") else (lambda one: None)
     made = Append(RECIPE, [str(grown / "logs3")], out, tell=tell).run()
     assert made.generation.number == 3
@@ -130,12 +129,12 @@ def test_a_dataset_that_a_slower_append_published_over_a_later_one_is_made_again
     object_store.forget()
 
     def overtaken(recipe, where, generations, owner):
-        monkeypatch.setattr("trajmill.pipelines.append.publish", publish)
+        monkeypatch.setattr("trajmill.pipelines.generations.append.publish", publish)
         if len(generations) == 2:
             Append(RECIPE, [str(grown / "logs3")], out).run()
         publish(recipe, where, generations, owner)
 
-    monkeypatch.setattr("trajmill.pipelines.append.publish", overtaken)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.publish", overtaken)
     assert Append(RECIPE, [str(grown / "logs2")], out).run().summary is None
     assert shards_in(store) == shards_beside(grown / "3")
 
@@ -150,7 +149,7 @@ def killed(store, first: Path, grown: Path, monkeypatch) -> tuple[str, str]:
         return commit(where, one)
 
     with monkeypatch.context() as patch:
-        patch.setattr("trajmill.pipelines.append.commit", ended)
+        patch.setattr("trajmill.pipelines.generations.append.commit", ended)
         with pytest.raises(KeyboardInterrupt):
             Append(RECIPE, [str(grown / "logs2")], out).run()
     folders = {name.split("/")[0] for name in (Folder(out) / "generations").names()}
@@ -216,8 +215,8 @@ def test_a_rebuild_takes_pools_from_a_store_and_leaves_its_tombstones_in_one(sto
     Tombstones().adding(LOG, [hashlib.sha256(log.read_bytes()).hexdigest()]).write(Folder(str(old)))
     upload(store, old, "old")
     raws = [str(first / "logs"), str(grown / "logs2")]
-    rebuild(RECIPE, raws, str(tmp_path / "out"), str(old))
-    rebuild(RECIPE, raws, f"{store.url}/out", f"{store.url}/old")
+    run_with_pools_of(str(old), RECIPE, raws, str(tmp_path / "out"))
+    run_with_pools_of(f"{store.url}/old", RECIPE, raws, f"{store.url}/out")
     assert shards_in(store) == shards_beside(tmp_path / "out")
     assert Tombstones.read(Folder(f"{store.url}/out")).keys
     assert store.filesystem.exists(f"{BUCKET}/out/{NAME}")

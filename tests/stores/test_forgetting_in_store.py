@@ -8,15 +8,15 @@ from itertools import count
 import pytest
 
 from tests.app.cli.test_cli import ran
-from tests.pipelines.forgetting.test_forgetting import RECIPE, copied, grown, kept
-from tests.pipelines.test_append_near_copies import Logs
+from tests.pipelines.generations.test_append_near_copies import Logs
+from tests.pipelines.generations.test_forgetting import RECIPE, copied, grown, kept
 from tests.stores.test_append_in_store import BUCKET, upload
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
-from trajmill.pipelines.generations.forgotten_keys import NAME
+from trajmill.pipelines.generations.append import Append
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.normalize.forgotten_keys import NAME
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.object_store import ObjectStore
@@ -123,7 +123,7 @@ def test_a_commit_to_a_parent_that_was_written_again_is_made_anew(store, grown, 
         if not began:
             began.append(out)
             with monkeypatch.context() as patch:  # as if what was made were not found in time
-                patch.setattr("trajmill.pipelines.forgetting.forgetting.clear_abandoned", lambda *_: ())
+                patch.setattr("trajmill.pipelines.generations.forgetting.clear_abandoned", lambda *_: ())
                 Forgetting(RECIPE, out).forget(WHAT)
 
     monkeypatch.setattr(Run, "renew", forgets)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.generations.generations import chain, stages_of
+from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import costs_name
 from trajmill.pipelines.mix.mixture import read_draws
@@ -211,7 +211,7 @@ def scenarios_in(out: Folder, mix: Mix, counter: TokenCounter, pools: tuple[str,
     """
     wanted = pools or ("cpt", "sft", "rl")
     instructions = {} if mix.instructions is None else read_instructions(mix.instructions)
-    for stages in [stages_of(out, one) for one in chain(out)] or [out]:
+    for stages in stage_folders(out):
         manifest = read_manifest(stages / "transitions", MANIFEST)
         if manifest is None or read_manifest(stages / "draws", MANIFEST) is None:
             raise ConfigError(f"'{out.url}' holds no finished run; wanted is the output folder of `trajmill run`.")

@@ -16,10 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.evaluation_index import read_index
-from trajmill.pipelines.mix.passages.earlier_passages import EarlierPassages
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
-from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name
-from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.pipelines.mix.passages.preparation import (
+    READ,
+    STAGE,
+    PassageUnit,
+    Preparation,
+    keys_name,
+    label_of,
+    matches_name,
+    part_names,
+)
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
 
 CONTAMINATED: Final = "contaminated"
@@ -43,7 +52,7 @@ class Keys:
 
     Attributes:
         unit: number of the unit.
-        component: its component's.
+        component: of which it is, counted from 1; 0 of a unit that an earlier run decided.
         ids: of the passages.
         high, low: of the normalized content.
         exact: of the content.
@@ -59,13 +68,13 @@ class Keys:
     starts: Places
 
     @classmethod
-    def of(cls, unit: PassageUnit, table: pa.Table) -> Keys:
+    def of(cls, unit: int, component: int, table: pa.Table) -> Keys:
         """Those of a unit, from its table of `KEY_SCHEMA`."""
         held = table.combine_chunks()
         high, low, exact = (held[name].to_numpy() for name in ("high", "low", "exact"))
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(held["pieces"].to_numpy().astype(np.int64))])
         ids = pa.concat_arrays([pa.array([], pa.string()), *held["id"].chunks])
-        return cls(unit.number, unit.component, ids, high, low, exact, starts)
+        return cls(unit, component, ids, high, low, exact, starts)
 
     @property
     def size(self) -> int:
@@ -87,33 +96,37 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
     Raises:
         ShardError: what was read of a unit is not there.
     """
-    keys = {
-        one.number: Keys.of(one, pa.Table.from_batches(read_batches(preparing.read, keys_name(one)), KEY_SCHEMA))
-        for one in units
-    }
+    keys = {one.number: Keys.of(one.number, one.component + 1, read_keys(preparing.read, one.label)) for one in units}
     left = {number: np.ones(one.size, np.bool_) for number, one in keys.items()}
     lost: dict[int, list[Lost]] = {one.number: [] for one in units}
     if preparing.benchmarks:
         _drop_contaminated(preparing, units, keys, left, lost)
-    earlier = EarlierPassages(preparing.earlier) if preparing.earlier else None
-    if earlier is not None:
-        _drop_known(earlier, keys, left, lost)
+    decided = kept_keys(preparing.decided, len(keys))
+    keys |= decided
+    left |= {number: np.ones(one.size, np.bool_) for number, one in decided.items()}
     for unit, place, kept, kept_place in exact_copies(keys, left):
-        lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
-        left[unit][place] = False
+        if unit in lost:
+            lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
     return {number: sorted(some) for number, some in lost.items()}
 
 
-def _drop_known(earlier: EarlierPassages, keys: Mapping[int, Keys], left: Left, lost: Mapping[int, list[Lost]]) -> None:
-    """Takes out what says the same as a passage of an earlier generation."""
-    for number, one in keys.items():
-        some = np.flatnonzero(left[number])
-        known = earlier.equal(one.high[some], one.low[some])
-        for place in some.tolist():
-            kept = known.get((int(one.high[place]), int(one.low[place])))
-            if kept is not None:
-                lost[number].append(Lost(place, DUPLICATE, f"equal to {earlier.words(*kept)}"))
-                left[number][place] = False
+def read_keys(read: Folder, label: str) -> pa.Table:
+    """What decisions know of the passages that were read of a unit."""
+    return pa.Table.from_batches(read_batches(read, keys_name(label)), KEY_SCHEMA)
+
+
+def kept_keys(decided: Sequence[Folder], first: int) -> dict[int, Keys]:
+    """The keys of the passages that earlier runs keep, by unit, numbered from `first` on."""
+    found: dict[int, Keys] = {}
+    for folder in decided:
+        for part in part_names(folder / STAGE):
+            table = read_keys(folder / READ, label_of(part))
+            kept = read_table(folder / STAGE, part, ["id", "row"])
+            names = set(zip(kept["id"].to_pylist(), kept["row"].to_pylist(), strict=True))
+            told = zip(table["id"].to_pylist(), table["row"].to_pylist(), strict=True)
+            some = table.filter(pa.array([one in names for one in told], pa.bool_()))
+            found[first + len(found)] = Keys.of(first + len(found), 0, some)
+    return found
 
 
 def _drop_contaminated(

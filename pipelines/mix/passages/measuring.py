@@ -147,7 +147,7 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {
         "payload": (payload_name(unit), preparing.schema(unit)),
-        "keys": (keys_name(unit), KEY_SCHEMA),
+        "keys": (keys_name(unit.label), KEY_SCHEMA),
         "rejects": (rejects_name(unit), REJECT_SCHEMA),
     }
     if preparing.benchmarks:

@@ -147,3 +147,8 @@ def own_name(passage: Passage, content: str) -> str:
     if passage.native_id is None:
         return content
     return f"{passage.native_id}@{passage.window}" if passage.window else passage.native_id
+
+
+def passage_node(component: str, group: str) -> int:
+    """The node of a group of passages, by which later runs know its pool: pieces of one document share it."""
+    return xxhash.xxh3_64_intdigest(f"passage\x1e{component}\x1e{group}".encode())

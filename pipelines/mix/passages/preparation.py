@@ -55,14 +55,6 @@ class PassageUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierStage:
-    """Where the passages of an earlier generation lie: the folder of its stages, and that of its ledgers."""
-
-    folder: Folder
-    ledgers: Folder
-
-
-@dataclass(frozen=True, slots=True)
 class Preparation:
     """What preparing passages needs: picklable, the same for all units.
 
@@ -72,8 +64,8 @@ class Preparation:
         out: the output folder.
         benchmarks: digest of the index of benchmarks, which lies among the measures; empty without benchmarks.
         models: names and digests of the files that the recipe names: tokenizer and models.
-        only: files that are read, where it is not all that there are: what is new to a later generation.
-        earlier: where earlier generations lie, whose passages stay.
+        only: files that are read; None reads all that there are.
+        decided: where the stages of earlier runs lie, whose passages stay.
     """
 
     recipe: Recipe
@@ -82,7 +74,7 @@ class Preparation:
     benchmarks: str = ""
     models: tuple[tuple[str, str], ...] = ()
     only: frozenset[Place] | None = None
-    earlier: tuple[EarlierStage, ...] = ()
+    decided: tuple[Folder, ...] = ()
 
     @property
     def read(self) -> Folder:
@@ -193,9 +185,9 @@ def payload_name(unit: PassageUnit) -> str:
     return f"{unit.label}.parquet"
 
 
-def keys_name(unit: PassageUnit) -> str:
-    """The file of what decisions need of each passage, of `KEY_SCHEMA`."""
-    return f"{unit.label}.keys.parquet"
+def keys_name(label: str) -> str:
+    """The file of what decisions need of each passage of a unit, of `KEY_SCHEMA`."""
+    return f"{label}.keys.parquet"
 
 
 def matches_name(unit: PassageUnit) -> str:

@@ -113,7 +113,8 @@ def intended_names(units: Sequence[PassageUnit]) -> set[str]:
     """The names of everything that preparing may write, relative to the output folder."""
     labels = [one.label for one in units]
     names = {f"{STAGE}/{one.part}" for one in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
-    for name_of in (payload_name, keys_name, matches_name, rejects_name):
+    names |= {f"{READ}/{keys_name(label)}" for label in labels}
+    for name_of in (payload_name, matches_name, rejects_name):
         names |= {f"{READ}/{name_of(one)}" for one in units}
     return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
 
@@ -179,7 +180,7 @@ def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     unit = work.unit
     before = pa.Table.from_batches(read_batches(preparing.read, rejects_name(unit)), REJECT_SCHEMA)
     rows = pa.Table.from_batches(
-        read_batches(preparing.read, keys_name(unit), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
+        read_batches(preparing.read, keys_name(unit.label), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
     )
     offsets = rows["row"].to_pylist() if work.lost else []
     uris = pa.Table.from_batches(

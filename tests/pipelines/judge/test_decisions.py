@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.execution.beam_steps import BeamTransform
-from trajmill.pipelines.judge.corpus_rule import rounds
-from trajmill.pipelines.judge.earlier import Earlier
+from trajmill.pipelines.judge.corpus_rule import UNITS, heard_at_last, scheduled
 from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
 from trajmill.pipelines.judge.verdicts import verdict_reasons
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -42,7 +40,7 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
 
 
 def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
-    made, alone = replace(judging(), earlier=Earlier("parent", ())), {SIMULATED, NO_TARGET, NO_TEXT}
+    made, alone = judging(), {SIMULATED, BRIDGES_POOLS, NO_TARGET, NO_TEXT}
     given = Counter(reason for decision in decisions(made) for reason in decision.reasons)
     assert given == dict.fromkeys({*LOST, *LOST_ROWS} - alone, 1)
     assert {reason.name for reason in REASONS} - given.keys() == alone
@@ -52,22 +50,37 @@ def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
             assert decision.words(reason, 7)
 
 
-def test_rounds_have_names_of_their_own_that_spill_files_can_bear_and_hear_only_what_came_before():
-    before: list[str] = []
-    for decision in decisions(judging()):
-        for one in rounds(decision):
-            assert re.fullmatch("[a-z_]+", one.name)
-            assert one.name not in before
-            assert set(one.hears) <= set(before)
-            before.append(one.name)
+def test_each_round_has_a_name_that_spill_files_can_bear_and_a_level_after_all_that_it_hears():
+    level: dict[str, int] = {}
+    levels = scheduled(decisions(judging()))
+    for number, some in enumerate(levels):
+        for one in some:
+            assert re.fullmatch("[a-z_]+", one.round.name)
+            assert one.round.name not in level
+            level[one.round.name] = number
+    own = {one.round.name for some in levels for one in some if one.round.own is not None}
+    for some in levels:
+        for one in some:
+            heard = [name for name in one.hears if name != UNITS]
+            assert all(level[name] < level[one.round.name] + (name in own) for name in heard)
+    assert set(heard_at_last(decisions(judging()))) <= level.keys()
 
 
-def test_a_recipe_that_asks_for_nothing_has_no_decision():
+def test_rounds_that_do_not_depend_on_each_other_share_a_level():
+    levels = [{one.round.name for one in some} for some in scheduled(decisions(judging()))]
+    assert {"contaminated", "duplicate_trajectory"} in levels
+    assert any({"groups", "shares", "replicates_words"} <= some for some in levels)
+    chain = ["runs", "duplicate_trajectory", "tasks", "steps", "members", "compared", "near_duplicate"]
+    chain += ["duplicate_transition", "replicate", "caps", "shares"]  # each needs the one before it
+    assert len(levels) == len(chain)
+
+
+def test_by_a_recipe_that_asks_for_nothing_nobody_loses():
     nothing = (
         "name: n\nsource: tests\ndomains: [terminal]\njudge: {near_duplicates: null, replicates: null, "
         "drop_duplicate_trajectories: false, mask_duplicate_transitions: false}"
     )
-    assert decisions(judging(nothing, "")) == ()
+    assert [decision.reasons for decision in decisions(judging(nothing, ""))] == [()]  # groups are named all the same
 
 
 def test_the_graph_stays_small():

@@ -107,7 +107,7 @@ def test_a_later_generation_adds_no_second_world_model_to_a_component(raw, tmp_p
     out = tmp_path / "out"
     Run(recipe(simulated="allow"), [str(first)], str(out), Execution()).run("mix")
     (first / "1-dream.json").write_bytes((raw / "1-dream.json").read_bytes())
-    from trajmill.pipelines.append import Append
+    from trajmill.pipelines.generations.append import Append
 
     with pytest.raises(ConfigError, match="two world models"):
         Append(recipe(simulated="allow"), [str(first)], str(out), Execution()).run()

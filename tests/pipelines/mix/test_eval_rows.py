@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.mix.candidates import trained_environments
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.mixture import familiarity, trained_environments
+from trajmill.pipelines.mix.mixture import familiarity
 from trajmill.pipelines.mix.samples import began_at, held_out_kinds
 from trajmill.pipelines.publish.card import told_apart
 from trajmill.pipelines.recipe.recipe import Mix

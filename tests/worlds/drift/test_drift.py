@@ -10,8 +10,8 @@ import pytest
 from benchmarks import planted_world
 from tests.app.cli.test_cli import ran
 from tests.worlds.drift import planted
-from trajmill.pipelines.append import Append
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError

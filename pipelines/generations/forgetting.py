@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -20,36 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.forgetting.rewriting import (
-    Change,
-    Flags,
-    is_whole,
-    of_ids,
-    of_places,
-    of_rows,
-    rewritten,
-    without_lines,
-)
-from trajmill.pipelines.forgetting.seen_index import (
-    environments_shown,
-    ledger_rows,
-    lines_of_unseen,
-    mended_draws,
-    of_unseen,
-    told_unseen,
-)
-from trajmill.pipelines.forgetting.selection import Selection, found, nearest
-from trajmill.pipelines.forgetting.traces import (
-    attached,
-    drawn_places,
-    holding,
-    kept_rows,
-    manifest_in,
-    own_nodes,
-    parquet_holds,
-)
+from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.compatibility import recipe_of
-from trajmill.pipelines.generations.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.generations.generations import (
     GENERATIONS,
     JOURNAL,
@@ -61,21 +33,42 @@ from trajmill.pipelines.generations.generations import (
     reopen,
     stages_of,
 )
-from trajmill.pipelines.generations.ledgers import ledger_name, read_ledger, write_ledger
+from trajmill.pipelines.generations.known import Draws
+from trajmill.pipelines.generations.known_inputs import Contents, place_of
+from trajmill.pipelines.generations.ledgers import read_ledger, write_ledger
+from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
+from trajmill.pipelines.generations.rewriting import (
+    Change,
+    Flags,
+    is_whole,
+    of_ids,
+    of_places,
+    of_rows,
+    rewritten,
+    without_lines,
+)
+from trajmill.pipelines.generations.seen_index import lines_of_unseen, mended_draws, of_unseen, told_unseen
+from trajmill.pipelines.generations.selection import Selection, found, nearest
 from trajmill.pipelines.generations.stale_generations import clear_abandoned
+from trajmill.pipelines.generations.traces import (
+    attached,
+    drawn_places,
+    holding,
+    kept_rows,
+    manifest_in,
+    own_nodes,
+    parquet_holds,
+)
 from trajmill.pipelines.judge.answering import Answering
-from trajmill.pipelines.judge.buckets import is_of_buckets
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import answers_name, matches_name, measure_names
-from trajmill.pipelines.judge.replicates import bearing_rows
 from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
-from trajmill.pipelines.mix.mixture import ANSWERS, draws_name
+from trajmill.pipelines.mix.candidates import draws_name
+from trajmill.pipelines.mix.mixture import ANSWERS
 from trajmill.pipelines.mix.samples import held_out_kinds
 from trajmill.pipelines.mix.shard_writing import told_tokens
-from trajmill.pipelines.plan.known_inputs import Contents, place_of
+from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.plan.plan import Plan
-from trajmill.pipelines.publish.diversity import kept_counts, variety_rows
-from trajmill.pipelines.publish.published_generations import SHARDS, publish_again
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.answered import HELD, Distractors
 from trajmill.pipelines.render.pieces import View
@@ -84,14 +77,12 @@ from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_table, read_transitions, rows_of, write_parquet
 from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
-from trajmill.quality.sets import distinct
 from trajmill.schemas import ConfigError, ContractError
-from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
+from trajmill.schemas.manifest import FileEntry, summed_counts
 
 DONE: Final = f"{GENERATIONS}/done.json"
 """The journal of what is forgotten, while that is not reported."""
 
-_PLACE: Final = np.uint64(32)
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
 _KINDS: Final = "environment_", "time_"
@@ -179,7 +170,6 @@ class Forgetting:
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
         self._rewritten: set[str] = set()
-        self._shown = np.zeros(0, np.uint64)
 
     def forget(self, selection: Selection, finish: Callable[[], object] = lambda: None) -> Forgotten:
         """Forgets what is selected, and proves it.
@@ -195,13 +185,15 @@ class Forgetting:
         identity = identity_of(self.out)
         if identity is None or read_manifest(self.out / SHARDS, MANIFEST) is None:
             raise ConfigError(f"{self.out.path()} holds no finished run that could forget.")
+        if not chain(self.out, moved=True):
+            Append(self.recipe, (), self.out.url).begin()
         owner = Ownership(self.out, identity, adding=True, alone=True)
         owner.check(())
         with owner.held():
             owner.keep()
             self.out = self.out.held(owner.token, replaces=True)
             generations = closed_chain(self.out)
-            stages = [stages_of(self.out, one) for one in generations] or [self.out]
+            stages = [stages_of(self.out, one) for one in generations]
             journal = _Journal.begun(self.out)
             transitions = [one / "transitions" for one in stages]
             chosen = found(selection, transitions)
@@ -218,11 +210,11 @@ class Forgetting:
             clear_abandoned(self.out, [one.folder for one in generations], timedelta(0))  # none of these can follow
             self.out.remove(REPORT)  # it shows texts; whoever is asked for another makes it of what is left
             for number, at in enumerate(stages):
-                self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
+                self._forget_in(at, stages[:number], journal, ledgers_of(self.out, generations[number]))
             self._rewrite_chain(generations)
             self._drop_blobs(stages)
             made = chain(self.out, moved=True)
-            last = recipe_of(self.out, made[-1], self.recipe) if made else None
+            last = recipe_of(self.out, made[-1], self.recipe)
             publish_again(last or self.recipe, self.out, made, owner, changed=True)
             forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
@@ -249,17 +241,15 @@ class Forgetting:
 
     def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
         """Writes tombstones, before anything is gone; returns where the logs lie."""
-        plans = [Plan.from_json(one.read(PLAN)) for one in stages]
-        gone = [one for plan in plans for one in plan.inputs if one.uri in journal.uris]
-        contents = Contents(self.recipe.normalize.max_member_bytes)
-        digests = [digest for one in gone if (digest := contents.of(one))]
-        stones = Tombstones.read(self.out).adding(TRAJECTORY, journal.ids).adding(LOG, digests)
-        stones.write(self.out)
+        contents, stones, gone = Contents(self.recipe.normalize.max_member_bytes), Tombstones.read(self.out), []
+        for at in stages:
+            some = [one for one in Plan.from_json(at.read(PLAN)).inputs if one.uri in journal.uris]
+            stones = stones.adding(LOG, filter(None, contents.read(some, at).values()))
+            gone += some
+        stones.adding(TRAJECTORY, journal.ids).write(self.out)
         return tuple(sorted({place.path for one in gone for place in one.members.values()}))
 
-    def _forget_in(
-        self, at: Folder, before: Sequence[Folder], journal: _Journal, generation: Generation | None
-    ) -> None:
+    def _forget_in(self, at: Folder, before: Sequence[Folder], journal: _Journal, ledgers: Folder) -> None:
         """Takes it out of the stages, the ledgers and the shards of one generation."""
         lead = f"{self._lead(at)}|"
         names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
@@ -268,44 +258,39 @@ class Forgetting:
         own = set(map(int, journal.nodes))
         shown = (one.removeprefix(lead).split("|") for one in journal.places if one.startswith(lead))
         touched = {(pool, domain) for pool, domain in shown}
-        ledgers = None if generation is None else ledgers_of(self.out, generation)
         for unit in affected:
             kept = kept_rows(at, unit, journal.ids)
             if not kept.all():
-                self._forget_unit(at, unit, kept, journal, ledgers)
+                self._forget_unit(at, unit, kept, journal)
         for stage in _REJECTS:
             self._forget_rejects(at / stage, journal)
         self._forget_plan(at, journal)
-        unseen = self._forget_environments(at, units, journal, ledgers)
+        unseen = self._forget_environments(at, before, units, journal)
         if (at / "draws").exists(ANSWERS):
             self._merge_answers(at, before, units)  # which holds those of earlier generations too
         for stage in ("transitions", "measures", "verdicts", "spans", "replays", LIKENESS, "draws", *_REJECTS):
             self._reseal(at / stage)
         self._forget_shards(at, touched, journal, unseen)
-        if ledgers is not None and affected:
-            self._forget_ledgers(at, ledgers, units, journal, own)
+        if affected:
+            self._forget_ledgers(at, ledgers, own)
 
     def _forget_environments(
-        self, at: Folder, units: Sequence[Unit], journal: _Journal, ledgers: Folder | None
+        self, at: Folder, before: Sequence[Folder], units: Sequence[Unit], journal: _Journal
     ) -> frozenset[str]:
-        """What training shows of environments by now: in draws and ledger; trajectories of eval to which it shows none.
+        """What training shows of environments by now, in draws; trajectories of eval to which it shows none.
 
         None of these where nothing was drawn for training, and so nothing of it is gone.
         """
         if all(one.split("|")[1] == "eval" for one in journal.places):
             return frozenset()
-        mine = environments_shown(at, units)
-        self._shown = distinct(np.concatenate([self._shown, mine]))
-        if ledgers is not None:
-            write_ledger(ledgers, "environments", ledger_rows(mine))
-        for name in mended_draws(at, units, self._shown):
+        for name in mended_draws(at, units, Draws.of(self.recipe, [*before, at]).environments()):
             self._note(at / "draws", name)
         return told_unseen(at, units)
 
     def _note(self, folder: Folder, name: str) -> None:
         self._rewritten.add(f"{folder.path()[len(self.out.path()) + 1 :]}/{name}")
 
-    def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal, ledgers: Folder | None) -> None:
+    def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal) -> None:
         """All files of a unit, its transitions the last."""
         measures, label = at / "measures", unit.label
         numbered = {matches_name(label): measures, unit.name: at / LIKENESS}
@@ -327,8 +312,6 @@ class Forgetting:
                 if journal.is_open(folder, name):
                     rewritten(folder, name, of_places(kept, "row"))
                 self._note(folder, name)
-        if ledgers is not None:
-            _move_buckets(ledgers, unit.number, kept, journal)
         rewritten(at / "draws", draws_name(label), of_ids(journal.ids))
         self._note(at / "draws", draws_name(label))
         rewritten(at / "transitions", unit.name, of_rows(kept))
@@ -440,24 +423,12 @@ class Forgetting:
             counts |= {name: number for name, number in now.items() if name in counts or name.startswith(_KINDS)}
         return entry
 
-    def _forget_ledgers(
-        self, at: Folder, ledgers: Folder, units: Sequence[Unit], journal: _Journal, own: set[int]
-    ) -> None:
-        ties = np.array(sorted(int(one[:16], 16) for one in journal.ids), np.uint64)
-        for kind in ("trajectories", "transitions"):
-            rows = read_ledger([ledgers], kind)
-            write_ledger(ledgers, kind, rows[~np.isin(rows["tie"], ties)])
-        for name in filter(is_of_buckets, ledgers.names(".parquet")):
-            rewritten(ledgers, name, lambda table, _: table.filter(pa.array(~np.isin(table["tie"].to_numpy(), ties))))
-        nodes = read_ledger([ledgers], "groups")
-        write_ledger(ledgers, "groups", nodes[~np.isin(nodes["node"], np.array(sorted(own), np.uint64))])
+    def _forget_ledgers(self, at: Folder, ledgers: Folder, own: set[int]) -> None:
+        places = read_ledger([ledgers], "places")
+        write_ledger(ledgers, "places", places[~np.isin(places["node"], np.array(sorted(own), np.uint64))])
         left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
         inputs = read_ledger([ledgers], "inputs")
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
-        if ledgers.exists(ledger_name("replicates")):
-            write_ledger(ledgers, "replicates", bearing_rows(units, at / "measures", at / "verdicts"))
-        counts = kept_counts(units, at / "measures", at / "verdicts")
-        write_ledger(ledgers, "variety", variety_rows(counts))
 
     def _reseal(self, stage: Folder) -> None:
         """Brings the manifests of a stage to what its files are now."""
@@ -489,7 +460,7 @@ class Forgetting:
                 parent=parent,
                 shards=shards,
                 ledgers=tuple(_entry(ledgers, file.name) for file in one.ledgers),
-                counts=summed_counts(list(_made(where, shards))),
+                counts=summed_counts(made_in(where, shards)),
                 read="",
             )
             self.out.write(manifest_of(one.number), made.to_json())
@@ -527,32 +498,6 @@ class Forgetting:
             if held:
                 raise ContractError(f"{self.out.path(name)} still holds what was to be forgotten")
         return len(names)
-
-
-def _made(shards: Folder, files: Sequence[FileEntry]) -> Iterator[Manifest]:
-    names = {file.name for file in files}
-    for made in unit_manifests(shards, _labels(shards)):
-        if made.files and {file.name for file in made.files} <= names:
-            yield made
-
-
-def _move_buckets(ledgers: Folder, number: int, kept: Flags, journal: _Journal) -> None:
-    """The ledger of buckets with the rows of a unit as they are numbered without those that go."""
-    moved = np.cumsum(kept) - 1
-    for name in filter(is_of_buckets, ledgers.names(".parquet")):
-
-        def change(table: pa.Table, _: int) -> pa.Table:
-            place = table["place"].to_numpy().copy()
-            mine = place >> _PLACE == number
-            rows = (place & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            left = ~mine
-            left[mine] = kept[rows[mine]]
-            place[mine & left] = np.uint64(number) << _PLACE | moved[rows[mine & left]].astype(np.uint64)
-            index = table.schema.get_field_index("place")
-            return table.set_column(index, table.schema.field(index), pa.array(place)).filter(pa.array(left))
-
-        if journal.is_open(ledgers, name, str(number)):
-            rewritten(ledgers, name, change)
 
 
 def _entry(folder: Folder, name: str) -> FileEntry:

@@ -10,14 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.pipelines.generations.test_append_near_copies import RECIPE
 from tests.pipelines.judge.test_near_duplicates import atif
-from tests.pipelines.test_append_near_copies import RECIPE
-from trajmill.pipelines.append import Append, Appended
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.append import Append, Appended
+from trajmill.pipelines.generations.forgetting import Forgetting
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.plan import recognition
-from trajmill.pipelines.plan.known_inputs import Contents
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -122,16 +121,6 @@ def test_a_member_is_known_in_an_archive_of_another_name_and_as_a_file(raw):
     made = append(raw)
     assert made.summary is not None
     assert [one.uri for one in made.summary.plan.inputs] == ["second.zip/c.json"]
-
-
-def test_a_ledger_of_an_earlier_release_knows_members_by_their_archive(raw, monkeypatch):
-    with monkeypatch.context() as earlier:
-        earlier.setattr(Contents, "of", Contents.by_archive)
-        earlier.setattr("trajmill.pipelines.append.members_read", lambda *_: {})
-        assert append(raw).summary is None
-    (raw / "first.zip").rename(raw / "renamed.zip")
-    made = append(raw)
-    assert (made.summary, made.known) == (None, 2)
 
 
 def test_where_other_connectors_are_asked_what_was_not_recognized_is_looked_at_again(raw, opened):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,18 +32,13 @@ FREE: Final = (
     "judge.simulated",
     "judge.prefer",
     "judge.max_share",
+    "judge.replicates.max",
     "mix.stages",
     "mix.values",
     "mix.shard_bytes",
     "card",
 )
-"""What may change, with all that stands below it, but for what the ledgers of draws count by."""
-
-_STAGE: Final = re.compile(r"mix\.stages\.\w+(?:\.(bounds|max_per_group))?")
-"""A stage, or what of it a ledger counts from the generation on that first has it, and by its place."""
-
-_REPLICATES: Final = "judge.replicates.max"
-"""Counted by a ledger where there is one."""
+"""What may change, with all that stands below it."""
 
 _SALT: Final = ("normalize", "scrub_salt")
 _SHOWN: Final = 60
@@ -67,23 +61,12 @@ class Change:
     @property
     def is_free(self) -> bool:
         """Whether a later generation may have it."""
-        if self.key == _REPLICATES:
-            return self.before is not None and self.after is not None
-        stage = _STAGE.fullmatch(self.key)
-        if stage is not None:
-            one, other = (value if stage[1] is None else {stage[1]: value} for value in (self.before, self.after))
-            return _counted(one or {}) == _counted(other or {})
         return any(self.key == name or self.key.startswith(f"{name}.") for name in FREE)
 
     def __str__(self) -> str:
         if self.key == ".".join(_SALT):
             return f"{self.key} is another"
         return f"{self.key}: {_shown(self.before)} → {_shown(self.after)}"
-
-
-def _counted(stage: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """By what a ledger counts the draws of a stage: whose values its bounds are of, and whether it counts groups."""
-    return [bound["by"] for bound in stage.get("bounds") or ()], stage.get("max_per_group") is not None
 
 
 def _shown(value: Any) -> str:
@@ -111,30 +94,14 @@ def _salt_digest(recipe: Recipe) -> str | None:
     return None if salt is None else hashlib.sha256(f"salt of placeholders: {salt}".encode()).hexdigest()[:16]
 
 
-def recalled(values: Mapping[str, Any], now: Recipe) -> Recipe | None:
-    """The recipe that `recorded` wrote; None if it has another salt than the one at hand, or is no more valid."""
-    normalize = dict(values["normalize"])
-    if normalize["scrub_salt"] != _salt_digest(now):
-        return None
-    normalize["scrub_salt"] = now.normalize.scrub_salt
-    return _parsed({**values, "normalize": normalize})
-
-
 def recipe_of_record(data: bytes, now: Recipe) -> Recipe | None:
     """The recipe that a run's record holds, with the salt at hand if it had one; None if none there is valid."""
     try:
         values = json.loads(data)["recipe"]
         if values["normalize"]["scrub_salt"] == SALTED:
             values["normalize"]["scrub_salt"] = now.normalize.scrub_salt
-    except (ValueError, KeyError, TypeError):
-        return None
-    return _parsed(values)
-
-
-def _parsed(values: Mapping[str, Any]) -> Recipe | None:
-    try:
         return parse_recipe(json.dumps(values), "the recipe of a generation")
-    except ConfigError:
+    except (ValueError, KeyError, TypeError, ConfigError):
         return None
 
 

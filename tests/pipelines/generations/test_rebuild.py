@@ -7,12 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.pipelines.test_append_near_copies import Logs, of, verdicts
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
+from tests.pipelines.generations.test_append_near_copies import Logs, of, verdicts
+from trajmill.pipelines.generations.append import Append, run_with_pools_of
+from trajmill.pipelines.generations.forgetting import Forgetting
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.rebuild import rebuild
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
@@ -39,7 +38,7 @@ def test_another_recipe_leaves_every_group_in_its_pool(tmp_path, generations):
     put(logs, "c", 0, 12)
     raws = [str(tmp_path / f"logs{number + 1}") for number in range(generations + 1)]
     out = tmp_path / "anew"
-    rebuild(NEW, raws, str(out), logs.out)
+    run_with_pools_of(logs.out, NEW, raws, str(out))
     after = verdicts(out)
     pools = {name: of(after, name)["pool"] for name in before["name"]}
     assert pools == {name: of(before, name)["pool"] for name in before["name"]}
@@ -56,7 +55,7 @@ def test_what_the_old_folder_forgot_is_not_read_and_the_new_one_is_added_to(tmp_
     before = logs.add()
     Forgetting(OLD, logs.out).forget(Selection(sources=("a3.json",)))
     out = tmp_path / "anew"
-    rebuild(NEW, [str(tmp_path / "logs1")], str(out), logs.out)
+    run_with_pools_of(logs.out, NEW, [str(tmp_path / "logs1")], str(out))
     assert verdicts(out)["name"].to_list() == ["a0", "a1", "a2", "a4", "a5"]
     put(logs, "b", 0, 4)
     made = Append(NEW, [str(tmp_path / "logs1"), str(tmp_path / "logs2")], str(out)).run()
@@ -70,5 +69,5 @@ def test_a_folder_without_a_run_has_no_pools_to_keep(tmp_path):
     put(logs, "a", 0, 1)
     (tmp_path / "old").mkdir()
     with pytest.raises(ConfigError, match="holds no finished run whose pools could be kept"):
-        rebuild(NEW, [str(tmp_path / "logs1")], str(tmp_path / "anew"), str(tmp_path / "old"))
+        run_with_pools_of(str(tmp_path / "old"), NEW, [str(tmp_path / "logs1")], str(tmp_path / "anew"))
     assert not Path(tmp_path / "anew").exists()

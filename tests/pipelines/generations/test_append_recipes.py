@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 
 from tests.app.cli.test_cli import ran
-from tests.pipelines.test_append import bytes_of
-from tests.pipelines.test_append_near_copies import Logs
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
+from tests.pipelines.generations.test_append import bytes_of
+from tests.pipelines.generations.test_append_near_copies import Logs
 from trajmill.pipelines.generations import compatibility
+from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.compatibility import rule_sets
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain, commit, manifest_of
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.judgement import Judge
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -108,7 +108,7 @@ def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(lo
         Append(other, raws(logs), str(out)).run()
     said = str(told.value)
     assert "judge.near_duplicates.max_absent: 0.2 → 0.3; mix.seed: 0 → 5. " in said
-    assert f"trajmill rebuild RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
+    assert f"trajmill run RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
     assert "source" not in said
     after = bytes_of(out)
     marks = {"trajmill.json", "checksums.json"}
@@ -171,10 +171,10 @@ def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_
         if one.number == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("trajmill.pipelines.append.commit", killed)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", killed)
     with pytest.raises(KeyboardInterrupt):
         Append(STRICT, raws(logs), str(out)).run()
-    monkeypatch.setattr("trajmill.pipelines.append.commit", commit)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", commit)
     assert Append(recipe(), raws(logs), str(out)).run().summary is None
     assert bytes_of(out / "shards") == bytes_of(whole / "shards")
 

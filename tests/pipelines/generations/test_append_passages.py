@@ -9,15 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.pipelines.generations.test_append import bytes_of
+from tests.pipelines.generations.test_append_near_copies import Logs
 from tests.pipelines.mix.passages.corpora import prose, written
-from tests.pipelines.test_append import bytes_of
-from tests.pipelines.test_append_near_copies import Logs
-from trajmill.pipelines.append import Append, Appended
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
+from trajmill.pipelines.generations.append import Append, Appended, run_with_pools_of
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.rebuild import rebuild
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -154,7 +153,7 @@ def test_the_budget_is_of_all_generations(grown):
 
 def test_a_rebuild_keeps_the_pools_of_documents(grown, tmp_path):
     raws = [str(grown / "logs1"), str(grown / "logs2")]
-    rebuild(recipe(grown), raws, str(tmp_path / "anew"), str(grown / "out"))
+    run_with_pools_of(str(grown / "out"), recipe(grown), raws, str(tmp_path / "anew"))
     before: dict[str, str] = {}
     for stage in stages(grown):
         for file in sorted((stage / "draws").glob("talk-*.parquet")):

@@ -7,35 +7,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from trajmill.pipelines.execution.addresses import require_openable
-from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.dying_inputs import Deaths
-from trajmill.pipelines.execution.execution import Execution, Seeing
-from trajmill.pipelines.generations.compatibility import by_rebuild, recipe_of, require_follows, versions_of
-from trajmill.pipelines.generations.forgotten_keys import Tombstones
-from trajmill.pipelines.generations.generations import FIRST, Generation, chain, commit, folder_of, ledgers_of
+from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.compatibility import by_anew, recipe_of, require_follows, versions_of
+from trajmill.pipelines.generations.generations import (
+    FIRST,
+    Generation,
+    chain,
+    commit,
+    folder_of,
+    ledgers_of,
+    plan_of,
+    stages_of,
+)
+from trajmill.pipelines.generations.known import KnownGenerations
+from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
+from trajmill.pipelines.generations.later_recipes import recipe_of_record, recorded
 from trajmill.pipelines.generations.ledgers import write_ledger
+from trajmill.pipelines.generations.placed_nodes import place_rows
+from trajmill.pipelines.generations.published import publish
 from trajmill.pipelines.generations.stale_generations import clear_abandoned
-from trajmill.pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
-from trajmill.pipelines.judge.earlier import Earlier
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measures import tasks_of
-from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
-from trajmill.pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from trajmill.pipelines.mix.mixing import mixing_digest
-from trajmill.pipelines.mix.mixture import Judged
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
-from trajmill.pipelines.mix.passages.preparation import Prepared, passage_inputs
-from trajmill.pipelines.mix.simulation_instructions import read_instructions
-from trajmill.pipelines.plan.known_inputs import Contents, FoundBefore, input_rows, members_read
+from trajmill.pipelines.mix.passages.preparation import passage_inputs
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.publish.diversity import kept_counts, variety_rows
-from trajmill.pipelines.publish.published_generations import publish
-from trajmill.pipelines.recipe.later_recipes import recipe_of_record, recorded
 from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
@@ -43,11 +45,10 @@ from trajmill.pipelines.run_record.run_log import RunLog
 from trajmill.pipelines.run_record.summary import StageStart, Summary
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import PLAN, RUN, Ownership, identity_of
-from trajmill.pipelines.storage.parquet import rows_of
+from trajmill.pipelines.storage.scratch import scratch_folder
 from trajmill.pipelines.storage.stored_blob import opened_archive
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.schemas import ConfigError
-from trajmill.schemas.manifest import FileEntry, Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +163,11 @@ class Append:
         found = chain(self.out)
         if not found:
             made_by = self._maker()
-            first = self._named(Generation(FIRST, "", "", self._read_plan("").digest, made_by.digest()), made_by)
-            shards = read_manifest(self.out / "shards", MANIFEST)
-            require_follows(self.out, replace(first, models=shards.models if shards else {}), self.recipe)
+            first = Generation(FIRST, "", "", Plan.from_json(self.out.read(PLAN)).digest, made_by.digest())
+            first = self._named(first, made_by)
+            require_follows(self.out, first, self.recipe)
             clear_abandoned(self.out, ())
-            whole = self._with_ledgers(first, None, made_by)
+            whole = self._with_tables(first, (), made_by)
             self._owner.renew()  # nobody who does not add has taken the folder
             commit(self.out, whole)
             found = chain(self.out)
@@ -197,24 +198,15 @@ class Append:
                 return recipe
         raise ConfigError(
             f"{self.out.path()} was made by another recipe than {RUN} there says, with another "
-            f"normalize.scrub_salt, or with other texts of mix.templates. {by_rebuild(self.out)}"
+            f"normalize.scrub_salt, or with other texts of mix.templates. {by_anew(self.out)}"
         )
-
-    def _named(self, one: Generation, recipe: Recipe) -> Generation:
-        """A generation with what it is made by: versions, the recipe's values, and the connectors of its plan."""
-        connectors = {found.connector: found.version for found in self._read_plan(one.folder).inputs}
-        told = dict(sorted(connectors.items()))
-        return replace(one, versions=versions_of(recipe), values=recorded(recipe), connectors=told)
-
-    def _read_plan(self, folder: str) -> Plan:
-        return Plan.from_json((self.out / folder if folder else self.out).read(PLAN))
 
     def _made(self, generations: list[Generation], last: str) -> Appended:
         """Makes and commits the next generation; the last one without a summary if nothing is new."""
-        before = EarlierGenerations.of(self.recipe, self.out, generations)
-        before.inputs.contents = self._contents
-        plan = self._plan(before, generations)
-        told = before.inputs.again, tuple(before.inputs.changed)
+        known = KnownGenerations.of(self.out, generations)
+        inputs = KnownInputs.of(known, self.recipe, self._contents)
+        plan = self._plan(inputs, generations)
+        told = inputs.again, tuple(inputs.changed)
         if not plan.parts and not plan.passages:
             return Appended(generations[-1], None, *told)
         contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in [*plan.inputs, *plan.passages])
@@ -222,31 +214,31 @@ class Append:
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
         begun = clear_abandoned(self.out, {folder, *(one.folder for one in generations)})
-        where, before = self.out / folder, replace(before, plan=plan)
         made_by = Run(
             self.recipe,
             self.raws,
-            where.url,
+            (self.out / folder).url,
             self.execution,
             self._tell,
             command=self._command,
-            before=before,
+            known=known,
+            plan=plan,
+            publishes=False,
             log=self._log,
         )
         summary = replace(made_by.run(last), out=self.out.path())
         if last != "mix":
             return Appended(generations[-1], summary, *told, begun)
         made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
-        made = self._with_ledgers(made, before, self.recipe)
+        made = self._with_tables(made, known.places, self.recipe)
         made_by.renew()  # so that nobody clears what is committed now
         committed = commit(self.out, made)
         return Appended(made if committed else generations[-1], summary, *told, begun)
 
-    def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
+    def _plan(self, inputs: KnownInputs, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
-        how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
-        found_before = FoundBefore.of(plans)
-        is_known, counts = before.inputs.knows, PlanCounts()
+        how, plans = self.execution, [plan_of(self.out, one) for one in generations]
+        found_before, counts = FoundBefore.of(plans), PlanCounts()
         self._tell(StageStart("plan", counts=counts))
         plan = make_plan(
             self.recipe,
@@ -255,74 +247,92 @@ class Append:
             how.limit,
             strict=how.strict,
             workers=how.workers,
-            is_known=is_known,
+            is_known=inputs.knows,
             found_before=found_before,
             counts=counts,
             deaths=Deaths.left_in(self.out),
         )
-        before.inputs.again += found_before.again
+        inputs.again += found_before.again
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
         unrecognized = tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told)
-        passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not is_known(one))
+        passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not inputs.knows(one))
         return replace(plan, unrecognized=unrecognized, passages=passages)
 
-    def _with_ledgers(self, one: Generation, before: EarlierGenerations | None, recipe: Recipe) -> Generation:
-        """A generation whose stages are done by a recipe, with its ledgers written."""
-        folder = self.out / one.folder if one.folder else self.out
-        transitions, shards = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "shards"))
-        assert transitions is not None
+    def _named(self, one: Generation, recipe: Recipe) -> Generation:
+        """A generation whose stages are done by a recipe, with what these tell of it."""
+        shards = read_manifest(stages_of(self.out, one) / "shards", MANIFEST)
         assert shards is not None
-        units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
-        stages = folder / "transitions", folder / "verdicts", folder / "measures"
-        likeness = folder / LIKENESS if read_manifest(folder / LIKENESS, MANIFEST) is not None else None
-        told = recipe.mix.instructions
-        instructions = {} if told is None else read_instructions(told)
-        drawn = None if before is None else before.drawn
-        passages = Prepared(recipe, recipe.mix.passages, folder) if recipe.mix.passages else None
-        judged = Judged(units, *stages, passages, instructions, drawn, likeness)
-        more = added(recipe, judged, folder / "draws")
-        plan = self._read_plan(one.folder)
-        inputs = [*plan.inputs, *plan.passages]
-        read = members_read(plan.inputs, folder / "transitions", [unit.name for unit in units])
-        rows = {**more.rows, "inputs": input_rows(inputs, self._contents, read)}
-        rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
-        where = ledgers_of(self.out, one)
-        entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
-        entries += self._buckets(one, before, recipe, len(rows["trajectories"]))
-        made = replace(one, drawn=more.drawn, given=more.given, shards=_files(shards), ledgers=entries)
-        return replace(made, counts=shards.counts, mixture=shards.mixture, models=shards.models)
-
-    def _buckets(
-        self, one: Generation, before: EarlierGenerations | None, recipe: Recipe, kept: int
-    ) -> tuple[FileEntry, ...]:
-        """Writes the ledger of buckets of a generation that keeps so many trajectories."""
-        near = recipe.judge.near_duplicates
-        if near is None:
-            return ()
-        earlier = Earlier("", ()) if before is None else before.earlier
-        stages = stages_in(self.out, one)
-        if earlier.generations:
-            units = [Unit(number, name, "") for number, name in enumerate(stages.names)]
-            earlier = earlier.with_tasks(tasks_of(units, stages.folder / "measures"))
-        earlier = replace(earlier, generations=(*earlier.generations, stages), whole=True)
-        at = stages.folder
-        folders = at / "transitions", at / "measures", at / "verdicts", at / "rejects/judge", at / "spans"
-        spill = self._owner.spill if self.execution.is_local else None
-        records = near.bands * kept
-        partitions = self.execution.partitions_of(records)
-        judging = Judging(recipe, *folders, "", partitions=partitions, spill=spill, earlier=earlier)
-        ledgers, files = stages.ledgers, files_of(records)
-        self._owner.make_spill()
-        try:
-            seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
-            run_over(judging.work(()), UnitsToBuckets(judging, ledgers, files), self.execution, seeing)
-        finally:
-            self._owner.clear_spill()
-        there = [name for name in map(bands_name, range(files)) if ledgers.exists(name)]
-        return tuple(
-            FileEntry(name, rows_of(ledgers, name), ledgers.size(name), ledgers.sha256(name)) for name in there
+        connectors = {found.connector: found.version for found in plan_of(self.out, one).inputs}
+        return replace(
+            one,
+            versions=versions_of(recipe),
+            values=recorded(recipe),
+            connectors=dict(sorted(connectors.items())),
+            counts=shards.counts,
+            mixture=shards.mixture,
+            models=shards.models,
+            shards=tuple(file for file in shards.files if "/" in file.name),
         )
 
+    def _with_tables(self, one: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
+        """The same with its tables written, which follow those in other folders."""
+        stages, ledgers, plan = stages_of(self.out, one), ledgers_of(self.out, one), plan_of(self.out, one)
+        inputs = [*plan.inputs, *plan.passages]
+        rows = input_rows(inputs, self._contents.read(inputs, stages))
+        entries = (
+            write_ledger(ledgers, "inputs", rows),
+            write_ledger(ledgers, "places", place_rows(recipe, stages, before)),
+        )
+        return replace(one, ledgers=entries)
 
-def _files(shards: Manifest) -> tuple[FileEntry, ...]:
-    return tuple(file for file in shards.files if "/" in file.name)
+
+def run_with_pools_of(
+    old: str,
+    recipe: Recipe,
+    raws: Sequence[str],
+    out: str,
+    execution: Execution | None = None,
+    tell: Callable[[StageStart], None] = lambda _: None,
+    command: Sequence[str] = (),
+    log: RunLog | None = None,
+) -> Summary:
+    """Run a recipe anew, with the pools that groups have in the folder of an old run; arguments else as of `Run`.
+
+    What would join two pools is rejected (`bridges_pools`), and what the old folder was made to forget is not read. The
+    new folder is at its first generation, and is only added to.
+
+    Raises:
+        ConfigError: the old folder holds no finished run; or as of `Run`.
+    """
+    how, source = execution or Execution(), Folder.named(old)
+    tombstones = Tombstones.read(source)
+    with _places_of(recipe, source) as (digest, places):
+        known, plan = KnownGenerations(digest, places, tombstones), None
+        if tombstones.keys:
+            inputs = KnownInputs.of(known, recipe, Contents(recipe.normalize.max_member_bytes))
+            sizes = how.part_bytes, how.limit
+            plan = make_plan(recipe, raws, *sizes, strict=how.strict, is_known=inputs.knows, workers=how.workers)
+        summary = Run(recipe, raws, out, how, tell, command=command, known=known, plan=plan, log=log).run()
+    if tombstones.keys:
+        tombstones.write(Folder.named(out))
+    Append(recipe, raws, out, how).begin()
+    return summary
+
+
+@contextmanager
+def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
+    """(digest, folders of tables) that say which pools the groups of an old folder have.
+
+    Raises:
+        ConfigError: it holds no finished run.
+    """
+    generations = chain(old)
+    if generations:
+        yield generations[-1].digest, tuple(ledgers_of(old, one) for one in generations)
+        return
+    draws = read_manifest(old / "draws", MANIFEST)
+    if draws is None:
+        raise ConfigError(f"{old.path()} holds no finished run whose pools could be kept.")
+    with scratch_folder() as place:
+        entry = write_ledger(Folder(place), "places", place_rows(recipe, old))
+        yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(place),)

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from tests.conftest import ROOT
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
-from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.generations.append import Append
+from trajmill.pipelines.generations.forgetting import Forgetting
+from trajmill.pipelines.generations.known import Draws
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -88,7 +88,5 @@ def test_an_environment_that_only_the_forgotten_showed_is_unseen_from_then_on(ma
     told = json.loads((out / "shards" / "manifest.json").read_text())["mixture"]["eval"]["android"]
     assert told["environment_unseen"] >= len(mine)
     assert told["environment_seen"] > 0
-    assert (
-        lost not in read_ledger([Folder(str(out / "generations" / "0001" / "ledgers"))], "environments")["environment"]
-    )
+    assert lost not in Draws.of(RECIPE, [Folder(str(out))]).environments()
     assert verify(str(out)).is_whole

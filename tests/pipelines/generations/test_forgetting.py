@@ -13,16 +13,16 @@ import pytest
 
 from tests.app.cli.test_cli import ran
 from tests.conftest import FUZZ, ROOT
+from tests.pipelines.generations.test_append_near_copies import Logs, changed, of
 from tests.pipelines.publish.hub.pushing import files_of, pushed, reached, there
-from tests.pipelines.test_append_near_copies import Logs, changed, of
 from trajmill.app.report.report import report
-from trajmill.pipelines.append import Append
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.rewriting import rewritten
-from trajmill.pipelines.forgetting.selection import Selection
-from trajmill.pipelines.generations.forgotten_keys import NAME
+from trajmill.pipelines.generations.append import Append
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.rewriting import rewritten
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.normalize.forgotten_keys import NAME
 from trajmill.pipelines.publish.loading import loaded
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -179,7 +179,9 @@ def test_what_a_killed_append_left_uncommitted_is_forgotten_whole(grown, tmp_pat
     said = json.loads((grown / "logs1" / "first3.json").read_text())
     (again / "indented.json").write_text(json.dumps(said, indent=1))  # the same trajectory, read from other bytes
     with monkeypatch.context() as patch:
-        patch.setattr("trajmill.pipelines.append.commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            "trajmill.pipelines.generations.append.commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             Append(RECIPE, [str(again)], str(out)).run()
     gone = rows(out).filter(pl.col("name") == "first3")["trajectory_id"][0]
@@ -204,7 +206,7 @@ def test_killed_after_whatever_file_it_forgets_to_the_same_bytes(grown, tmp_path
             return entry
 
         with monkeypatch.context() as patch:
-            patch.setattr("trajmill.pipelines.forgetting.forgetting.rewritten", killed)
+            patch.setattr("trajmill.pipelines.generations.forgetting.rewritten", killed)
             try:
                 Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(source,)))
             except KeyboardInterrupt:

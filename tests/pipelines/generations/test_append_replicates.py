@@ -6,16 +6,12 @@ import json
 from pathlib import Path
 
 import polars as pl
-import pytest
 
-from tests.pipelines.test_append_near_copies import Logs
-from trajmill.pipelines.forgetting.forgetting import Forgetting
-from trajmill.pipelines.forgetting.selection import Selection
-from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.ledgers import ledger_name
+from tests.pipelines.generations.test_append_near_copies import Logs
+from trajmill.pipelines.generations.forgetting import Forgetting
+from trajmill.pipelines.generations.selection import Selection
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
-from trajmill.pipelines.storage.folders import Folder
 
 
 def recipe(most: int | None) -> Recipe:
@@ -54,14 +50,3 @@ def test_another_bound_counts_on_and_what_is_forgotten_counts_no_more(tmp_path):
     put(logs, "c", 3)
     logs.add()
     assert [bearing(stages) for stages in logs.stages()] == [1, 0, 1]
-
-
-@pytest.mark.parametrize("most", [None, 2])
-def test_a_ledger_is_there_where_the_recipe_has_a_bound(tmp_path, most):
-    logs = Logs(tmp_path, recipe(most))
-    put(logs, "a", 2)
-    logs.add()
-    put(logs, "b", 1)
-    logs.add()
-    told = [{file.name for file in one.ledgers} for one in chain(Folder(logs.out))]
-    assert [ledger_name("replicates") in names for names in told] == [most is not None] * 2

@@ -10,37 +10,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.forgetting.rewriting import Change, rewritten
-from trajmill.pipelines.generations.ledgers import ENVIRONMENTS
+from trajmill.pipelines.generations.rewriting import Change, rewritten
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.mix.candidates import candidates
-from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.mixture import draws_name, trained_environments
+from trajmill.pipelines.mix.candidates import candidates, draws_name
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
-from trajmill.quality.sets import distinct, holds
+from trajmill.quality.sets import holds
 
 _COLUMN = "environment"
 """Of rows of eval, which the draws call `familiarity`."""
 
 Environments = npt.NDArray[np.uint64]
-
-
-def environments_shown(at: Folder, units: Sequence[Unit]) -> Environments:
-    """The environments of which what was drawn for training in a generation's folder shows something, ascending."""
-    parts = [np.zeros(0, np.uint64)]
-    for unit in units:
-        table = read_table(at / "draws", draws_name(unit.label), ["pool", "copies"])
-        pool = Coded.of(table["pool"].combine_chunks().cast(pa.string()))
-        parts.append(trained_environments(_environments(at, unit), pool, table["copies"].to_numpy()))
-    return distinct(np.concatenate(parts))
-
-
-def ledger_rows(shown: Environments) -> npt.NDArray[np.void]:
-    """The rows of a generation's ledger of environments."""
-    rows = np.zeros(len(shown), ENVIRONMENTS)
-    rows["environment"] = shown
-    return rows
 
 
 def _environments(at: Folder, unit: Unit) -> Environments:

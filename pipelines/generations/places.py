@@ -1,11 +1,11 @@
-"""Placing: the trajectories of a later generation in the groups and pools that earlier ones fixed."""
+"""Places: the groups and pools that nodes have for ever, and where the trajectories of a later run belong by them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from trajmill.pipelines.generations.ledgers import known_in, read_ledger
-from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.generations.newcomers import Bearing, Places, settled
+from trajmill.pipelines.judge.judging import Unit, Withdrawn
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.pipelines.judge.similarity_index import read_likeness
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.incremental_groups import Bearing, Places, settled
+from trajmill.pipelines.mix.known import Placed, Verdicts
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -32,69 +33,23 @@ _LOG: Final = "log_node"
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """What earlier generations drew.
+class SettledPlaces:
+    """Where the trajectories of a later run belong.
 
     Attributes:
-        generation: the number of the one that is drawn now.
-        pools: the folders of ledgers that say which groups and pools nodes have.
-        ledgers: the folders of the earlier ones' ledgers.
-        draws: the folders of what they drew.
-        drawn: trajectories drawn by pool, which the running index goes on from.
-        given: trajectories given, by pool and domain.
-        mixtures: what the stages of each drew.
-    """
-
-    generation: int
-    pools: tuple[Folder, ...]
-    ledgers: tuple[Folder, ...] = ()
-    draws: tuple[Folder, ...] = ()
-    drawn: Mapping[str, int] = field(default_factory=dict)
-    given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    mixtures: tuple[Mapping[str, Any], ...] = ()
-
-    def environments(self) -> npt.NDArray[np.uint64]:
-        """Those that training shows already."""
-        return read_ledger(self.ledgers, "environments")["environment"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Where what was judged of units lies.
-
-    Attributes:
-        transitions: the rows.
-        verdicts: their verdicts.
-        measures: what was measured of them.
-        likeness: whom they are like; None where the recipe looks for no near copies.
-    """
-
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
-    likeness: Folder | None
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Of each candidate its group, and its pool; empty where that has still to be chosen, for the group as a whole.
-
-    Attributes:
-        group: names.
-        pool: names.
-        bridges: unit's label → first rows of those that would join two pools, and have no place.
+        kept: of each candidate its group, and its pool if that is known.
+        bridges: unit's label and first rows of those that would join two pools, and have no place.
         dropped: nodes of what is not kept, and the place that it has by them; a pool of -1 has still to be chosen too.
     """
 
-    group: npt.NDArray[np.uint64]
-    pool: Coded
-    bridges: Mapping[str, tuple[int, ...]]
+    kept: Placed
+    bridges: Withdrawn = ()
     dropped: Places | None = None
 
 
-def placed(
+def settled_places(
     recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, pools: Sequence[Folder]
-) -> Placed:
+) -> SettledPlaces:
     """Where candidates belong, by the nodes that each bears and those of whom it is like.
 
     They are tried in the order of rank and id. What is not kept comes after them: it makes groups of one, as in a first
@@ -109,7 +64,7 @@ def placed(
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
-        return Placed(found.group, Coded.alike("", len(found)), {})
+        return SettledPlaces(Placed(found.group, Coded.alike("", len(found))))
     kept = table["kept"].to_numpy()
     own, whole = _bearing(recipe, table, found, kept)
     result = settled(whole, _order(table), known_among(np.unique(whole.node), pools))
@@ -120,9 +75,9 @@ def placed(
         bridges.setdefault(labels[unit], []).append(row)
     left = own.among(~kept & ~result.bridges)
     dropped = Places(left.node, result.group[left.newcomer], result.pool[left.newcomer])
-    told = {label: tuple(sorted(rows)) for label, rows in sorted(bridges.items())}
+    told = tuple((label, tuple(sorted(rows))) for label, rows in sorted(bridges.items()))
     pool = Coded((result.pool[kept] + 1).astype(np.uint8), ("", *POOLS))
-    return Placed(result.group[kept], pool, told, dropped)
+    return SettledPlaces(Placed(result.group[kept], pool), told, dropped)
 
 
 def _bearing(
@@ -190,7 +145,7 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:
     """The places of those nodes, ascending and each once, that earlier generations know."""
-    found = known_in(ledgers, "groups", wanted)
+    found = read_ledger(ledgers, "places", wanted)
     return Places(found["node"].copy(), found["group"].copy(), found["pool"].astype(np.int8))
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.conftest import FUZZ
 from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
-from trajmill.pipelines.append import Append
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe

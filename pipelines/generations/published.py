@@ -6,24 +6,18 @@ Derived from what is committed: whatever a kill leaves of it is made again.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.pipelines.generations.compatibility import rule_sets
-from trajmill.pipelines.generations.generations import FIRST, Generation, ledgers_of
-from trajmill.pipelines.generations.ledgers import read_ledger
-from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.generations.generations import Generation, stages_of
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
 from trajmill.pipelines.mix.simulated import summed
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
-from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
-from trajmill.pipelines.publish.dataset import Dataset, samples_in
-from trajmill.pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
-from trajmill.pipelines.publish.licences import licences_of
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN
+from trajmill.pipelines.publish.finishing import finish_dataset
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.conservation import (
     Line,
@@ -38,7 +32,6 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import PLAN, Ownership
 from trajmill.pipelines.storage.units import (
     MANIFEST,
-    finish_stage,
     finish_unit,
     read_manifest,
     unit_manifests,
@@ -46,7 +39,7 @@ from trajmill.pipelines.storage.units import (
     written_names,
 )
 from trajmill.schemas import ShardError
-from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 SHARDS: Final = "shards"
 
@@ -68,7 +61,7 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
 def publish_again(
     recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership, *, changed: bool = False
 ) -> None:
-    """The same, also where names are those that are there; of a folder without generations, card and manifest.
+    """The same, also where names are those that are there.
 
     Args:
         recipe: of the last generation.
@@ -80,30 +73,35 @@ def publish_again(
     Raises:
         ShardError: a file cannot be read or written.
     """
-    shards = out / SHARDS
-    kept = None
-    if not generations:
-        sealed = _manifest(shards)
-        files = tuple(file for file in sealed.files if "/" in file.name)
-        only = Generation(FIRST, "", "", "", "", shards=files, counts=sealed.counts, mixture=sealed.mixture)
-        generations = [replace(only, models=sealed.models)]
-        judged = [Unit(number, file.name, "") for number, file in enumerate(_manifest(out / "transitions").files)]
-        kept = kept_variety(judged, out / "measures", out / "verdicts")
-    units: list[Manifest] = []
+    shards, units = out / SHARDS, list[Manifest]()
     sizes = None if shards.is_local or changed else shards.sizes()
     owner.intend({f"{SHARDS}/{name}" for name in DESCRIBED_IN})
     for one in generations:
-        where = (out / one.folder if one.folder else out) / SHARDS
-        found = [made for made in _units(where) if made.unit != CARD_UNIT and _is_of(made, one)]
-        names = {f"{SHARDS}/{file.name}" for file in one.shards}
-        owner.intend(names | written_names(SHARDS, [made.unit for made in found]))
+        where = stages_of(out, one) / SHARDS
+        mine = {file.name for file in one.shards}
+        found = made_in(where, one.shards)
+        owner.intend({f"{SHARDS}/{name}" for name in mine} | written_names(SHARDS, [made.unit for made in found]))
         for file in one.shards if one.folder else ():
             if not _is_there(shards, file, sizes):
                 _copy(where, shards, file)
         for made in found if one.folder else ():
             finish_unit(shards, made)
         units += found
-    _finish(recipe, out, generations, units, kept)
+    stages = [stages_of(out, one) for one in generations]
+    both = zip(stages, generations, strict=True)
+    flow = _summed([line for folder, one in both for line in _balance(recipe, folder, one)])
+    mixture, rules = _mixtures([one.mixture for one in generations]), rule_sets(generations)
+    finish_dataset(recipe, shards, stages, units, flow, mixture, generations[-1].models, rules)
+
+
+def made_in(shards: Folder, files: Sequence[FileEntry]) -> list[Manifest]:
+    """The manifests of the units that made these files."""
+    names = {file.name for file in files}
+    labels = (name.removesuffix(".json") for name in units_of(shards).names(".json"))
+    found = unit_manifests(shards, labels)
+    return [
+        made for made in found if made.unit != CARD_UNIT and made.files and {file.name for file in made.files} <= names
+    ]
 
 
 def _is_there(shards: Folder, file: FileEntry, sizes: Mapping[str, int] | None) -> bool:
@@ -111,41 +109,11 @@ def _is_there(shards: Folder, file: FileEntry, sizes: Mapping[str, int] | None) 
     return shards.sha256(file.name) == file.sha256 if sizes is None else sizes.get(file.name) == file.bytes
 
 
-def _is_of(made: Manifest, one: Generation) -> bool:
-    return {file.name for file in made.files} <= {file.name for file in one.shards}
-
-
-def _units(stage: Folder) -> list[Manifest]:
-    names = (name.removesuffix(".json") for name in units_of(stage).names(".json"))
-    return unit_manifests(stage, names)
-
-
 def _copy(source: Folder, target: Folder, file: FileEntry) -> None:
     data = source.read(file.name)
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise ShardError(f"{source.path(file.name)} is damaged: its sha256 is not that of its generation's manifest.")
     target.write(file.name, data)
-
-
-def _finish(
-    recipe: Recipe, out: Folder, generations: Sequence[Generation], units: Sequence[Manifest], kept: Varieties | None
-) -> None:
-    shards, counts = out / SHARDS, summed_counts(list(units))
-    content = json.dumps([recipe.digest(), sorted((file.name, file.sha256) for one in units for file in one.files)])
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    folders = [out / one.folder if one.folder else out for one in generations]
-    mixture = _mixtures([one.mixture for one in generations])
-    both = zip(folders, generations, strict=True)
-    flow = _summed([line for folder, one in both for line in _balance(recipe, folder, one)])
-    if kept is None:
-        kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
-    files = tuple(file for one in units for file in one.files)
-    licences = licences_of(folders, shards, files, samples_in(counts))
-    rules = tuple(rule_sets(generations))
-    write_card(Dataset(recipe, shards, files, counts, flow, digest, kept, mixture, licences, len(generations), rules))
-    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}, "diversity": told_variety(kept)}
-    told["models"] = generations[-1].models
-    finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **told)
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

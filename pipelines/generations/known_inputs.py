@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.connectors.registry import connectors
-from trajmill.pipelines.generations.forgotten_keys import LOG, Tombstones
-from trajmill.pipelines.generations.ledgers import INPUTS
+from trajmill.pipelines.generations.known import KnownGenerations
+from trajmill.pipelines.generations.ledgers import INPUTS, read_ledger
+from trajmill.pipelines.judge.judging import units_in
+from trajmill.pipelines.normalize.forgotten_keys import LOG, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.plan.raw_files import RawFile, raw_file
 from trajmill.pipelines.plan.recognition import Input, Recognized, stamp_of
-from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
-from trajmill.pipelines.storage.paths import Place, filesystem_of, url_of
-from trajmill.pipelines.storage.stored_blob import StoredBlob, opened_archive
-from trajmill.schemas import ParseError, Reject
+from trajmill.pipelines.storage.paths import Place
+from trajmill.pipelines.storage.stored_blob import StoredBlob
+from trajmill.schemas import ParseError, ShardError
 
 
 @dataclass(slots=True)
 class Contents:
-    """What raw files hold now, each read once.
+    """Digests of logs by their decompressed bytes, each read once.
 
     Attributes:
         limit: decompressed bytes of a file above which it is not read.
@@ -40,61 +42,58 @@ class Contents:
 
     limit: int = 8 << 30
     _of: dict[str, str] = field(default_factory=dict)
-    _of_members: dict[Place, str] = field(default_factory=dict)
-    _sizes: dict[Place, dict[str, int]] = field(default_factory=dict)
 
     def of(self, one: Input) -> str:
-        """The digest of the bytes of an input's files, and of who reads them; of a member of an archive, of its own.
+        """The digest of the bytes of a log and of who reads it; empty where they cannot be read."""
+        key = f"{place_of(one)} {one.stamp}"
+        if key not in self._of:
+            try:
+                with StoredBlob(one.uri, one.members, self.limit) as blob:
+                    self._of[key] = _content(one, [(name, blob.digest(name)) for name in blob.members])
+            except (OSError, ParseError, ShardError):
+                self._of[key] = ""
+        return self._of[key]
 
-        Empty where these are not the bytes that the input was found with: a file is gone, or was changed since.
+    def read(self, inputs: Iterable[Input], stages: Folder) -> dict[str, str]:
+        """The same of logs as they were when a run read them, by `place_of`.
+
+        A log of one file is told by its rows. One of several is known if nothing of it changed since.
+
+        Args:
+            inputs: that were read.
+            stages: where the stages of the run lie.
+
+        Raises:
+            ShardError: the rows cannot be read.
         """
-        return self._digest(one, lambda place: (self._member(place) if place.within else self._file(place.path), ()))
+        told: dict[str, str] = {}
+        for unit in units_in(stages):
+            table = read_table(stages / "transitions", unit.name, ["provenance.uri", "provenance.sha256"])
+            rows = table["provenance"].combine_chunks()
+            pairs = pa.table({name: pc.struct_field(rows, name).cast(pa.string()) for name in ("uri", "sha256")})
+            distinct = pairs.group_by(["uri", "sha256"]).aggregate([]).to_pylist()
+            told |= {row["uri"]: row["sha256"] for row in distinct if row["sha256"]}
+        return {place_of(one): self._was(one, told.get(one.uri, "")) for one in inputs}
 
-    def by_archive(self, one: Input) -> str:
-        """The same with the bytes of archives for those of their members, as earlier releases wrote it; else empty."""
-        if not any(place.within for place in one.members.values()):
-            return ""
-        return self._digest(one, lambda place: (self._file(place.path), place.within))
-
-    def _digest(self, one: Input, of: Callable[[Place], tuple[str, Sequence[str]]]) -> str:
-        try:
-            if stamp_of({name: self._raw(place) for name, place in one.members.items()}) != one.stamp:
-                return ""
-            found = [[name if len(one.members) > 1 else "", *of(place)] for name, place in sorted(one.members.items())]
-        except (OSError, ParseError, KeyError):
-            return ""
-        return _content(one, found)
-
-    def _member(self, place: Place) -> str:
-        if place not in self._of_members:
-            self._of_members[place] = StoredBlob(place.name, {"": place}, self.limit).digest()
-        return self._of_members[place]
-
-    def _raw(self, place: Place) -> RawFile:
-        file = raw_file(place.path)
-        return replace(file, bytes=self._members(place.archive)[place.within[-1]]) if place.within else file
-
-    def _members(self, archive: Place) -> dict[str, int]:
-        """The sizes of the members of an archive."""
-        if archive not in self._sizes:
-            found = opened_archive(archive, self.limit).members()
-            self._sizes[archive] = {one.name: one.bytes for one in found if not isinstance(one, Reject)}
-        return self._sizes[archive]
-
-    def _file(self, path: str) -> str:
-        if path not in self._of:
-            url = url_of(path)
-            if url is None:
-                self._of[path] = sha256_of(path)
-            else:
-                filesystem, name = filesystem_of(url)
-                with filesystem.open(name, "rb") as stream:
-                    self._of[path] = hashlib.file_digest(stream, "sha256").hexdigest()
-        return self._of[path]
+    def _was(self, one: Input, told: str) -> str:
+        if len(one.members) == 1 and told:
+            return _content(one, [(name, told) for name in one.members])
+        if f"{place_of(one)} {one.stamp}" in self._of or _is_as_it_was(one):
+            return self.of(one)
+        return ""
 
 
-def _content(one: Input, found: list[list[Any]]) -> str:
-    return hashlib.sha256(json.dumps([one.connector, found]).encode()).hexdigest()
+def _is_as_it_was(one: Input) -> bool:
+    try:
+        files = {name: raw_file(place.path) for name, place in one.members.items() if not place.within}
+    except OSError:
+        return False
+    return len(files) == len(one.members) and stamp_of(files) == one.stamp
+
+
+def _content(one: Input, found: Sequence[tuple[str, str]]) -> str:
+    named = [[name if len(found) > 1 else "", digest] for name, digest in sorted(found)]
+    return hashlib.sha256(json.dumps([one.connector, named]).encode()).hexdigest()
 
 
 def place_of(one: Input) -> str:
@@ -126,6 +125,13 @@ class KnownInputs:
     _places: set[tuple[int, int]] = field(init=False)
     _stamps: set[tuple[int, int, int]] = field(init=False)
 
+    @classmethod
+    def of(cls, known: KnownGenerations, recipe: Recipe, contents: Contents) -> KnownInputs:
+        """Those of earlier runs, for one by a recipe."""
+        ledgers = known.places if known.stages else ()  # of who keeps pools alone, nothing else is known
+        rows = read_ledger(ledgers, "inputs")
+        return cls(rows, recipe.normalize.grown == "extend", known.tombstones, contents)
+
     def __post_init__(self) -> None:
         self._known = set(self.rows[["content", "content_low"]].tolist()) - {(0, 0)}
         self._places = set(self.rows[["place", "place_low"]].tolist())
@@ -137,7 +143,7 @@ class KnownInputs:
         if (*place, _numbers(one.stamp)[0]) in self._stamps:
             self.again += 1
             return True
-        if self._is_known(self.contents.of(one)) or self._is_known(self.contents.by_archive(one)):
+        if self._is_known(self.contents.of(one)):
             self.again += 1
             return True
         if place in self._places:
@@ -189,49 +195,11 @@ class FoundBefore:
         return told
 
 
-def input_rows(
-    inputs: Iterable[Input], contents: Contents, read: Mapping[str, str] | None = None
-) -> npt.NDArray[np.void]:
-    """The rows of a ledger for inputs that were read; one whose files were changed since has no content.
-
-    Args:
-        inputs: those.
-        contents: what lies there now.
-        read: uri → digest of a member of an archive, as it was read: see `members_read`.
-    """
-    rows = []
-    for one in inputs:
-        was = (read or {}).get(one.uri)
-        content = _content(one, [["", was, ()]]) if was and _is_member(one) else contents.of(one)
-        rows.append((*_numbers(content), *_numbers(place_of(one)), _numbers(one.stamp)[0]))
+def input_rows(inputs: Iterable[Input], contents: Mapping[str, str]) -> npt.NDArray[np.void]:
+    """The rows of a ledger for inputs that were read, of which the contents are told by place."""
+    places = [(place_of(one), one.stamp) for one in inputs]
+    rows = [(*_numbers(contents.get(place, "")), *_numbers(place), _numbers(stamp)[0]) for place, stamp in places]
     return np.array(rows, INPUTS)
-
-
-def members_read(inputs: Iterable[Input], transitions: Folder, names: Iterable[str]) -> dict[str, str]:
-    """The digests by which rows name the members of archives that they were read from, by uri.
-
-    So a member is known though its archive was changed before it was written down what was read, and is not unpacked.
-
-    Args:
-        inputs: that were read.
-        transitions: the folder of rows.
-        names: of its files.
-
-    Raises:
-        ShardError: one cannot be read.
-    """
-    uris = {one.uri for one in inputs if _is_member(one)}
-    found: dict[str, str] = {}
-    for name in names if uris else ():
-        table = read_table(transitions, name, ["provenance.uri", "provenance.sha256"])["provenance"].combine_chunks()
-        told = pa.table({field: pc.struct_field(table, field).cast(pa.string()) for field in ("uri", "sha256")})
-        rows = told.group_by(["uri", "sha256"]).aggregate([]).to_pylist()
-        found |= {row["uri"]: row["sha256"] for row in rows if row["uri"] in uris and row["sha256"]}
-    return found
-
-
-def _is_member(one: Input) -> bool:
-    return len(one.members) == 1 and all(place.within for place in one.members.values())
 
 
 def _numbers(digest: str) -> tuple[int, int]:

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.forgetting.rewriting import Flags
+from trajmill.pipelines.generations.rewriting import Flags
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.mix.mixture import draws_name
+from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import shutil
 from pathlib import Path
 
@@ -11,12 +10,13 @@ import polars as pl
 import pytest
 
 from tests.app.cli.test_cli import ran
-from tests.conftest import FUZZ, ROOT
+from tests.conftest import ROOT
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
-from trajmill.pipelines.append import Append
+from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.generations import Generation, chain, commit
+from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.mix.earlier_generations import EarlierGenerations
+from trajmill.pipelines.judge.judging import Withdrawn
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -115,13 +115,7 @@ def test_a_push_of_a_grown_folder_sends_what_was_added_alone(first, grown, tmp_p
         )
 
 
-def test_the_grown_folder_verifies(grown):
-    found = verify(str(grown / "out"))
-    assert found.is_whole, found.faults
-    assert not found.foreign
-
-
-@pytest.mark.parametrize("what", ["transitions/*/*.parquet", "ledgers/groups.parquet", "shards/*/*/*.parquet"])
+@pytest.mark.parametrize("what", ["transitions/*/*.parquet", "ledgers/places.parquet", "shards/*/*/*.parquet"])
 def test_a_changed_file_of_a_generation_is_told(grown, tmp_path, what):
     shutil.copytree(grown / "out", tmp_path / "out")
     folder = chain(Folder(str(tmp_path / "out")))[1].folder
@@ -170,26 +164,6 @@ def require_apart(out: Path) -> None:
     assert whole.n_unique() == len(whole)
 
 
-def test_no_trajectory_comes_twice_and_no_group_is_in_two_pools(grown):
-    require_apart(grown / "out")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FUZZ))
-def test_any_order_of_arrivals_keeps_the_invariants(tmp_path, seed):
-    logs = random.Random(seed).sample(LOGS, len(LOGS))
-    out, was = tmp_path / "out", dict[str, str]()
-    for number, some in enumerate((logs[:8], [*logs[8:12], logs[0]], [*logs[12:], logs[9]]), start=1):
-        put(tmp_path / str(number), some)
-        raws = [str(tmp_path / str(place)) for place in range(1, number + 1)]
-        Run(RECIPE, raws, str(out)).run() if number == 1 else Append(RECIPE, raws, str(out)).run()
-        files = {name: digest for name, digest in bytes_of(out / "shards").items() if "/" in name}
-        assert was.items() <= files.items()
-        was = files
-    require_apart(out)
-    assert verify(str(out)).is_whole
-
-
 def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
     with pytest.raises(ConfigError, match="holds generations"):
         Run(RECIPE, [str(grown / "logs")], str(grown / "out"), overwrite=True).run()
@@ -209,7 +183,7 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
             Append(RECIPE, [str(theirs)], out).run()
         return commit(where, one)
 
-    monkeypatch.setattr("trajmill.pipelines.append.commit", beaten)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", beaten)
     made = Append(RECIPE, [str(ours)], out).run()
     assert made.generation.number == 3
     (second,) = (one for one in chain(Folder(out)) if one.number == 2)
@@ -227,10 +201,10 @@ def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(f
             raise KeyboardInterrupt
         return commit(where, one)
 
-    monkeypatch.setattr("trajmill.pipelines.append.commit", killed)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", killed)
     with pytest.raises(KeyboardInterrupt):
         Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
-    monkeypatch.setattr("trajmill.pipelines.append.commit", commit)
+    monkeypatch.setattr("trajmill.pipelines.generations.append.commit", commit)
     begun: list[tuple[str, int]] = []
     Append(
         RECIPE, [str(logs)], str(tmp_path / "out"), tell=lambda one: begun.append((one.stage, one.units - one.done))
@@ -250,18 +224,18 @@ def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first,
 
 def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(first, tmp_path, monkeypatch):
     shutil.copytree(first / "out", tmp_path / "out")
-    judged: list[dict[str, tuple[int, ...]]] = []
-    found_of = EarlierGenerations.bridges
+    judged: list[Withdrawn] = []
+    found_of = KnownGenerations.bridges
 
-    def bridges(self, recipe, units):
-        told = {units.units[0].label: (0,)} if not judged else found_of(self, recipe, units)
-        judged.append(dict(told))
-        return told
+    def bridges(self, recipe, units, told):
+        found = ((units[0].label, (0,)),) if not judged else found_of(self, recipe, units, told)
+        judged.append(found)
+        return found
 
-    monkeypatch.setattr(EarlierGenerations, "bridges", bridges)
+    monkeypatch.setattr(KnownGenerations, "bridges", bridges)
     made = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
     assert len(judged) == 2
-    assert judged[1] == {}
+    assert judged[1] == ()
     assert made.summary is not None
     assert made.summary.line("trajectories").lost["bridges_pools"] == 1
     (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")

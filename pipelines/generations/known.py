@@ -1,0 +1,201 @@
+"""What earlier runs decided, as a run that adds to them, or keeps their pools, asks for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
+from trajmill.pipelines.generations.places import known_pools, settled_places
+from trajmill.pipelines.judge.judging import DECIDED, Unit, Withdrawn, units_in
+from trajmill.pipelines.mix.candidates import (
+    Candidates,
+    Wanted,
+    candidates,
+    draws_name,
+    gathered,
+    trained_environments,
+)
+from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
+from trajmill.pipelines.mix.draw import Carried
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
+from trajmill.pipelines.mix.passages.drawing import passage_candidates
+from trajmill.pipelines.mix.passages.passage import passage_node
+from trajmill.pipelines.mix.passages.preparation import Prepared
+from trajmill.pipelines.normalize.forgotten_keys import Tombstones
+from trajmill.pipelines.recipe.mixture import Stage
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+
+
+class KnownGenerations(Known):
+    """What earlier runs decided.
+
+    Args:
+        digest: of all of it.
+        places: the folders of tables that say which group and pool nodes have.
+        tombstones: of what was forgotten.
+        stages: where the stages of runs lie; none where pools alone are kept.
+        mixtures: what the stages of each run drew.
+    """
+
+    def __init__(
+        self,
+        digest: str,
+        places: tuple[Folder, ...],
+        tombstones: Tombstones,
+        stages: tuple[Folder, ...] = (),
+        mixtures: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.digest, self.places, self.tombstones, self.stages = digest, places, tombstones, stages
+        self._mixtures = mixtures
+
+    @classmethod
+    def of(cls, out: Folder, found: Sequence[Generation]) -> KnownGenerations:
+        """What the generations of an output folder make known."""
+        stages, places = (tuple(where(out, one) for one in found) for where in (stages_of, ledgers_of))
+        return cls(found[-1].digest, places, Tombstones.read(out), stages, [one.mixture for one in found])
+
+    def units(self) -> list[Unit]:
+        """See the base class.
+
+        Raises:
+            ShardError: the transitions of a run have no manifest.
+        """
+        found = [(folder, unit.name) for folder in self.stages for unit in units_in(folder)]
+        return [Unit(DECIDED + number, name, "", folder) for number, (folder, name) in enumerate(found)]
+
+    def asks_likeness(self, recipe: Recipe) -> bool:
+        """See the base class."""
+        return recipe.judge.near_duplicates is not None
+
+    def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
+        """See the base class."""
+        found = gathered(candidates(unit, *judged.folders) for unit in units)
+        return settled_places(recipe, units, found, judged, self.places).bridges
+
+    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placed:
+        """See the base class: the pool of new groups is left open."""
+        return settled_places(recipe, units, found, judged, self.places).kept
+
+    def placed_passages(self, passed: Candidates) -> Placed:
+        """See the base class: each document is a group of its component."""
+        named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
+        nodes = [passage_node(str(component), group) for component, group in named]
+        pools = known_pools(set(nodes), self.places)
+        return Placed(passed.group, Coded.of([pools.get(node, "") for node in nodes]))
+
+    def draws(self, recipe: Recipe) -> EarlierDraws:
+        """See the base class."""
+        return Draws.of(recipe, self.stages, self._mixtures)
+
+
+@dataclass(frozen=True)
+class Draws(EarlierDraws):
+    """What runs drew, run by run: of kept trajectories in the order of their units, then of passages.
+
+    Attributes:
+        found: what it was drawn from.
+        group: of each, by name.
+        pool: of each.
+        copies: how often each is drawn.
+        tokens: of each, as a sample of its pool.
+        mixtures: what the stages of each run drew, as `Mixture.told` says it.
+    """
+
+    found: Candidates
+    group: npt.NDArray[np.uint64]
+    pool: Coded
+    copies: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
+    mixtures: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, recipe: Recipe, stages: Sequence[Folder], mixtures: Sequence[Mapping[str, Any]] = ()) -> Draws:
+        """Those of runs by a recipe, or by one that this one may follow."""
+        bounds = [bound for stage in recipe.mix.stages.values() for bound in stage.bounds]
+        wanted = Wanted(tasks=any(bound.by == "task" for bound in bounds))
+        some: list[Candidates] = []
+        tables = [pa.table({"group": [], "pool": [], "copies": [], "tokens": []}, _DRAWN)]
+        for folder in stages:
+            judged = folder / "transitions", folder / "verdicts", folder / "measures"
+            units = units_in(folder)
+            some += [candidates(unit, *judged, wanted) for unit in units]
+            passages = Prepared(recipe, recipe.mix.passages, folder)
+            passed = passages.units() if recipe.mix.passages else []
+            some += [passage_candidates(unit, passages, wanted) for unit in passed]
+            labels = [*(unit.label for unit in units), *(unit.label for unit in passed)]
+            tables += [read_table(folder / "draws", draws_name(label), _DRAWN.names).cast(_DRAWN) for label in labels]
+        drawn = pa.concat_tables(tables).combine_chunks()
+        return cls(
+            gathered(some),
+            numbers_of(drawn["group"]),
+            Coded.of(drawn["pool"].combine_chunks()),
+            drawn["copies"].to_numpy(),
+            drawn["tokens"].to_numpy(),
+            mixtures,
+        )
+
+    def environments(self) -> npt.NDArray[np.uint64]:
+        """The environments of which training shows something, ascending."""
+        return trained_environments(self.found.environment, self.pool, self.copies)
+
+    def count(self, pool: str) -> int:
+        """How many a pool drew, on which the running index of later ones goes on."""
+        return int((self.pool.is_in([pool]) & (self.copies > 0)).sum())
+
+    def given(self) -> dict[str, Counter[str]]:
+        """How many each pool was given, by domain."""
+        found: dict[str, Counter[str]] = {}
+        for pool in POOLS:
+            domain = self.found.domain[self.pool.is_in([pool])]
+            found[pool] = Counter(dict(zip(map(str, domain.held()), _counts(domain), strict=True)))
+        return found
+
+    def carried(self, pool: str, stage: Stage) -> Carried:
+        """What of it counts where a stage of a pool is drawn once more."""
+        drawn, available = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        samples = 0
+        for one in (one for mixture in self.mixtures for one in mixture["stages"].get(pool, ())):
+            place = one["component"], one["domain"]
+            drawn[place] += one["tokens"]
+            available[place] += one["available"]
+            samples += one["samples"]
+        mine = np.flatnonzero(self.pool.is_in([pool]) & (self.copies > 0))
+        by_component = Counter[str]()
+        for (component, _), tokens in drawn.items():
+            by_component[component] += tokens
+        amounts = self.tokens[mine] * self.copies[mine]
+        bounds = tuple(
+            by_component if bound.by == "component" else _summed(getattr(self.found, bound.by)[mine], amounts)
+            for bound in stage.bounds
+        )
+        groups = _summed(self.group[mine], np.ones(len(mine), np.int64)) if stage.max_per_group is not None else {}
+        return Carried(samples, drawn, available, bounds, groups)
+
+
+_DRAWN = pa.schema([("group", pa.string()), ("pool", pa.string()), ("copies", pa.int64()), ("tokens", pa.int64())])
+
+
+def _counts(names: Coded) -> list[int]:
+    return [count for count in np.bincount(names.codes, minlength=len(names.names)).tolist() if count]
+
+
+def _summed(values: Coded | npt.NDArray[np.uint64], amounts: npt.NDArray[np.int64]) -> dict[Any, int]:
+    """The sum of amounts by value."""
+    names: Sequence[Any]
+    if isinstance(values, Coded):
+        names, number = values.names, values.codes.astype(np.int64)
+    else:
+        distinct, number = np.unique(values, return_inverse=True)
+        names = distinct.tolist()
+    sums = np.zeros(len(names), np.int64)
+    np.add.at(sums, number, amounts)
+    return {name: size for name, size in zip(names, sums.tolist(), strict=True) if size}

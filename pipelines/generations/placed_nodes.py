@@ -1,0 +1,136 @@
+"""The places that a finished run gives nodes: each node of its trajectories, by its group, for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajmill.pipelines.generations.known import Draws
+from trajmill.pipelines.generations.ledgers import PLACES, read_ledger
+from trajmill.pipelines.generations.places import NODE_COLUMNS, log_nodes, settled_places
+from trajmill.pipelines.judge.judging import Unit, units_in
+from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.mix.candidates import gathered_in
+from trajmill.pipelines.mix.coded_names import hex_texts
+from trajmill.pipelines.mix.known import Verdicts
+from trajmill.pipelines.mix.passages.passage import passage_node
+from trajmill.pipelines.mix.pools import of_kind
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+
+
+def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) -> npt.NDArray[np.void]:
+    """The rows of the table of places that a run adds.
+
+    Args:
+        recipe: that it was made by.
+        stages: where its stages lie.
+        before: the folders of the tables of earlier runs, whose nodes keep their places.
+    """
+    units, draws = units_in(stages), Draws.of(recipe, [stages])
+    groups, pools = draws.group, _numbers(draws)
+    kept = len(gathered_in(units, stages))  # passages come after them
+    rows = [_rows(groups[:kept], groups[:kept], pools[:kept]), *_of_passages(draws, pools, kept)]
+    for number, by in enumerate(recipe.mix.group_by):
+        shared = draws.found.shared(by)
+        told = np.flatnonzero(shared != 0)
+        rows.append(_rows(of_kind(shared[told], number), groups[told], pools[told]))
+    of_units = _by_placing if before else _by_judging
+    rows += of_units(recipe, stages, units, groups[:kept], pools[:kept], before)
+    distinct = np.unique(np.concatenate(rows))
+    distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
+    return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
+
+
+def _numbers(draws: Draws) -> npt.NDArray[np.int64]:
+    """The number of the pool of each."""
+    names = [*map(str, draws.pool.names)]
+    return np.array([POOLS.index(name) for name in names], np.int64)[draws.pool.codes]
+
+
+def _rows(
+    node: npt.NDArray[np.uint64], group: npt.NDArray[np.uint64], pool: npt.NDArray[np.int64]
+) -> npt.NDArray[np.void]:
+    rows = np.zeros(len(node), PLACES)
+    rows["node"], rows["group"], rows["pool"] = node, group, pool
+    return rows
+
+
+def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iterator[npt.NDArray[np.void]]:
+    """Each document is a group of its component, since each component fills its own pools."""
+    components, names = draws.found.domain[first:].tolist(), hex_texts(draws.group[first:]).to_pylist()
+    nodes = [passage_node(str(component), name) for component, name in zip(components, names, strict=True)]
+    node = np.array(nodes, np.uint64)
+    yield _rows(node, node, pools[first:])
+
+
+def _by_judging(
+    recipe: Recipe,
+    stages: Folder,
+    units: Sequence[Unit],
+    groups: npt.NDArray[np.uint64],
+    pools: npt.NDArray[np.int64],
+    _: Sequence[Folder],
+) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
+    judged = gathered_in(units, stages).group
+    names, first = np.unique(judged, return_index=True)
+    for unit in units:
+        verdicts = read_table(stages / "verdicts", unit.name, ["step", "group"])
+        starts = np.flatnonzero(verdicts["step"].to_numpy() == 0)
+        group = np.array([int(one, 16) for one in verdicts["group"].take(pa.array(starts)).to_pylist()], np.uint64)
+        is_placed = np.isin(group, names)
+        at = first[np.searchsorted(names, group[is_placed])]
+        yield from _of_unit(recipe, stages, unit, starts[is_placed], groups[at], pools[at])
+
+
+def _by_placing(
+    recipe: Recipe,
+    stages: Folder,
+    units: Sequence[Unit],
+    groups: npt.NDArray[np.uint64],
+    pools: npt.NDArray[np.int64],
+    before: Sequence[Folder],
+) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of kept trajectories, and of others where by these they have a group with a pool."""
+    begun = 0
+    for unit in units:
+        verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept"])
+        starts = np.flatnonzero((verdicts["step"].to_numpy() == 0) & verdicts["kept"].to_numpy())
+        mine = slice(begun, begun + len(starts))
+        begun += len(starts)
+        yield from _of_unit(recipe, stages, unit, starts, groups[mine], pools[mine])
+    has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
+    folders = stages / "transitions", stages / "verdicts", stages / "measures"
+    judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
+    left = settled_places(recipe, units, gathered_in(units, stages), judged, before).dropped
+    if left is not None:
+        names, first = np.unique(groups, return_index=True)
+        at = np.searchsorted(names, left.group) if len(names) else np.zeros(len(left.group), np.int64)
+        at = np.minimum(at, max(len(names) - 1, 0))
+        new = (
+            np.full(len(left.group), -1) if not len(names) else np.where(names[at] == left.group, pools[first][at], -1)
+        )
+        pool = np.where(left.pool >= 0, left.pool, new)
+        yield _rows(left.node[pool >= 0], left.group[pool >= 0], pool[pool >= 0])
+
+
+def _of_unit(
+    recipe: Recipe,
+    stages: Folder,
+    unit: Unit,
+    starts: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.uint64],
+    pools: npt.NDArray[np.int64],
+) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of trajectories of a unit with these places."""
+    measures = read_table(stages / "measures", f"{unit.label}.parquet", NODE_COLUMNS)
+    for column in NODE_COLUMNS:
+        yield _rows(measures[column].to_numpy()[starts], groups, pools)
+    logs = log_nodes(recipe, stages / "transitions", unit, starts)
+    yield _rows(logs, groups[: len(logs)], pools[: len(logs)])
