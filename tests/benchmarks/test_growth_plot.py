@@ -27,7 +27,7 @@ PAGE = "\n".join(
 def test_the_rows_of_a_page_are_read_by_their_heads():
     small, large = figures(PAGE + "\n| another | table |\n")
     assert (small["GB"], large["inputs"], large["judge: peak MB"]) == (0.1, 80_110, 1_454)
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError):
         figures("| GB |\n")
 
 

@@ -191,7 +191,7 @@ def test_any_order_of_arrivals_keeps_the_invariants(tmp_path, seed):
 
 
 def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
-    with pytest.raises(ConfigError, match="holds generations"):
+    with pytest.raises(ConfigError):
         Run(RECIPE, [str(grown / "logs")], str(grown / "out"), overwrite=True).run()
 
 

@@ -77,7 +77,7 @@ def test_some_recordings_hold_no_input_and_all_three_versions_occur() -> None:
 def test_the_truncated_recording_ends_within_a_line() -> None:
     *whole, last = (TERMINAL / "asciicast" / CUT).read_bytes().split(b"\n")
     assert all(json.loads(line) for line in whole)
-    with pytest.raises(ValueError, match=r"line 1"):
+    with pytest.raises(ValueError, match="1"):
         json.loads(last)
 
 

@@ -142,6 +142,6 @@ def test_a_run_that_fails_does_not_say_that_its_stage_is_done(out: Folder):
             progress.tell(start(out / "verdicts"))
             raise ValueError("oh")
 
-    with pytest.raises(ValueError, match="oh"):
+    with pytest.raises(ValueError):
         failing()
     assert "done in" not in said.getvalue()

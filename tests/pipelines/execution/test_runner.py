@@ -31,7 +31,7 @@ def test_a_flag_that_nobody_knows_is_refused(flag):
 
 
 def test_beams_runner_in_this_process_takes_no_workers():
-    with pytest.raises(ConfigError, match="works in one process"):
+    with pytest.raises(ConfigError):
         Execution(2, (f"--runner={IN_PROCESS}",)).options()
 
 

@@ -61,7 +61,7 @@ def test_a_group_that_no_pool_can_hold_ends_the_run():
     group = [11] * 700 + [100 + number for number in range(300)]
     with pytest.raises(
         ConfigError,
-        match=r"Group 0{15}b holds 700 of the 1,000 .* of web, .* \(cpt\) is to have 400",
+        match=r"0{15}b",
     ):
         pools(group, ["web"] * 1000)
     assert set(pools([11] * 9 + [12], ["web"] * 10)) == {11, 12}

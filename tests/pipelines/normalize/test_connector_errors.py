@@ -95,7 +95,7 @@ def test_a_bug_that_no_input_shows_alone_ends_the_run(tmp_path, monkeypatch):
         return scrub(batch, *rest, **more)
 
     monkeypatch.setattr(normalize, "scrub", failing)
-    with pytest.raises(ValueError, match="only together"):
+    with pytest.raises(ValueError):
         Run(RECIPE, [str(logs(tmp_path / "raw", "good", "good"))], str(tmp_path / "out"), LENIENT).run("normalize")
 
 

@@ -101,7 +101,7 @@ def test_a_name_that_a_root_gives_may_not_be_that_of_another_file(tmp_path):
 
 
 def test_nothing_at_a_path_is_a_config_error(tmp_path):
-    with pytest.raises(ConfigError, match="no raw input"):
+    with pytest.raises(ConfigError):
         make_plan(RECIPE, [str(tmp_path / "nowhere")])
     with pytest.raises(ConfigError):
         make_plan(RECIPE, [f"{tmp_path}/*.cast"])

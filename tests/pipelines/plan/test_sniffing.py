@@ -17,9 +17,9 @@ def tried(number: int) -> int:
 def test_files_are_sniffed_in_processes_in_their_order_and_errors_are_raised_as_they_were(monkeypatch):
     monkeypatch.setattr(sniffing, "LEAST", 1)
     assert sniffing.sniff_all(tried, range(150), 2) == list(range(1, 151))
-    with pytest.raises(ConfigError, match="Did you mean 'such'"):
+    with pytest.raises(ConfigError, match="'such'"):
         sniffing.sniff_all(tried, range(201), 2)
-    with pytest.raises(ShardError, match="ended from outside"):
+    with pytest.raises(ShardError):
         sniffing.sniff_all(tried, range(300, 301), 2)
 
 

@@ -160,10 +160,10 @@ def test_a_simulated_environment_that_does_not_say_so_whole_is_not_read_as_a_rea
 
 
 def test_rows_of_two_trajectories_or_none_are_refused():
-    with pytest.raises(ValueError, match="one trajectory"):
+    with pytest.raises(ValueError):
         atif_document([])
     one = rows_of(whole())
-    with pytest.raises(ValueError, match="one trajectory"):
+    with pytest.raises(ValueError):
         atif_document([*one, {**one[0], "trajectory_id": "0" * 32}])
 
 
