@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.services import LOST, library, sessions
+from benchmarks.services import LOST, sessions
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connector
@@ -35,8 +35,3 @@ def test_what_the_rules_look_for_is_met(rows: list[dict[str, object]]) -> None:
     assert any(LOST in text for tool in ("query", "read_file", "search") for text in answers(rows, tool))
     assert any("<|im_start|>" in text for text in answers(rows, "read_file"))
     assert any(row["next_observation"] is None for row in rows)
-
-
-def test_no_module_is_of_two_services() -> None:
-    names = [name for name, _ in library(0)]
-    assert len(names) == len(set(names)) > 240

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.shells import modules, sessions
+from benchmarks.shells import sessions
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connector
@@ -23,9 +23,3 @@ def test_what_shells_answered_stands_in_the_log(logs: list[tuple[str, bytes]]) -
     assert len(rows) > 4
     assert "data.csv" in rows[0]["next_observation"]["content"]
     assert "# Project 0" in rows[0]["next_observation"]["content"]
-
-
-def test_no_task_has_a_module_of_another() -> None:
-    names = [name for name, _ in modules(0)]
-    assert len(names) == len(set(names)) > 60
-    assert names != [name for name, _ in modules(1)]

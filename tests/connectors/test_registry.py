@@ -1,8 +1,6 @@
 import io
 import pickle
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -39,19 +37,6 @@ def test_what_joins_the_files_of_a_fixture_is_asked_to():
                     own = sorted(log.members.values())
                     assert name in {one.name for one in joining(connectors(), own)}, "each log holds such a file"
     assert asked > 100
-
-
-def test_a_connector_is_loaded_when_it_is_taken_and_not_before():
-    code = (
-        "import sys\n"
-        "from trajmill.connectors.registry import FORMATS, connectors, joining, version_of\n"
-        "known = connectors()\n"
-        "assert 'har' in known and len(known) >= len(FORMATS) and list(joining(known, ['a/b.txt'])) == []\n"
-        "assert version_of('har', known) == FORMATS['har'].version and 'nothing' not in known\n"
-        "assert not {one.module for one in FORMATS.values()} & sys.modules.keys()\n"
-        "assert [one.name for one in joining(known, ['a/B.HAR'])] == ['har'] and known.is_loaded('har')\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def test_connectors_are_the_same_in_another_process():

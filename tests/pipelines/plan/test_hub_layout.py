@@ -14,11 +14,9 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from tests.conftest import ROOT
-from trajmill.connectors.column_mapping import ROLES
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan import hub_layout as hub
 from trajmill.pipelines.plan.plan import make_plan
-from trajmill.pipelines.recipe.columns import Columns
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -331,14 +329,3 @@ def test_a_mapping_that_cannot_be_meant_is_refused_at_launch(values, message):
     text = f"name: a\nsource: a\ndomains: [swe, os]\nnormalize:\n  dataset:\n    {values}\n"
     with pytest.raises(ConfigError, match=message):
         parse_recipe(text, "recipe")
-
-
-def test_the_page_shows_the_recipe_that_is_run_here():
-    page = (ROOT / "docs" / "datasets.md").read_text("utf-8")
-    assert f"```yaml\n{EXAMPLE}```" in page
-
-
-def test_the_page_names_every_role_that_a_column_can_have():
-    page = (ROOT / "docs" / "datasets.md").read_text("utf-8")
-    assert [role for role in Columns.model_fields if f"`{role}`" not in page] == []
-    assert set(Columns.model_fields) == {role for roles in ROLES.values() for role in roles}

@@ -130,10 +130,3 @@ def test_the_command_loads_offline_leaves_nothing_behind_and_ends_with_5_where_t
     done = subprocess.run(command, cwd=ROOT, env=online, capture_output=True, text=True, check=False)
     assert done.returncode == 5
     assert "shards/README.md does not load with datasets: 'rl' takes " in done.stdout
-
-
-def test_nothing_imports_datasets_but_loading_them():
-    modules = "trajmill.app.cli.cli, trajmill.pipelines.publish.loading, trajmill.pipelines.run"
-    lines = f"import sys, {modules}; print('datasets' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
