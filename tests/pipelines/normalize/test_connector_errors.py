@@ -58,6 +58,16 @@ def test_inputs_that_a_connector_fails_on_are_rejected_and_all_others_come_out_a
     assert (broken.connector, broken.inputs, len(broken.examples)) == ("brittle", 5, 3)
 
 
+def test_rejects_of_a_part_stand_in_the_order_of_inputs_and_offsets(tmp_path):
+    Run(RECIPE, [str(logs(tmp_path / "raw", "raises", "rejects"))], str(tmp_path / "out"), LENIENT).run("normalize")
+    found = rejects_of(tmp_path / "out")
+    assert found.select("uri", "offset").rows() == [
+        ("000-raises.log", -1),
+        ("001-rejects.log", 2),
+        ("001-rejects.log", 9),
+    ]
+
+
 def test_the_reject_names_the_exception_and_the_place_and_shows_no_secret(tmp_path):
     Run(RECIPE, [str(logs(tmp_path / "raw", "good", "raises"))], str(tmp_path / "out"), LENIENT).run("normalize")
     (detail,) = rejects_of(tmp_path / "out")["detail"]
