@@ -72,7 +72,7 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=80 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
 	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
 	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_segments.py \
-		tests/quality/test_scrub_views.py tests/quality/test_scrub_recall.py tests/quality/test_scrub_is_linear.py
+		tests/quality/test_scrub_views.py tests/quality/test_scrub_recall.py tests/quality/test_scrub_is_linear.py tests/quality/test_scrubbing_sessions_are_linear.py
 	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/execution/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py \
 		tests/pipelines/forgetting
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/app/cli/test_fuzz_cli.py tests/app/cli/test_inspection.py
