@@ -70,7 +70,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for shell, folder in folders.items()
     ]
     for one in running:
-        failure = one.communicate(timeout=120)[1]
+        failure = one.communicate()[1]
         assert one.returncode == 0, f"the shell cannot be recorded: {failure}"
     return folders
 

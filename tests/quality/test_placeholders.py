@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import string
 from random import Random
-from time import process_time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,17 +113,13 @@ def test_equal_parts_of_email_addresses_stay_equal() -> None:
 
 def test_a_long_secret_takes_time_in_proportion_and_its_placeholder_certifies_itself() -> None:
     letters = "".join(Random(3).choices(string.ascii_letters + string.digits, k=1 << 18))
-    took = []
     for size in (1 << 15, 1 << 18):
         raw = letters[:size].encode()
-        began = process_time()
         fresh = body(raw, KEY)
-        took.append(process_time() - began)
         assert len(fresh) == size
         assert fresh != raw
         assert is_certified(fresh.decode())
         assert body(fresh, b"another key") == fresh
-    assert took[1] < 0.2 + 16 * took[0]
 
 
 def test_long_secrets_that_differ_in_one_letter_or_key_have_placeholders_that_differ() -> None:

@@ -170,17 +170,15 @@ def test_a_task_manager_that_is_killed_amid_judging_changes_no_byte(logs, expect
 
 def kill_a_task_manager(out: Path) -> None:
     """Kills one once a unit is measured, and sees its workers go."""
-    until = time.monotonic() + 300
     while not any((out / "_units" / "measures").glob("*-part-*")):
-        assert time.monotonic() < until
         time.sleep(0.1)
     managers = {one for one, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
     assert len(managers) == TASK_MANAGERS
     one = min(managers)
     workers = set(below(one))
     os.kill(one, signal.SIGKILL)
-    time.sleep(3)
-    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        time.sleep(0.1)
 
 
 def test_a_name_that_is_no_engine_is_refused_with_those_that_are():
@@ -207,9 +205,7 @@ def test_what_is_started_ends_with_the_process_that_started_it(tmp_path):
         assert parent.stdout is not None
         sleeper = int(parent.stdout.readline())
         parent.kill()
-    until = time.monotonic() + 5
     while Path(f"/proc/{sleeper}").exists() and not is_zombie(sleeper):
-        assert time.monotonic() < until
         time.sleep(0.05)
 
 
