@@ -55,15 +55,22 @@ FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_a_file_that_no_run_wrote_is_refused_and_stays(finished, raw, name):
-    path = finished / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"somebody's")
+def test_a_file_that_no_run_wrote_is_foreign_wherever_it_lies(finished):
+    for name in FOREIGN:
+        path = finished / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"somebody's")
+    assert sorted(survey(Folder(str(finished))).foreign) == sorted(FOREIGN)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overwrite"), [(RECIPE, False), (changed(spans=True), False), (RECIPE, True), (OTHER, True)]
+)
+def test_a_file_that_no_run_wrote_is_refused_and_stays(finished, raw, recipe, overwrite):
+    (finished / "_units" / "shards" / "notes").write_bytes(b"somebody's")
     before = contents(finished)
-    for recipe, overwrite in ((RECIPE, False), (changed(spans=True), False), (RECIPE, True), (OTHER, True)):
-        with pytest.raises(ConfigError):
-            Run(recipe, [str(raw)], str(finished), overwrite=overwrite).run()
+    with pytest.raises(ConfigError):
+        Run(recipe, [str(raw)], str(finished), overwrite=overwrite).run()
     assert contents(finished) == before
 
 
