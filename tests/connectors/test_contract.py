@@ -1,6 +1,6 @@
 """What every connector must do, over its fixtures: `tests/fixtures/<name>/{input,expected,bad}`.
 
-A case is a family of formats; what fails in it is told by format and fixture. TRAJMILL_CONNECTOR takes one format alone.
+A case is a family of formats; what fails in it is told by format and fixture. TRAJMILL_CONNECTOR takes one format.
 """
 
 import json
