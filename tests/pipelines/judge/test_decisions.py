@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from trajmill.pipelines.execution.beam_steps import BeamTransform
-from trajmill.pipelines.judge.corpus_rule import rounds
-from trajmill.pipelines.judge.earlier import Earlier
-from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
+from trajmill.pipelines.judge.judge import decisions
+from trajmill.pipelines.judge.judging import Judging
+from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TEXT, REASONS
 from trajmill.pipelines.judge.verdicts import verdict_reasons
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.schemas.verdict import USES
 
 RECIPE = """
 name: all
@@ -41,40 +33,12 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
     return Judging(parse_recipe(text, "all"), folder, folder, folder, folder, folder, "digest", benchmarks)
 
 
-def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
-    made, alone = replace(judging(), earlier=Earlier("parent", ())), {SIMULATED, NO_TARGET, NO_TEXT}
-    given = Counter(reason for decision in decisions(made) for reason in decision.reasons)
-    assert given == dict.fromkeys({*LOST, *LOST_ROWS} - alone, 1)
-    assert {reason.name for reason in REASONS} - given.keys() == alone
-    assert {reason.use for reason in REASONS} < set(USES)
-    for decision in decisions(made):
-        for reason in set(decision.reasons) - {"contaminated"}:
-            assert decision.words(reason, 7)
-
-
-def test_rounds_have_names_of_their_own_that_spill_files_can_bear_and_hear_only_what_came_before():
-    before: list[str] = []
-    for decision in decisions(judging()):
-        for one in rounds(decision):
-            assert re.fullmatch("[a-z_]+", one.name)
-            assert one.name not in before
-            assert set(one.hears) <= set(before)
-            before.append(one.name)
-
-
 def test_a_recipe_that_asks_for_nothing_has_no_decision():
     nothing = (
         "name: n\nsource: tests\ndomains: [terminal]\njudge: {near_duplicates: null, replicates: null, "
         "drop_duplicate_trajectories: false, mask_duplicate_transitions: false}"
     )
     assert decisions(judging(nothing, "")) == ()
-
-
-def test_the_graph_stays_small():
-    pipeline = beam.Pipeline()
-    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | BeamTransform(UnitsToVerdicts(judging()))
-    transforms = pipeline.to_runner_api().components.transforms
-    assert len(transforms) <= 125
 
 
 def test_a_row_whose_next_observation_nobody_saw_is_omitted_whatever_rule_it_broke():

@@ -123,10 +123,6 @@ def test_a_strict_run_stops_with_the_exception_and_the_input(tmp_path, way):
     assert f"while connector 'brittle' was reading 001-{way}.log" in caught.value.__notes__
 
 
-def test_tests_run_strict_by_themselves():
-    assert Execution().strict
-
-
 def test_other_code_and_a_strict_run_read_a_part_again_in_which_connectors_failed(tmp_path, monkeypatch):
     raw, out = logs(tmp_path / "raw", "good", "raises"), tmp_path / "out"
 

@@ -13,12 +13,10 @@ from jinja2 import meta
 from tests.conftest import ROOT
 from trajmill.connectors.screens.numbers import Numbers
 from trajmill.connectors.screens.tree import Tree
-from trajmill.pipelines.recipe.config_files import configs
-from trajmill.pipelines.recipe.templates import VARIABLES, check_templates, prompt_template
+from trajmill.pipelines.recipe.templates import check_templates, prompt_template
 from trajmill.schemas import DOMAINS, ConfigError
 
 FOLDER = ROOT / "configs" / "templates"
-NAMES = ("rl", "cpt", "sft-1", "sft-2", "sft-3", "sft-4")
 FILES = sorted(path for domain in DOMAINS for path in (FOLDER / domain).glob("*"))
 FORMS = {
     "mcp": ["response"],
@@ -94,10 +92,6 @@ def named(path):
     return f"{path.parent.name}/{path.name}"
 
 
-def test_each_domain_has_a_template_for_rl_one_for_cpt_and_four_for_sft():
-    assert {named(path) for path in FILES} == {f"{domain}/{name}.md.j2" for domain in DOMAINS for name in NAMES}
-
-
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_each_file_is_drawn_under_its_name_and_the_digest_of_its_text(path):
     found = of_file(path)
@@ -166,46 +160,6 @@ def test_what_is_known_of_a_session_stands_in_its_prompt(path):
     tagged = rendered(path, tagged=True)
     assert "<predicted_observation>" in tagged
     assert "</predicted_observation>" in tagged[-400:]
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-@pytest.mark.parametrize("ours", [False, True])
-def test_a_prompt_has_400_to_1500_words_in_each_form(path, ours):
-    domain = path.parent.name
-    flags = dict.fromkeys(FLAGS, True)
-    counts = [len(rendered(path, forms=[form]).split()) for form in FORMS[domain]]
-    tree = ["uitree/1"] if ours else ["browsergym-axtree"]
-    counts += [len(rendered(path, forms=[form], dialects=tree).split()) for form in FORMS[domain]]
-    counts.append(len(rendered(path, **flags, dialects=tree).split()))
-    assert min(counts) >= 400
-    assert max(counts) <= 1500
-
-
-def runs(path):
-    """All runs of nine words in a row of a template's prose, without its demonstrations."""
-    text = path.read_text()
-    prose = re.sub(r"\{[%{].*?[%}]\}", " ", DEMONSTRATION.sub(" ", text))
-    words = re.findall(r"[\w'`]+", prose.lower())
-    return {tuple(words[start : start + 9]) for start in range(len(words) - 8)}
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_templates_of_a_domain_share_no_nine_words_in_a_row(domain):
-    found = {path.name: runs(path) for path in FILES if path.parent.name == domain}
-    for one, other in combinations(found, 2):
-        assert not found[one] & found[other], (one, other)
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_templates_of_a_domain_share_no_demonstration(domain):
-    seen: dict[tuple[str, str], str] = {}
-    for path in FILES:
-        if path.parent.name == domain:
-            for form in FORMS[domain]:
-                for demonstration in demonstrations(path, forms=[form], dialects=["uitree/1"]):
-                    for turn in turns(demonstration):
-                        action = parsed(turn)["action"]
-                        assert seen.setdefault((action, turn[-200:]), path.name) == path.name
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
@@ -337,13 +291,3 @@ def test_folders_that_hold_nothing_or_other_things_are_named(tmp_path):
 def test_a_file_of_another_name_is_named(tmp_path):
     write(tmp_path, files=("rl", "cpt", "sft-1", "sft"))
     assert "sft.md.j2 is none of" in fault(tmp_path)
-
-
-def test_variables_are_those_that_our_templates_are_tried_with():
-    assert set(values("os")) == VARIABLES
-    assert configs().joinpath("templates", "os", "rl.md.j2").is_file()
-
-
-def test_templates_are_read_once_and_not_for_each_sample():
-    """The files of a domain are read before the first sample of it, and never again while shards are made."""
-    assert prompt_template("swe", "cpt", "one", 0) is prompt_template("swe", "cpt", "another", 1)
