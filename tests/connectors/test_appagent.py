@@ -70,27 +70,6 @@ def test_a_step_that_was_logged_twice_is_rejected_the_second_time() -> None:
     assert [(one.reason, one.offset) for one in rejects] == [("duplicate_step", len(line))]
 
 
-def test_folders_are_joined_by_their_log_and_recognized_by_its_first_line() -> None:
-    paths = [
-        "a/log_x_t.txt",
-        "a/t_1.png",
-        "a/t_1.xml",
-        "a/t_1_labeled.png",
-        "b/log_reflect_t.txt",
-        "b/t_1.xml",
-        "c/log_x.txt",
-    ]
-    (log,) = CONNECTOR.join(paths)
-    assert (log.uri, log.anchor, sorted(log.members)) == (
-        "a",
-        "log_x_t.txt",
-        ["log_x_t.txt", "t_1.png", "t_1.xml", "t_1_labeled.png"],
-    )
-    line = b'{"step": 1, "prompt": "p", "image": "i", "response": "r"}\n'
-    assert CONNECTOR.sniff(line, "a/log_x_t.txt") is not None
-    assert CONNECTOR.sniff(b'{"step": 1}\n', "a/log_x_t.txt") is None
-
-
 @pytest.mark.corpus
 def test_real_tasks_have_the_transitions_that_their_files_allow(record_property: Callable[[str, object], None]) -> None:
     blobs = real_folders("appagent_task", "log_*.txt", record_property)

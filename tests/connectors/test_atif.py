@@ -95,19 +95,6 @@ def test_sub_agents_without_end_are_bounded():
     assert [one.reason for one in rejects] == ["nested_too_deeply"]
 
 
-def test_files_of_one_folder_are_one_log_and_a_file_alone_is_none():
-    paths = [
-        "a/trajectory.json",
-        "b/images/1.png",
-        "b/trajectory.cont-1.json",
-        "b/trajectory.json",
-        "c/trajectory.x.json",
-    ]
-    (log,) = Atif().join([*paths, "b/gemini.trajectory.json", "d/1.png"])
-    assert (log.uri, log.anchor) == ("b", ANCHOR)
-    assert list(log.members) == ["images/1.png", "trajectory.cont-1.json", ANCHOR]
-
-
 def test_a_damaged_document_beside_a_whole_one_is_a_reject():
     members = {ANCHOR: json.dumps(document(acts("a"))).encode(), "trajectory.x.json": b'{"steps": ['}
     found = list(Atif().parse(MemoryBlob("log", members)))

@@ -39,12 +39,6 @@ def test_the_outcome_is_the_verdict_and_not_known_where_the_judge_failed(verdict
     assert run(**verdicts).outcome == outcome
 
 
-def test_a_folder_is_joined_only_if_a_verdict_or_a_database_stands_beside_the_trajectory():
-    paths = ["a/trajectory.json", "a/final.db", "a/server.log", "b/trajectory.json", "b/server.log", "c/final.db"]
-    logs = list(Awm().join(sorted(paths)))
-    assert [(log.uri, sorted(log.members)) for log in logs] == [("a", ["final.db", "server.log", "trajectory.json"])]
-
-
 def test_a_run_that_does_not_state_its_limit_is_recognized_by_its_iterations():
     value = json.loads((FOLDER / "trajectory.json").read_bytes())
     del value["max_iterations"]

@@ -37,15 +37,6 @@ def test_arguments_nested_too_deeply_are_rejected(depth: int) -> None:
     assert [reject.reason for reject in rejects] == ["nested_too_deeply"]
 
 
-def test_lone_surrogates_and_control_characters_pass_every_invariant() -> None:
-    talk = Talk()
-    lines = [talk.user("u", "go \ud800", None), talk.call("a", "msg_1", "t\udfff", x="\ud83d")]
-    lines.append(talk.result("r", "t\udfff", "\x00\x1b[0m \udc00", is_error=True))
-    (row,) = rows(log(*lines))
-    assert row["next_observation"]["content"] == "\x00\x1b[0m \ufffd"
-    assert row["task"]["instruction"] == "go \ufffd"
-
-
 ODD = st.one_of(
     st.none(),
     st.booleans(),

@@ -54,21 +54,6 @@ def reason(data: bytes) -> str:
     return caught.value.reason
 
 
-def test_a_windows_widget_is_what_its_friendly_class_says_and_false_states_count() -> None:
-    inside = (
-        f'<edit name="Name" st:visible="true" st:enabled="true" st:editable="false" {box(1, 1, 9, 9)} '
-        'class:friendly_class_name="Edit">Ada</edit>'
-        f'<tag32770 name="Go" st:visible="true" st:enabled="false" {box(1, 20, 9, 9)} '
-        'class:friendly_class_name="Button"/>'
-        f'<button name="Gone" st:visible="false" {box(1, 40, 9, 9)}/>'
-    )
-    text = screen(f'<window name="W" {box(0, 0, 90, 90)}>{inside}</window>', "windows", "desktop").text
-    assert text.splitlines()[1:] == [
-        '  #2 textbox "Name" value="Ada" readonly [1,1][10,10]',
-        '  #3 button "Go" disabled [1,20][10,29]',
-    ]
-
-
 def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is() -> None:
     inside = (
         f'<taste role:AXRole="AXButton" attr:AXTitle="Sichern" st:AXEnabled="True" {box(1, 1, 9, 9)}/>'

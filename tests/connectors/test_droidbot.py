@@ -78,44 +78,6 @@ def test_events_and_views_of_any_shape_raise_nothing_but_a_parse_error(
         assert parsed(CONNECTOR, blob)[0]
 
 
-@pytest.mark.parametrize(
-    ("told", "name", "arguments"),
-    [
-        ({"view": view(1, "a", [[0, 0], [100, 50]])}, "click", {"element": "#2"}),
-        ({"view": view(1, "a", [[0, 0], [100, 51]])}, "click", {"x": 50, "y": 25}),
-        ({"x": 5, "y": 5}, "click", {"element": "#2"}),
-        ({"x": 5.4, "y": 150.5}, "click", {"x": 5, "y": 151}),
-        ({"event_type": "long_touch", "view": view(1, "a", [[0, 0], [100, 50]])}, "long_press", {"element": "#2"}),
-        ({"event_type": "scroll", "direction": "UP"}, "scroll", {"direction": "up"}),
-        ({"event_type": "set_text", "x": 5, "y": 5, "text": "hi"}, "input_text", {"element": "#2", "text": "hi"}),
-        ({"event_type": "key", "name": "MENU"}, "press", {"key": "menu"}),
-        (
-            {"event_type": "intent", "intent": "am start org.example/.Main"},
-            "open_app",
-            {"package": "org.example", "activity": ".Main"},
-        ),
-        ({"event_type": "intent", "intent": "am broadcast -a x.Y"}, "intent", {"command": "am broadcast -a x.Y"}),
-        (
-            {"event_type": "kill_app", "stop_intent": "am force-stop org.example"},
-            "close_app",
-            {"package": "org.example"},
-        ),
-        (
-            {"event_type": "swipe", "start_x": 1, "start_y": 2, "end_view": view(1, "a", [[0, 0], [100, 50]])},
-            "swipe",
-            {"from": [1, 2], "to": [50, 25]},
-        ),
-        ({"event_type": "spawn", "master": "m"}, "spawn", {}),
-        ({"event_type": "exit"}, "exit", {}),
-    ],
-)
-def test_an_event_becomes_an_action_of_the_vocabulary(
-    told: dict[str, object], name: str, arguments: dict[str, object]
-) -> None:
-    (step,) = steps(events_1=event("a", "a", **told), states_1=state("a", view(1, "a", [[0, 0], [100, 50]])))
-    assert json.loads(step.action.text) == {"name": name, "arguments": arguments}
-
-
 def seen(*sides: Observation | None) -> list[tuple[str, str] | None]:
     """(what the button says, truncation) of each."""
     found = [side and ((side.content or "").split('button "')[1].split('"')[0], side.truncation) for side in sides]
@@ -194,25 +156,6 @@ def test_views_in_a_circle_or_without_a_root_are_read_once_or_refused() -> None:
         CONNECTOR, MemoryBlob("x", {"events/event_1.json": event("a", "a"), "states/state_1.json": lost})
     )
     assert reasons == ["no_nodes"]
-
-
-def test_output_folders_are_joined_by_the_names_of_their_files() -> None:
-    paths = sorted(
-        [
-            "a/events/event_1.json",
-            "a/states/state_1.json",
-            "a/states/screen_1.png",
-            "a/utg.js",
-            "b/device_states/device_state_1.json",
-        ]
-    )
-    paths += ["b/droidbot_event.json", "c/events/event_1.json", "d/utg.js", "events/other.json"]
-    logs = {log.uri: (log.anchor, sorted(log.members)) for log in CONNECTOR.join(paths)}
-    assert logs == {
-        "a": ("utg.js", ["events/event_1.json", "states/screen_1.png", "states/state_1.json", "utg.js"]),
-        "b": ("device_states/device_state_1.json", ["device_states/device_state_1.json", "droidbot_event.json"]),
-        "c": ("events/event_1.json", ["events/event_1.json"]),
-    }
 
 
 @pytest.mark.parametrize(

@@ -70,15 +70,6 @@ def test_a_redirect_is_not_joined_with_a_post_to_its_target():
     assert len(steps(moved, entry("http://a/new", 1.1, method="POST"))) == 2
 
 
-def test_static_assets_are_carried_on_only_where_the_recipe_says_so():
-    page, style = (
-        entry("http://a/", 1, mime="text/html", text="<p>"),
-        entry("http://a/x", 2, mime="text/css", text="p {}"),
-    )
-    assert len(steps(page, style)) == 1
-    assert len(steps(page, style, choices=Choices(static_assets=True))) == 2
-
-
 @pytest.mark.parametrize(
     ("word", "url", "headers", "media_type", "wanted"),
     [

@@ -2,19 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from trajmill.connectors.agents.harbor import Harbor
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.pipelines.plan.plan import make_plan
-from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.schemas import Outcome, Reject, Trajectory
 
-FIXTURES = ROOT / "tests" / "fixtures" / "harbor" / "input"
 STEPS = [
     {"step_id": 1, "source": "user", "message": "Grind."},
     {
@@ -49,17 +44,6 @@ def outcome(**members: object) -> Outcome | None:
     made, rejects = read(held)
     assert rejects == []
     return made[0].outcome
-
-
-def test_a_trial_folder_is_one_input_with_all_that_lies_in_it():
-    plan = make_plan(Recipe(name="trial", source="trial"), [str(FIXTURES)])
-    found = {Path(one.uri).name: (one.connector, len(one.members)) for one in plan.inputs}
-    assert found == {
-        "grind-flour__aB3dEf9": ("harbor", 11),
-        "bake__steps": ("harbor", 4),
-        "unfinished": ("harbor", 3),
-    }
-    assert plan.unrecognized == ()
 
 
 def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_documents_without_a_trial():

@@ -8,19 +8,10 @@ import pytest
 from pyarrow import parquet
 
 from tests.conftest import ROOT
-from trajmill.connectors.connector import HEAD_BYTES, Connector
-from trajmill.connectors.registry import FORMATS, connectors, joining, sniff, version_of
+from trajmill.connectors.connector import HEAD_BYTES
+from trajmill.connectors.registry import connectors, joining, sniff
 
 FIXTURES = ROOT / "tests" / "fixtures"
-
-
-def test_what_the_registry_says_of_a_format_is_what_its_connector_says():
-    for name, told in FORMATS.items():
-        one = connectors()[name]
-        assert (one.name, one.version) == (name, told.version), "name and version stand in the registry too"
-        joins = type(one).join is not Connector.join or type(one).answers is not Connector.answers
-        assert joins == bool(told.ends), f"{name}: a format joins files exactly if `ends` says of which names"
-        assert all(end == end.lower() for end in told.ends)
 
 
 def test_what_joins_the_files_of_a_fixture_is_asked_to():
@@ -41,11 +32,6 @@ def test_what_joins_the_files_of_a_fixture_is_asked_to():
 
 def test_connectors_are_the_same_in_another_process():
     assert pickle.loads(pickle.dumps(connectors())) is connectors()
-
-
-def test_a_version_that_a_class_has_now_counts(monkeypatch):
-    monkeypatch.setattr(type(connectors()["har"]), "version", "next")
-    assert version_of("har", connectors()) == "next"
 
 
 def in_parquet(rows: pa.Table) -> bytes:

@@ -132,21 +132,6 @@ def test_the_status_of_a_killed_command_tells_it_unless_the_command_may_have_mad
     assert (step.timed_out, step.exit_code) == (killed, None if killed else 124)
 
 
-def test_swe_agent_s_commands_have_the_limit_of_its_configuration():
-    config = json.dumps({"agent": {"tools": {"execution_timeout": 30}}})
-    log = {
-        "trajectory": [
-            {"action": "ls", "observation": "a", "response": "ls", "thought": "", "state": "{}"},
-            {"action": "make", "observation": TOOK, "response": "make", "thought": "", "state": "{}"},
-        ],
-        "replay_config": config,
-    }
-    first, late = steps_of("sweagent", json.dumps(log).encode())
-    assert (first.time_limit_s, first.timed_out) == (30.0, None)
-    assert late.next_observation is not None
-    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, None)
-
-
 def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():
     def response(**command: Any) -> bytes:
         told = {"state_analysis": "", "explanation": "", "commands": [command], "is_task_complete": False}

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from hashlib import sha256
 
 import pytest
 
 from trajmill.connectors.conversation.content import shown
-from trajmill.connectors.conversation.mcp_answer import answered
 from trajmill.connectors.conversation.references import referring
 
 SEALED = b"".join(sha256(bytes([number])).digest() for number in range(9))
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(300)
 WORD = b64encode(SEALED).decode()
-
-
-def named(data: bytes, media_type: str) -> str:
-    return f"attachment:{media_type};bytes={len(data)};sha256={sha256(data).hexdigest()[:16]}"
 
 
 @pytest.mark.parametrize("text", [f"{WORD} " * 300, "A" * 500_000, '"data:image/png;base64,' * 20_000, "A" * 255])
 def test_opaque_values_are_found_in_linear_time(text):
     referring(text * 3)
-
-
-def test_an_mcp_server_s_text_refers_to_them_too():
-    result = {"content": [{"type": "text", "text": json.dumps({"image": b64encode(PNG).decode()})}]}
-    seen = answered("tools/call", {"result": result})
-    assert seen is not None
-    assert seen.content == f'{{"image": "{named(PNG, "image/png")}"}}'
-    assert [one.role for one in seen.attachments] == ["image"]
 
 
 def test_what_an_api_sealed_is_left_out_at_any_level():

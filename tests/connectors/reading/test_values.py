@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.reading import values
-from trajmill.connectors.reading.documents import concatenated, opening
+from trajmill.connectors.reading.documents import opening
 from trajmill.connectors.reading.values import JsonError, first_value, json_value
-from trajmill.schemas import ParseError
 
 
 @pytest.mark.parametrize("data", [b"9" * 5000, b'{"a": -' + b"9" * 5000 + b"}", b"[NaN, " + b"9" * 5000 + b"]"])
@@ -54,14 +53,6 @@ def reason_of(data: bytes) -> str | None:
     except JsonError as error:
         return error.reason
     return None
-
-
-def test_values_that_follow_each_other_have_their_offsets():
-    found = list(concatenated(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
-    assert found == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
-    with pytest.raises(ParseError) as failed:
-        list(concatenated(b"1 [2", "log"))
-    assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
 
 
 @pytest.mark.parametrize(
