@@ -3,7 +3,7 @@
 import json
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
@@ -54,7 +54,6 @@ LINES = [
 ]
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=30))
 def test_blocks_hold_every_word_of_a_history_in_order(lines):
     text = "\n".join([START.strip(), *lines])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_files
@@ -92,7 +92,6 @@ VALUES = st.recursive(
     st.sampled_from(["click", "type", "scroll", "open_app", "wait", "", "other"]),
     st.dictionaries(st.sampled_from(["x", "y", "text", "direction", "app_name", "seconds", "z"]), VALUES, max_size=5),
 )
-@settings(max_examples=40)
 def test_actions_of_any_shape_raise_nothing_but_a_parse_error(word: str, told: dict[str, Any]) -> None:
     blob = MemoryBlob("any", tfrecord(episode({"action_type": word, **told})))
     if outcome(CONNECTOR, blob)[0]:
@@ -105,7 +104,6 @@ def test_actions_of_any_shape_raise_nothing_but_a_parse_error(word: str, told: d
 
 
 @given(st.sampled_from(["click", "long_press"]), st.lists(st.floats() | st.integers() | VALUES, min_size=2, max_size=2))
-@settings(max_examples=80)
 def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, pair: list[Any]) -> None:
     plain = {"action": word, "coordinate": pair, "bbox": [1, 2]}
     told = [plain, {**plain, "time": None}]
@@ -117,7 +115,6 @@ def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, p
 
 
 @given(st.binary(max_size=80))
-@settings(max_examples=40)
 def test_forests_of_any_bytes_raise_nothing_but_a_parse_error(data: bytes) -> None:
     outcome(CONNECTOR, MemoryBlob("any", tfrecord(episode({"action_type": "wait"}, trees=[data, data]))))
 

@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read
@@ -102,7 +102,6 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["1", "2", "x"]), VALUES), VALUES, VALUES)
-@settings(max_examples=40)
 def test_values_of_any_shape_raise_nothing_but_a_parse_error(points: dict[str, Any], one: Any, other: Any) -> None:
     hierarchies = {
         "view_hierarchies/1.json": json.dumps({"activity_name": one, "activity": {"root": other}}),

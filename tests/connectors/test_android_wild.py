@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read
@@ -76,7 +76,6 @@ KEYS = ["episode_id", "step_id", "ui_positions", "ui_text", "ui_types", "result_
 
 
 @given(st.dictionaries(st.sampled_from([*KEYS, "result_lift_yx", "instruction", "coat_action_think"]), VALUES))
-@settings(max_examples=40)
 def test_steps_of_any_shape_raise_nothing_but_a_parse_error(told: dict[str, Any]) -> None:
     text = json.dumps([zoo(0, 4, "[0.1, 0.2]", "[0.1, 0.2]", **told)])
     blob = MemoryBlob("any", text.encode("utf-8", "surrogatepass"))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read
@@ -168,7 +168,6 @@ PATHS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES, VALUES), max_size=5))
-@settings(max_examples=60, deadline=None)
 def test_commands_of_any_shape_raise_nothing_but_a_parse_error(commands):
     log = asked("GET", "source", value=source("a")) + "".join(
         asked("POST", path, {"using": "id", "value": "a", "script": "mobile: x", "actions": body, "args": body}, value)

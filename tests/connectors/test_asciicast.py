@@ -11,7 +11,7 @@ from typing import Any
 
 import pyte
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rows import parsed as rows_in
@@ -63,7 +63,6 @@ def test_what_stood_before_an_action_is_what_the_one_before_it_led_to(path: Path
             assert before.next_observation is after.observation
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(INPUTS), st.data())
 def test_a_recording_cut_at_any_byte_raises_nothing_but_parse_errors(path: Path, data: st.DataObject) -> None:
     whole = path.read_bytes()
@@ -72,7 +71,6 @@ def test_a_recording_cut_at_any_byte_raises_nothing_but_parse_errors(path: Path,
     assert error is None or -1 <= error.offset <= cut
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(INPUTS), st.data())
 def test_a_mangled_recording_raises_nothing_but_parse_errors(path: Path, data: st.DataObject) -> None:
     whole = bytearray(path.read_bytes())
@@ -88,7 +86,6 @@ _data = st.text(st.sampled_from("ab $>\r\n\b\x03\x04\x1b[]?2004hl1049^CHJm0;:\ud
 _events = st.lists(st.tuples(st.floats(0, 3), _codes, _data).map(list), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
 @given(_events, st.integers(2, 3))
 def test_any_events_give_valid_rows_or_a_parse_error(events: list[list[Any]], version: int) -> None:
     header = {"version": version, "width": 9, "height": 4, "term": {"cols": 9, "rows": 4}}

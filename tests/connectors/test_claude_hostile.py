@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.claude_logs import (
@@ -94,7 +94,6 @@ LINES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(LINES, max_size=8))
 def test_lines_of_any_shape_raise_nothing_but_parse_errors_and_keep_the_invariants(lines: list[Line]) -> None:
     data = log(*lines)
@@ -103,7 +102,6 @@ def test_lines_of_any_shape_raise_nothing_but_parse_errors_and_keep_the_invarian
         assert len(rows(data)) == sum(len(one.steps) for one in found)
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.sampled_from(sorted(path.name for path in (FIXTURES / "input").iterdir())), st.data())
 def test_log_cut_at_any_byte_raises_nothing_but_a_parse_error(name: str, data: st.DataObject) -> None:
     whole = (FIXTURES / "input" / name).read_bytes()
@@ -113,7 +111,6 @@ def test_log_cut_at_any_byte_raises_nothing_but_a_parse_error(name: str, data: s
     assert all(-1 <= reject.offset <= len(cut) for reject in rejects)
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(ODD, lambda inner: st.lists(inner, max_size=3), max_leaves=6)))
 def test_text_of_a_call_is_that_of_the_contract(arguments: dict[str, Any]) -> None:
     talk = Talk()
@@ -133,7 +130,7 @@ def test_same_log_comes_out_the_same_twice_and_every_step_points_at_its_line() -
 def hostile() -> Iterator[tuple[str, bytes]]:
     talk = Talk()
     lines = [talk.user("u", "go", None)]
-    for number in range(4000):
+    for number in range(800):
         lines.append(talk.call(f"a{number}", f"m{number}", f"t{number}", parent=f"a{number - 1}" if number else "u"))
         lines.append(talk.result(f"r{number}", f"t{number}", "x"))
         lines.append(talk.agent(f"b{number}", f"n{number}", text("no"), parent=f"r{number}"))
@@ -142,17 +139,17 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield (
         "one id",
         log(
-            *(talk.agent(f"a{n}", "m", use("t", "Bash", n=n)) for n in range(4000)),
-            *(talk.result(f"r{n}", "t", n) for n in range(4000)),
+            *(talk.agent(f"a{n}", "m", use("t", "Bash", n=n)) for n in range(800)),
+            *(talk.result(f"r{n}", "t", n) for n in range(800)),
         ),
     )
     talk = Talk()
     yield (
         "reminders",
-        log(talk.call("a", "m", "t"), talk.result("r", "t", "x" + "\n<system-reminder>y</system-reminder>" * 20000)),
+        log(talk.call("a", "m", "t"), talk.result("r", "t", "x" + "\n<system-reminder>y</system-reminder>" * 4000)),
     )
     talk = Talk()
-    yield "texts", log(talk.user("u", [text("a<system-reminder>")] * 20000, None), talk.call("a", "m", "t"))
+    yield "texts", log(talk.user("u", [text("a<system-reminder>")] * 4000, None), talk.call("a", "m", "t"))
 
 
 @pytest.mark.parametrize(("name", "data"), [pytest.param(*one, id=one[0]) for one in hostile()])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_folders
@@ -66,7 +66,6 @@ def steps(**members: bytes) -> list[Step]:
     ),
     st.sampled_from(["touch", "key", "swipe", "set_text", "scroll", "intent", "kill_app", "other"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_events_and_views_of_any_shape_raise_nothing_but_a_parse_error(
     told: dict[str, object], views: list[dict[str, object]], kind: str
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -43,7 +43,6 @@ def _quoted(text: str, single: bool) -> str:
 
 
 @given(documents())
-@settings(max_examples=48, deadline=None)
 def test_the_tree_is_what_an_xml_library_sees(document: str) -> None:
     seen = [
         (one.get("text"), one.get("resource-id", "").rpartition(":id/")[2], one.get("checked") == "true")
@@ -57,7 +56,6 @@ FLAG = st.sampled_from(["true", "false", "", "TRUE"])
 
 
 @given(st.lists(XML_TEXT, min_size=6, max_size=6), st.lists(FLAG, min_size=11, max_size=11), st.booleans(), st.data())
-@settings(max_examples=48, deadline=None)
 def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
     texts: list[str], flags: list[str], newer: bool, data: st.DataObject
 ) -> None:
@@ -93,7 +91,6 @@ def test_the_id_of_an_element_of_a_web_view_is_shown_where_it_lasts(ident: str, 
 @given(
     st.binary(max_size=200) | st.builds(lambda a, b: dump(a)[:b], st.just(node("[0,0][9,9]", "x")), st.integers(0, 400))
 )
-@settings(max_examples=60, deadline=None)
 def test_a_dump_cut_or_made_of_any_bytes_raises_nothing_but_a_parse_error(data: bytes) -> None:
     try:
         screen = read_dump(data, "x")

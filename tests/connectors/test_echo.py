@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.recordings.acts import Act
@@ -174,7 +174,6 @@ _texts = ["a", "l", " ", "$ ", "ls\r\n", "x" * 30, "Password: ", "exit", "⠋", 
 _pieces = st.sampled_from([*_marks, *_texts, "\r\n", "\r", "\b \b", "^C", "\x1b[K", "\x1b[A"])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0.001, 0.03, 0.2, 1.0]), _pieces), max_size=60))
 def test_any_output_is_taken_in_with_acts_in_order(events: list[tuple[float, str]]) -> None:
     player = Player(12, 4)

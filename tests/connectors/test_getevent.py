@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import dump, node, read, real_files
@@ -112,7 +112,6 @@ def test_beside_screens_a_gesture_is_one_action_in_pixels(events: str, name: str
         )
     )
 )
-@settings(max_examples=60)
 def test_events_in_any_order_make_gestures_with_points(events: list[str]) -> None:
     for one in found(lines(" ".join(events))):
         assert not isinstance(one, ParseError)

@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import Choices, MemoryBlob
@@ -163,7 +163,6 @@ def test_bodies_are_unpacked_only_where_they_are_packed():
     st.text(st.sampled_from("AQgz09+/==-_ \n\u00fc\ud800"))
     | st.binary().map(lambda data: base64.b64encode(data).decode())
 )
-@settings(max_examples=120, deadline=None)
 def test_base64_stands_for_the_same_bytes_whichever_decoder_reads_it(text):
     try:
         assert unbase64(text) == binascii.a2b_base64(text)
@@ -222,7 +221,6 @@ OBJECTS = st.recursive(
 @given(
     st.lists(OBJECTS, max_size=3), st.lists(OBJECTS, max_size=1), OBJECTS, st.sampled_from([None, 0, 2]), st.booleans()
 )
-@settings(max_examples=120, deadline=None)
 def test_a_document_decoded_in_one_go_gives_what_walking_it_gives(entries, before, after, indent, doubled):
     text = json.dumps({"x": before, "log": {"pages": before, "entries": entries, "z": after}}, indent=indent)
     text = text.replace('"pages"', '"entries"') if doubled else text

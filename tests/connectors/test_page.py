@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
@@ -211,7 +211,6 @@ DOCUMENTS = st.builds(lambda nodes: DomNode("#document", children=nodes), st.lis
 
 
 @given(DOCUMENTS, st.text(max_size=10))
-@settings(max_examples=80, deadline=None)
 def test_the_tree_of_any_dom_is_read_back_from_its_text_and_names_only_its_own_lines(
     document: DomNode, url: str
 ) -> None:
@@ -223,7 +222,6 @@ def test_the_tree_of_any_dom_is_read_back_from_its_text_and_names_only_its_own_l
 
 
 @given(st.text(alphabet="<>/ab='\"&;! -pdivsl\x00\u00a0é", max_size=80))
-@settings(max_examples=80, deadline=None)
 def test_any_text_is_a_page(text: str) -> None:
     page = page_of(html_document(text))
     assert Tree.parse(page.text).text == page.text

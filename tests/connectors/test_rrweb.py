@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import Choices, MemoryBlob
@@ -154,7 +154,6 @@ CHANGES = st.builds(
 
 
 @given(st.lists(CHANGES, max_size=6))
-@settings(max_examples=60, deadline=None)
 def test_whatever_a_mutation_says_the_dom_stays_a_tree(changes: list[dict[str, Any]]) -> None:
     mirror = rebuilt(element(5, "ul"), element(6, "p", text(7, "a")))
     for change in changes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import dump, node, outcome, read, real_files
@@ -57,7 +57,6 @@ def shown(step: Step) -> tuple[str | None, str | None]:
         max_size=4,
     )
 )
-@settings(max_examples=48, deadline=None)
 def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[str, object]]) -> None:
     log = "".join(json.dumps(record) + "\n" for record in records)
     blob = MemoryBlob("any", {"events.jsonl": log.encode("utf-8", "surrogatepass"), "screen_1.xml": screen("a")})
@@ -67,7 +66,6 @@ def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[
 
 
 @given(st.text(st.sampled_from("adb shell input tap swipe text keyevent 12'\"\\>;|&\n#-:"), max_size=120))
-@settings(max_examples=48, deadline=None)
 def test_commands_of_any_shape_raise_nothing_but_a_parse_error(log: str) -> None:
     outcome(CONNECTOR, MemoryBlob("any", {"adb.log": log.encode(), "screen_1.xml": screen("a")}))
 

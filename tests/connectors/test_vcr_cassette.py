@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call, parse, result, seen
@@ -71,7 +71,6 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), plain, min_size=1, max_size=4))
 def test_yaml_comes_back_as_it_was_dumped(value):
     data = yaml.dump(value, Dumper=yaml.CSafeDumper, allow_unicode=True).encode("utf-8", "surrogatepass")

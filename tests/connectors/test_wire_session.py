@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen
@@ -62,7 +62,6 @@ messages = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(messages, max_size=8))
 def test_any_messages_become_steps_or_rejects(bodies):
     found, _ = read(*bodies)
@@ -86,7 +85,6 @@ def test_a_log_that_grows_long_halfway_becomes_what_a_short_one_becomes(kept, he
     assert [one.reason for one in rejects] == ["result_repeated"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=4), st.text('"\\{}[],:a', max_size=12), max_size=3), max_size=5))
 def test_elements_begin_where_their_json_begins(values):
     import json
@@ -96,7 +94,6 @@ def test_elements_begin_where_their_json_begins(values):
     assert [json.JSONDecoder().raw_decode(text[place:].decode())[0] for place in places] == values
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.dictionaries(st.text(max_size=4), st.lists(st.just({"items": [{}]}), max_size=2), max_size=3), max_size=5
@@ -129,7 +126,6 @@ def outcome(bodies, held, offsets):
     return [seen(one) if isinstance(one, Trajectory) else one.reason for one in found]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(MESSAGES), max_size=12))
 def test_doubles_are_known_again_whether_messages_are_kept_or_hashed(bodies):
     near = range(len(bodies))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, trajectory
@@ -62,7 +62,6 @@ def test_things_are_equal_only_where_both_halves_of_the_hash_are(hashes):
     assert dict(zip(lost["row"].tolist(), kept["row"].tolist(), strict=True)) == pairs
 
 
-@settings(max_examples=24)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=25), st.randoms())
 def test_components_are_those_of_a_graph_search(edges, random):
     nodes, groups = components(np.array(edges, np.uint64).reshape(-1, 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.conversation.calls import call
@@ -62,7 +62,6 @@ _PARTS = st.lists(
 
 
 @given(_PARTS, _PARTS)
-@settings(max_examples=80)
 def test_every_history_goes_on_with_what_it_repeats(before, more):
     known, told = marks(before), marks([*before, *more])
     alike = shared(known, told)

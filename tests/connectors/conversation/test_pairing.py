@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.conversation.calls import MessageError, call
@@ -138,7 +138,6 @@ ARGUMENTS = st.dictionaries(
 TURNS = st.lists(st.lists(st.tuples(NAMES, ARGUMENTS, st.text(max_size=8)), min_size=1, max_size=4), max_size=5)
 
 
-@settings(max_examples=20, deadline=None)
 @given(turns=TURNS)
 def test_the_same_conversation_in_five_shapes_comes_to_the_same_steps(turns):
     wanted = [
@@ -157,7 +156,6 @@ def test_the_same_conversation_in_five_shapes_comes_to_the_same_steps(turns):
         assert (found.instruction, found.unmatched) == ("Go.", [])
 
 
-@settings(max_examples=20, deadline=None)
 @given(turns=st.lists(st.lists(st.sampled_from(["1", "2", None]), min_size=1, max_size=4), max_size=6))
 def test_repeated_and_missing_ids_pair_by_place_whenever_results_follow_in_order(turns):
     messages: list[Message] = []
@@ -183,7 +181,6 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(found=PARTS)
 def test_every_call_is_one_step_and_every_result_is_used_once_or_refused(found):
     made = conversation(found)
@@ -211,7 +208,6 @@ _MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(_MESSAGE, max_size=12))
 def test_a_conversation_that_is_held_pairs_as_one_whose_turns_stand_in_a_file(messages):
     held, streamed = conversation_in(messages), conversation_in(tuple(messages))

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.reading import archive as archive_module
@@ -39,7 +39,6 @@ def test_a_member_packed_with_zstd_is_read():
     assert Archive(bytes(data), "log").read("a") == content
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_damaged_archive_raises_nothing_but_a_parse_error(data):
     content = bytearray(packed({"a": b"text" * 50, "b": b"[]"}))

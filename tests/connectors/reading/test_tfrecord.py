@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
@@ -30,7 +30,6 @@ def test_long_data_taken_in_lanes_have_the_checksum_of_their_bytes_one_by_one(si
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5))
-@settings(max_examples=20)
 def test_records_come_back_as_written_with_their_offsets(records: list[bytes]) -> None:
     data = b"".join(map(framed, records))
     found = list(frames(MemoryBlob("x", data)))
@@ -41,7 +40,6 @@ def test_records_come_back_as_written_with_their_offsets(records: list[bytes]) -
 
 
 @given(st.integers(1, 40))
-@settings(max_examples=20)
 def test_a_file_cut_within_its_second_record_keeps_the_first(left: int) -> None:
     data = framed(b"a" * 10) + framed(b"b" * 25)
     first, second = frames(MemoryBlob("x", data[: 26 + left]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.screens.numbers import Numbers
@@ -62,7 +62,6 @@ def text_of(rows: list[tuple[str, str, int]]) -> str:
     return Tree([Node(role, name, bounds=(0, 0, 1, at)) for at, (role, name, _) in enumerate(rows)], depths).text
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(TREES, min_size=1, max_size=6))
 def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
     screens: list[list[tuple[str, str, int]]],
@@ -81,7 +80,6 @@ def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
         seen |= set(here)
 
 
-@settings(max_examples=40, deadline=None)
 @given(TREES, TREES)
 def test_equal_screens_one_after_the_other_have_equal_texts(
     one: list[tuple[str, str, int]], other: list[tuple[str, str, int]]
@@ -92,8 +90,8 @@ def test_equal_screens_one_after_the_other_have_equal_texts(
 
 
 def test_thousands_of_equal_elements_and_many_screens_take_no_square_of_time() -> None:
-    rows = ["window", *("  cell" for _ in range(20_000))]
+    rows = ["window", *("  cell" for _ in range(4_000))]
     first, second = shown(rows, [*rows, '  text "end"'])
-    assert numbers_of(first) == list(range(1, 20_002))
-    assert numbers_of(second)[-1] == 20_002
-    assert numbers_of(shown(*(["window", f'  text "{at}"', '  button "Next"'] for at in range(3000)))[-1]) == [1, 2, 3]
+    assert numbers_of(first) == list(range(1, 4_002))
+    assert numbers_of(second)[-1] == 4_002
+    assert numbers_of(shown(*(["window", f'  text "{at}"', '  button "Next"'] for at in range(600)))[-1]) == [1, 2, 3]

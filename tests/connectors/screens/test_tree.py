@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.screens.tree import MAX_DEPTH, Node, Tree
@@ -32,7 +32,6 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @given(trees())
-@settings(max_examples=60, deadline=None)
 def test_a_tree_is_read_back_from_its_text(tree: Tree) -> None:
     read = Tree.parse(tree.text)
     assert list(read.nodes) == list(tree.nodes)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
@@ -221,7 +221,6 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     return Trajectory("n", "terminal", steps, task=Task(None, draw(words)), context=Context(agent_system=draw(words)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(trajectories())
 def test_any_trajectory_is_read_back_as_it_was_written(trajectory):
     same(rows_of(trajectory), (*ALSO, *WHOLE))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipelines.render.benchmark_rows import benchmark_row
@@ -80,7 +80,6 @@ def benchmark_rows(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, deadline=None)
 @given(benchmark_rows())
 def test_a_row_of_the_benchmarks_form_comes_back_byte_for_byte(row):
     assert benchmark_row(row).row == row

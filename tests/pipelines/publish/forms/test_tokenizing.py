@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipelines.publish.forms.conftest import TOKENIZER
@@ -104,7 +104,6 @@ def test_a_conversation_is_cut_at_the_end_of_a_turn_that_bears_the_loss(tokenizi
     assert whole.cut(whole.ends[1] - 1) is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=TEXTS, edges=st.lists(st.integers(0, 60), min_size=2, max_size=8))
 def test_what_bears_the_loss_lies_inside_the_spans(tokenizing, text, edges):
     edges = sorted(min(edge, len(text)) for edge in edges)
