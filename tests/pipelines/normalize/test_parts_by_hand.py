@@ -47,11 +47,8 @@ def share(raw: Path, out: Path, words: str):
     return normalize_share(RECIPE, [str(raw)], str(out), Share.of(words), SMALL)
 
 
-@pytest.mark.parametrize("count", [1, 3, 16])
-def test_shares_in_random_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(raw, whole, tmp_path, count):
-    numbers = list(range(count))
-    random.Random(count).shuffle(numbers)
-    done = [share(raw, tmp_path, f"{number}/{count}") for number in numbers]
+def test_shares_in_any_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(raw, whole, tmp_path):
+    done = [share(raw, tmp_path, f"{number}/16") for number in random.Random(1).sample(range(16), 16)]
     parts = len(json.loads((whole / "plan.json").read_bytes())["parts"])
     assert parts > 3
     assert sum(one.parts for one in done) == parts
