@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
+from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.generations.compatibility import by_rebuild, recipe_of, require_follows, versions_of
 from trajmill.pipelines.generations.forgotten_keys import Tombstones
@@ -257,6 +258,7 @@ class Append:
             is_known=is_known,
             found_before=found_before,
             counts=counts,
+            deaths=Deaths.left_in(self.out),
         )
         before.inputs.again += found_before.again
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
+from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
@@ -46,10 +47,8 @@ from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
 from trajmill.pipelines.mix.shard_layout import Shard, laid_out
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
-from trajmill.pipelines.normalize.dying_inputs import normalize_parts
-from trajmill.pipelines.normalize.input_at_hand import at_hand_folder, take_dead
 from trajmill.pipelines.normalize.normalizer import unit_digest
-from trajmill.pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
+from trajmill.pipelines.normalize.parts_by_hand import names_of, normalize_parts, normalizer_of, stages_of
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.plan.recognition import PlanCounts
@@ -144,7 +143,7 @@ class Run:
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
         self._proven: Manifest | None = None
-        self._died: list[tuple[str, ...]] = []
+        self._deaths = Deaths()
         self._work = work = self.out.held(self._owner.token)
         self._rejects = work / "rejects"
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
@@ -170,7 +169,7 @@ class Run:
     def _run_checked(self, last: str) -> Summary:
         goes_on = self._owner.check(self.raws).identity == self._owner.identity
         clear_scratch()
-        self._died = take_dead(at_hand_folder(self.out)) if self.execution.is_local else []
+        self._deaths = Deaths.left_in(self.out)
         plan = self._timed("plan", lambda: self._planned(goes_on))
         with self._owner.held():
             try:
@@ -286,6 +285,7 @@ class Run:
             workers=how.workers,
             found_before=left,
             counts=counts,
+            deaths=self._deaths,
         )
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
@@ -337,7 +337,7 @@ class Run:
             earlier=earlier,
         )
         self._owner.intend(names_of(plan, normalizer))
-        normalize_parts(lambda made: open_parts(plan.parts, made), normalizer, self._over, self._died)
+        normalize_parts(plan.parts, normalizer, self._over, self._deaths)
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:

@@ -16,12 +16,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from trajmill.quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
 from trajmill.quality.scrubbing.detection import Detection, Region, Sight
-from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind, Loose, Span, checked_kinds
-from trajmill.quality.scrubbing.logins import WAITS_BYTES, typed, waits_for_password
+from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind, Span, checked_kinds
 from trajmill.quality.scrubbing.names import scrub_name, scrub_names
 from trajmill.quality.scrubbing.session import Patch, Session, patched, settled
 from trajmill.schemas.reject import Reject
@@ -65,8 +63,6 @@ def scrub(
     marked = [_Marked(texts, detection) for texts in columns.texts]
     counts = np.zeros(batch.num_rows, np.int64)
     trajectory_of = _trajectories(batch)
-    if "assignment" in wanted:
-        _add_typed(columns, marked, trajectory_of)
     ids = batch["trajectory_id"]
     values = _values(ids, trajectory_of, sensitive) if sensitive and "assignment" in wanted else {}
     for trajectory in sorted({number for one in marked for number in one.by_trajectory(trajectory_of)}.union(values)):
@@ -139,23 +135,6 @@ def _trajectories(batch: pa.RecordBatch) -> Ints:
     return np.concatenate([[0], np.cumsum(ids[1:] != ids[:-1])]).astype(np.int64)
 
 
-def _add_typed(columns: Columns, marked: Sequence[_Marked], trajectory_of: Ints) -> None:
-    """Tells what was typed in rows whose observation ends in a prompt for a password."""
-    place, rows, numbers = columns.uses("observation.content")
-    if not len(rows):
-        return
-    screens = marked[place].texts
-    ends = pc.binary_slice(screens.array.cast(pa.binary()), -WAITS_BYTES, None)
-    hinted = pc.match_substring_regex(ends, "pass(?:word|phrase)", ignore_case=True).fill_null(False)
-    waiting = [number for number in np.flatnonzero(hinted) if waits_for_password(screens.text(int(number)))]
-    asked = rows[np.isin(numbers, waiting)]
-    for path in ("action.text", "action.arguments"):
-        place, rows, numbers = columns.uses(path)
-        chosen = np.isin(rows, asked)
-        for row, number in zip(rows[chosen].tolist(), numbers[chosen].tolist(), strict=True):
-            marked[place].add_typed(int(trajectory_of[row]), number)
-
-
 class _Marked:
     """The texts of one array that the scan marked, and what they hold.
 
@@ -176,21 +155,12 @@ class _Marked:
         self._numbers = sorted(told.union(self._regions, self._names))
         self._finds: dict[int, Finds] = {}
         self._used: dict[int, list[int]] = {}
-        self._typed: dict[tuple[int, int], tuple[Loose, ...]] = {}
-
-    def add_typed(self, trajectory: int, number: int) -> None:
-        """Takes in that in a trajectory the text is an action after a prompt for a password."""
-        if found := typed(self.texts.text(number)):
-            self._typed[trajectory, number] = found
 
     def by_trajectory(self, trajectory_of: Ints) -> dict[int, list[int]]:
         """Trajectory → the marked texts that it uses; empty for a column that is keyed corpus-wide."""
         if self._numbers and not self.texts.corpus_wide:
             for trajectory, number in self.texts.pairs(self._numbers, trajectory_of).tolist():
                 self._used.setdefault(trajectory, []).append(number)
-        for trajectory, number in self._typed:
-            if number not in self._used.setdefault(trajectory, []):
-                self._used[trajectory].append(number)
         return self._used
 
     def holds(self, trajectory: int) -> bool:
@@ -211,12 +181,7 @@ class _Marked:
     def learn(self, session: Session, trajectory: int) -> None:
         """Tells the session what the trajectory's marked texts hold."""
         for number in self._used[trajectory]:
-            session.learn(self.texts.text(number), self._finds_of(trajectory, number))
-
-    def _finds_of(self, trajectory: int, number: int) -> Finds:
-        """What a text holds in a trajectory, what was typed there too."""
-        found, more = self.finds(number), self._typed.get((trajectory, number))
-        return replace(found, loose=(*found.loose, *more)) if more else found
+            session.learn(self.texts.text(number), self.finds(number))
 
     def patches(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Patch]]:
         """Text → its patches, for a trajectory, from all of whose texts the session has learned."""
@@ -227,9 +192,7 @@ class _Marked:
             {*occurrences, *self._used.get(trajectory, ()), *self._cut(session, trajectory, trajectory_of)}
         )
         found = {
-            number: session.patches(
-                self.texts.text(number), self._finds_of(trajectory, number), occurrences.get(number, ())
-            )
+            number: session.patches(self.texts.text(number), self.finds(number), occurrences.get(number, ()))
             for number in numbers
         }
         return {number: changes for number, changes in found.items() if changes}

@@ -17,7 +17,11 @@ class Attachment:
 
 @record
 class Observation:
-    """One observation; the fields are those of the schema. None in place of it: the log does not hold it."""
+    """One observation; the fields are those of the schema. None in place of it: the log does not hold it.
+
+    `sensitive` is of no column: secrets that the log shows and that `content` only masks. Scrubbing hides them wherever
+    else they stand in the trajectory.
+    """
 
     content: str | None
     media_type: str = "text/plain"
@@ -28,4 +32,5 @@ class Observation:
     truncation: str = "none"
     uri: str | None = None
     envelope: str | None = None
+    sensitive: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()

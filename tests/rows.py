@@ -127,7 +127,7 @@ def recognized(files: Iterable[Path], root: Path) -> tuple[list[Input], list[Rej
     """(inputs, rejects) of these files below a folder and of no others that lie there."""
     named = sorted((str(path.relative_to(root)), path) for path in files)
     raw = [RawFile(name, Place(str(path)), path.stat().st_size, "") for name, path in named]
-    found = Recognizer(connectors(), RECIPE.normalize.max_member_bytes, strict=True).recognize(raw)
+    found = Recognizer(connectors(), RECIPE.normalize.max_member_bytes, strict=True).recognize_once(raw)
     return found.inputs, found.rejects
 
 

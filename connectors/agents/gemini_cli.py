@@ -13,7 +13,8 @@ after   | notes.txt
 A session's main trajectory is the conversation as it last stood. What a rewind cut off is a trajectory of relation
 `branch`, the whole conversation up to the rewind, if an answered call was cut off with it. Calls of one message that
 were recorded together are one turn; those recorded later are the next. A compression does not end a trajectory. A
-sub-agent's session stands in a file of its own, which is not joined with its parent's.
+sub-agent's session stands in a file of its own, in a folder that bears the id of the session that started it
+(`chats/<session>/<id>.jsonl`); it is read with that one, and its parent step is the call whose record has its id.
 
 Rejected: damaged lines and messages. Left out without a reject: token counts, display forms and tool descriptions.
 """
@@ -22,11 +23,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.gemini_messages import Message, Rendering, Replay
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.agents.session_files import Session, read_sessions, session_logs
+from trajmill.connectors.connector import Answers, Blob, Connector, Sniff
 from trajmill.connectors.conversation.steps import course, mark_dangling, mark_turns
 from trajmill.connectors.conversation.turns import Turn
 from trajmill.connectors.reading.documents import json_document
@@ -37,7 +39,7 @@ from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Traje
 BRANCHES: Final = 64
 """Paths cut by rewinds that are carried on; each repeats its beginning, so their number is bounded."""
 
-_ID: Final = re.compile(rb'"sessionId"\s*:\s*"')
+_ID: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 _PROJECT: Final = re.compile(rb'"projectHash"\s*:\s*"')
 _COMMON: Final = frozenset(
     hashlib.sha256(folder.encode()).hexdigest()
@@ -53,9 +55,10 @@ class GeminiCli(Connector):
     """Session logs of the Gemini command line client, as one document or as lines."""
 
     name: ClassVar[str] = "gemini_cli"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI session log (JSON or JSONL)"
+    asked_by = "gemini_cli"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         start = head[:4096].removeprefix(BOM).lstrip()
@@ -63,29 +66,42 @@ class GeminiCli(Connector):
             return Sniff(0.95, "it begins with the sessionId and projectHash of a Gemini session")
         return None
 
+    def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
+        """Each session that has sub-agents."""
+        return Answers(tuple(session_logs([_session(path, blob, "") for path, blob in asking])))
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        replay = Replay(blob.uri)
-        if _is_document(blob):
-            _read_document(blob, replay)
+        yield from read_sessions(blob, self.name, _session, self._read)
+
+    def _read(self, blob: Blob, member: str, started: dict[str, int]) -> Iterator[Trajectory | Reject]:
+        replay = Replay(blob.uri, member)
+        if _is_document(blob, member):
+            _read_document(blob, member, replay)
             yield from self._rejects(replay)
         else:
-            for offset, line in json_lines(blob):
+            for offset, line in json_lines(blob, member):
                 if isinstance(line, ParseError):
                     yield Reject.of(line, "record", self.name)
                     continue
                 replay.line(offset, line)
                 yield from self._rejects(replay)
-        rendering = Rendering(blob.uri)
+        rendering = Rendering(blob.uri, member)
         made = list(_trajectories(replay, rendering))
         for error in rendering.errors:
             yield Reject.of(error, "record", self.name)
         if not made:
-            raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call")
+            raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call", member)
+        agents = {key: one.get("agentId") for message in replay.messages.values() for key, one in message.calls.items()}
+        for number, step in enumerate(made[0].steps):
+            if isinstance(agent := agents.get(step.action.call_id or ""), str):
+                started[agent] = number
         yield from made[: BRANCHES + 1]
         for one in made[BRANCHES + 1 :]:
             detail = f"a session with more than {BRANCHES} rewound paths"
             rows, offset = len(one.steps), one.steps[-1].offset
-            yield Reject("trajectory", "too_many_branches", detail, blob.uri, "", offset, self.name, transitions=rows)
+            yield Reject(
+                "trajectory", "too_many_branches", detail, blob.uri, member, offset, self.name, transitions=rows
+            )
 
     def _rejects(self, replay: Replay) -> Iterator[Reject]:
         for error in replay.errors:
@@ -93,23 +109,32 @@ class GeminiCli(Connector):
         replay.errors.clear()
 
 
-def _is_document(blob: Blob) -> bool:
+def _session(path: str, blob: Blob, member: str) -> Session:
+    """The session of a file, by its beginning and the folder that it lies in."""
+    with blob.open(member) as stream:
+        found = _ID.search(stream.read(4096))
+    return Session(
+        path, found[1].decode("utf-8", "replace") if found else "", path.rpartition("/")[0].rpartition("/")[2]
+    )
+
+
+def _is_document(blob: Blob, member: str) -> bool:
     """Whether the log is one document over several lines, as its first line tells."""
-    with blob.open() as stream:
+    with blob.open(member) as stream:
         first = stream.readline(4096).removeprefix(BOM).rstrip()
     return first.startswith(b"{") and first.endswith((b"{", b",", b"["))
 
 
-def _read_document(blob: Blob, replay: Replay) -> None:
+def _read_document(blob: Blob, member: str, replay: Replay) -> None:
     """Replays a session that is one document.
 
     Raises:
         ParseError: it is no JSON, or no session.
     """
-    document, data = json_document(blob)
+    document, data = json_document(blob, member)
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list):
-        raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages")
+        raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages", member)
     replay.line(0, {**document, "messages": []})
     place = 0
     for message in messages:

@@ -87,12 +87,12 @@ class Replay:
         errors: what was met and not carried on.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, member: str = "") -> None:
         self.meta: dict[str, Any] = {}
         self.messages: dict[str, Message] = {}
         self.paths: list[list[Message]] = []
         self.errors: list[ParseError] = []
-        self._uri = uri
+        self._uri, self._member = uri, member
 
     def line(self, offset: int, line: Any) -> None:
         """Takes in one line of the newer form, or the whole document of the older."""
@@ -110,7 +110,7 @@ class Replay:
             self._report(offset, "unknown_type", "wanted a message, metadata, $set or $rewindTo")
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
-        self.errors.append(ParseError(self._uri, offset, reason, detail))
+        self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
     def message(self, offset: int, record: Any) -> None:
         """Takes in a message, or a later version of one."""
@@ -166,11 +166,11 @@ def _own(record: Any) -> Any:
 class Rendering:
     """The items of messages; `mcp` are the tools met that an MCP server gave, `model` the first named."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, member: str = "") -> None:
         self.mcp: set[str] = set()
         self.model: str | None = None
         self.errors: list[ParseError] = []
-        self._uri = uri
+        self._uri, self._member = uri, member
         self._told: set[tuple[int, str]] = set()
 
     def items(self, message: Message) -> list[Item]:
@@ -202,7 +202,7 @@ class Rendering:
         said = content if isinstance(content, str) else "".join(self._parts(content, offset)[0])
         texts = [said] if said and not said.isspace() else []
         thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
-        turn = Turn(offset, "", None, [], texts, thoughts)
+        turn = Turn(offset, self._member, None, [], texts, thoughts)
         turns: list[Item] = [turn]
         before = None
         for given in message.calls.values():
@@ -211,7 +211,7 @@ class Rendering:
                 continue
             recorded = microseconds(given.get("timestamp")) if len(message.calls) > 1 else None
             if turn.calls and recorded is not None and before is not None and recorded - before > _ONE_BATCH:
-                turn = Turn(offset)
+                turn = Turn(offset, self._member)
                 turns.append(turn)
             before = recorded
             turn.add(call)
@@ -223,7 +223,7 @@ class Rendering:
         """Notes what is not carried on, once, though its message may be on several paths."""
         if (offset, detail) not in self._told:
             self._told.add((offset, detail))
-            self.errors.append(ParseError(self._uri, offset, reason, detail))
+            self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
     def _call(self, given: dict[str, Any], offset: int) -> Call | None:
         """The call of a record; None, and reported, if it is none."""
@@ -237,7 +237,7 @@ class Rendering:
             call_id = None
         made = _MADE_AT.search(call_id) if call_id is not None and "-" in call_id else None
         at = int(made[1]) * 1000 if made else None
-        call = Call(name, arguments, call_id, offset, "", at)
+        call = Call(name, arguments, call_id, offset, self._member, at)
         display = get("displayName")
         if isinstance(display, str) and display.endswith(" MCP Server)"):
             self.mcp.add(name)

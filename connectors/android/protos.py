@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from trajmill.connectors.reading.tfrecord import example_features
 from trajmill.schemas import ParseError
+
+VALUES: Final = 8 << 20
+"""Values that an example may have: a number takes eight bytes in memory, and a text of no byte sixteen."""
+
+_BYTES: Final = 1
+"""The kind of a feature whose values are bytes; see `example_features`."""
+
+_ONE_VALUE: Final = b"\n"
+"""How each value of bytes begins on the wire."""
 
 _KINDS: Final = ("bytes", "string", "float", "int32", "int64", "bool")
 _EXAMPLE: Final = {
@@ -113,8 +123,12 @@ def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]
         offset: where the record begins, likewise.
 
     Raises:
-        ParseError: `bad_record`: the record is no such message, or holds no features.
+        ParseError: `bad_record`: the record is no such message, or holds no features; `too_many_values`.
     """
+    if len(data) > VALUES:
+        numbers = sum(size for _, kind, size in example_features(data) if kind != _BYTES)
+        if numbers > VALUES or data.count(_ONE_VALUE) > VALUES:
+            raise ParseError(uri, offset, "too_many_values", f"of which {VALUES} are read at most", excerpt=data[:512])
     from google.protobuf.message import DecodeError
 
     try:

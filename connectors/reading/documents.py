@@ -192,11 +192,8 @@ def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
     Raises:
         ParseError: as of `json_document`, at the value that is none.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ParseError(uri, error.start, "not_utf8", "wanted UTF-8") from None
-    place, offset = 0, len(data) - len(text.encode())
+    text = data.decode("utf-8-sig", "surrogateescape")
+    place, offset = 0, len(data) - len(text.encode("utf-8", "surrogateescape"))
     while True:
         begin = _SPACE.match(text, place)
         assert begin is not None
@@ -208,7 +205,7 @@ def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
             end = first_value(text, place)[1]
         except JsonError:
             end = len(text)
-        part = text[place:end].encode()
+        part = text[place:end].encode("utf-8", "surrogateescape")
         yield offset, document_in(part, uri, "", offset)
         offset += len(part)
         place = end

@@ -8,7 +8,6 @@ means is for the caller: it turns a `ParseError` into a reject or lets it end th
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -152,7 +151,7 @@ def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
     """
     end = 0
     for begin, after in _balanced(_AHEAD, data):
-        value = _value(data[begin:after])
+        value = value_or_none(data[begin:after])
         if data[end:begin].strip(_NOTHING) or value is None:
             break
         yield begin, after, value
@@ -163,7 +162,7 @@ def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
     last = len(rest)
     for skipped, taken in _balanced(_BACK, rest[::-1]) if rest.strip(_NOTHING) else ():
         begin, after = len(rest) - taken, len(rest) - skipped
-        value = _value(rest[begin:after])
+        value = value_or_none(rest[begin:after])
         is_nested = is_half or rest[max(0, begin - 8) : begin].rstrip(_NOTHING).endswith((b":", b"["))
         if is_nested and _first_key(rest) != _first_key(rest[begin : begin + _KEY]):
             break
@@ -195,34 +194,13 @@ def _balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int
             yield begin, token.end()
 
 
-def _value(data: bytes) -> Any:
-    """The JSON value of a part of a line; None if it is none. See `_stray` for bytes that are no UTF-8."""
-    try:
-        return json_value(data)
-    except JsonError as error:
-        if error.reason != "not_utf8":
-            return None
-    return value_or_none(data.decode("utf-8", _STRAY))
-
-
 def _is_half(data: bytes) -> bool:
     """Whether the data is the beginning of a value and nothing else."""
     try:
-        json_value(data.decode("utf-8", _STRAY))
+        json_value(data)
     except JsonError as error:
         return error.reason == "truncated"
     return False
-
-
-def _stray(error: UnicodeError) -> tuple[str, int]:
-    """A byte that is no UTF-8, as Windows-1252 has it; U+FFFD for what is left of a character that was cut."""
-    assert isinstance(error, UnicodeDecodeError)
-    stray = error.object[error.start : error.end]
-    return (stray.decode("cp1252", "replace") if len(stray) == 1 else "\ufffd"), error.end
-
-
-_STRAY: Final = "trajmill.stray"
-codecs.register_error(_STRAY, _stray)
 
 
 def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:

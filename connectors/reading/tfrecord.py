@@ -18,7 +18,7 @@ from trajmill.connectors.connector import Blob
 from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
-RECORD_BYTES: Final = 512 << 20
+RECORD_BYTES: Final = 256 << 20
 """A longer record is passed over; it becomes a reject."""
 
 _HEADER: Final = struct.Struct("<QI")
@@ -178,28 +178,36 @@ def feature_keys(head: bytes) -> dict[str, int]:
     _, told = _HEADER.unpack_from(head)
     if masked(crc32c(head[:8])) != told:
         return {}
-    keys: dict[str, int] = {}
-    tag, place = _varint(head, _HEADER.size)
-    _, place = _varint(head, place)
-    while tag == 0x0A and place < len(head):
-        entry, place = _varint(head, place)
-        size, begin = _varint(head, place)
-        key_tag, at = _varint(head, begin)
-        length, at = _varint(head, at)
-        if entry != 0x0A or key_tag != 0x0A or size < 0 or not 0 <= length <= 256 or at + length > len(head):
+    return {key: kind for key, kind, _ in example_features(head, _HEADER.size) if key is not None}
+
+
+def example_features(data: bytes, place: int = 0) -> Iterator[tuple[str | None, int, int]]:
+    """(key, kind as of `feature_keys`, bytes) of the features of an example that begins at a place, as far as it goes.
+
+    The last has no key: the bytes that are none of a feature.
+    """
+    tag, place = _varint(data, place)
+    _, place = _varint(data, place)
+    while tag == 0x0A and place < len(data):
+        entry, at = _varint(data, place)
+        size, begin = _varint(data, at)
+        key_tag, at = _varint(data, begin)
+        length, at = _varint(data, at)
+        if entry != 0x0A or key_tag != 0x0A or size < 0 or not 0 <= length <= 256 or at + length > len(data):
             break
-        name = head[at : at + length].decode("utf-8", "replace")
-        keys[name] = _kind(head, at + length)
         place = begin + size
-    return keys
+        yield data[at : at + length].decode("utf-8", "replace"), _kind(data, at + length, place), size
+    yield None, 0, max(0, len(data) - place)
 
 
-def _kind(head: bytes, place: int) -> int:
-    """The number of the list within the feature at a place."""
-    value_tag, place = _varint(head, place)
-    size, place = _varint(head, place)
-    kind, _ = _varint(head, place)
-    return kind >> 3 if value_tag == 0x12 and size and kind in (0x0A, 0x12, 0x1A) else 0
+def _kind(data: bytes, place: int, end: int) -> int:
+    """The number of the list that a feature is, up to its end."""
+    value_tag, place = _varint(data, place)
+    size, place = _varint(data, place)
+    kind, place = _varint(data, place)
+    length, place = _varint(data, place)
+    is_one = value_tag == 0x12 and size and kind in (0x0A, 0x12, 0x1A) and place + length == end
+    return kind >> 3 if is_one else 0
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:

@@ -2,12 +2,13 @@ r"""JSON values of bytes, by one policy for every format.
 
 What writers beside the standard leave is read: `NaN` and infinities, which Python writes, are null; integers keep all
 their digits; lone surrogates (`\ud800`) stay; a byte order mark before and NUL bytes behind a value, which a writer
-leaves that was killed, are passed over. What is nested more than `DEPTH` deep, or no UTF-8, is no value, nor is what
-would take much more memory than its bytes; see `check_size`.
+leaves that was killed, are passed over; bytes that are no UTF-8 are those of Windows-1252 (`readable`). What is nested
+more than `DEPTH` deep is no value, nor is what would take much more memory than its bytes; see `check_size`.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from io import BytesIO
@@ -25,7 +26,7 @@ DEPTH: Final = 600
 BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
 Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "too_many_values", "text_too_long", "bad_json"]
-"""Why bytes are no JSON value: there are none; they are no UTF-8; they end too early; or else."""
+"""Why bytes are no JSON value: there are none; they are UTF-16; they end too early; or else."""
 
 VALUES: Final = 4 << 20
 """Values that a text of more than `SMALL_BYTES` may have; an empty array of two bytes takes 72 in memory."""
@@ -37,7 +38,6 @@ SMALL_BYTES: Final = 8 << 20
 """Bytes that are parsed without a look at what they come to."""
 
 TOO_DEEP: Final = f"arrays and objects are nested more than {DEPTH} deep"
-NOT_TEXT: Final = "it is no UTF-8"
 _ENDED: Final = "unexpected end of data"
 _DEPTH_LIMIT: Final = "depth limit exceeded"
 _NESTED: Final = frozenset({dict, list})
@@ -144,6 +144,11 @@ def object_or_none(data: bytes | str) -> dict[str, Any] | None:
 
 def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
     """The value of what the fast reader does not take as it is, because of a fault."""
+    if isinstance(data, bytes) and not _is_text(data):
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise JsonError("not_utf8", 0, "it is UTF-16")
+        json_value(data.decode("utf-8", _MARKED).encode())  # as long, so that a fault has its place
+        return json_value(readable(data))
     given = data.encode("utf-8", "replace") if isinstance(data, str) else data
     begin = len(BOM) if given.startswith(BOM) else 0
     text = given[begin:].rstrip(b"\0")
@@ -213,16 +218,44 @@ def nesting(value: Any) -> int:
 
 def _error(error: orjson.JSONDecodeError, data: bytes, begin: int) -> JsonError:
     """Why bytes that begin at `begin` are no JSON."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as bad:
-        cut = bad.reason == _ENDED and bad.end == len(data)
-        return JsonError("truncated" if cut else "not_utf8", begin + bad.start, NOT_TEXT)
+    text = data.decode()
     if error.msg.startswith(_DEPTH_LIMIT):
         return JsonError("nested_too_deeply", begin, TOO_DEEP)
     place = begin + len(text[: error.pos].encode())
     return JsonError("truncated" if error.msg.startswith(_ENDED) else "bad_json", place, error.msg)
 
+
+def readable(data: bytes) -> str:
+    """The text that bytes are in UTF-8, those that are none of it read as Windows-1252.
+
+    What is left of a character that was cut becomes U+FFFD.
+    """
+    return data.decode("utf-8", _STRAY)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _stray(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    stray = error.object[error.start : error.end]
+    return (stray.decode("cp1252", "replace") if len(stray) == 1 else "\ufffd"), error.end
+
+
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "?" * (error.end - error.start), error.end
+
+
+_STRAY: Final = "trajmill.stray"
+_MARKED: Final = "trajmill.marked"
+codecs.register_error(_STRAY, _stray)
+codecs.register_error(_MARKED, _marked)
 
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from trajmill.connectors.reading.values import readable
 from trajmill.schemas import ParseError
 
 LEVELS: Final = 160
@@ -66,7 +67,7 @@ class YamlDocument:
         self._uri = uri
         self._data = data
         self._limit = max(EXPANSION * len(data), _LEAST)
-        self._text = "" if data.isascii() else data.decode("utf-8-sig", "replace")
+        self._text = "" if data.isascii() else data.decode("utf-8-sig", "surrogateescape")
         self._begin = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         self._passed = (0, 0)
         self._nodes = 0
@@ -74,7 +75,7 @@ class YamlDocument:
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._done: list[Any] = []
         self.places: dict[str, list[int]] = {}
-        loader = yaml.CSafeLoader(data)
+        loader = yaml.CSafeLoader(readable(data).encode())
         try:
             while loader.check_event():
                 self._take(loader.get_event(), loader)
@@ -166,7 +167,7 @@ class YamlDocument:
         index = int(event.start_mark.index) if event.start_mark is not None else 0
         if self._text:
             before, offset = self._passed if index >= self._passed[0] else (0, 0)
-            offset += len(self._text[before:index].encode("utf-8", "surrogatepass"))
+            offset += len(self._text[before:index].encode("utf-8", "surrogateescape"))
             self._passed = index, offset
             index = offset
         return min(index + self._begin, len(self._data))
@@ -179,7 +180,7 @@ class YamlDocument:
         place = getattr(mark, "index", getattr(error, "position", len(self._data)))
         place = max(0, place)
         if self._text:
-            place = len(self._text[:place].encode("utf-8", "surrogatepass"))
+            place = len(self._text[:place].encode("utf-8", "surrogateescape"))
         at = min(place + self._begin, len(self._data))
         reason = "truncated" if mark is not None and at >= len(self._data.rstrip()) else "bad_yaml"
         detail = " ".join(str(error).split())[:300]

@@ -90,9 +90,17 @@ def value_of(node: DomNode, role: str) -> str:
         told = attributes.get("value")
     if told is None and tag == "textarea":
         told = attributes.get("value", text_of(node))
-    if not told:
-        return ""
-    return "•" * min(len(told), 32) if attributes.get("type", "").lower() == "password" else told
+    return told or ""
+
+
+def is_password(attributes: Mapping[str, str]) -> bool:
+    """Tell whether an input is a password field."""
+    return attributes.get("type", "").lower() == "password"
+
+
+def mask(value: str) -> str:
+    """What a password field shows of what stands in it."""
+    return "•" * min(len(value), 32)
 
 
 def name_and_description(

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
-from trajmill.connectors.screens.names import CAPTIONS, Names, name_and_description, value_of
+from trajmill.connectors.screens.names import CAPTIONS, Names, is_password, mask, name_and_description, value_of
 from trajmill.connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
 from trajmill.connectors.screens.tree import DIALECT, has_area, tree_text
 from trajmill.schemas import Attachment, Observation
@@ -35,16 +35,19 @@ class Page:
 
     `ids` has an element's own line; for text and inline elements the line of the run of text, or of the button or link
     that they name; for a wrapper the only line in it, else that of the nearest element around it, else the first line
-    in it. What is not shown is not in it.
+    in it. What is not shown is not in it. `masked` is what stands in password fields.
     """
 
     text: str
     ids: Mapping[DomNode, int]
     title: str = ""
+    masked: tuple[str, ...] = ()
 
     def observation(self, uri: str | None = None, attachments: tuple[Attachment, ...] = ()) -> Observation:
         """The page as an observation; `uri` is its address."""
-        return Observation(self.text, form="screen", dialect=DIALECT, uri=uri, attachments=attachments)
+        return Observation(
+            self.text, form="screen", dialect=DIALECT, uri=uri, sensitive=self.masked, attachments=attachments
+        )
 
 
 def page_of(
@@ -68,7 +71,7 @@ def page_of(
     title = title_of(document)
     walk = _Walk(focus, url, document, targets)
     top = walk.document(document, title, url)
-    return Page(tree_text(_numbered(top)), _Ids(walk.shown), title)
+    return Page(tree_text(_numbered(top)), _Ids(walk.shown), title, tuple(walk.masked))
 
 
 def _numbered(top: Line) -> Iterator[tuple[int, str]]:
@@ -137,10 +140,14 @@ class _Around(NamedTuple):
 
 
 class _Walk:
-    """One walk over a DOM. `shown` has the line of every node that has one, or that another line stands for."""
+    """One walk over a DOM.
+
+    `shown` has the line of every node that has one, or that another line stands for; `masked` is as of `Page`.
+    """
 
     def __init__(self, focus: DomNode | None, url: str, document: DomNode, targets: Collection[DomNode]) -> None:
         self.shown: dict[DomNode, Line] = {}
+        self.masked: list[str] = []
         self._focus = focus
         self._targets = targets
         self._names = Names(url)
@@ -405,6 +412,9 @@ class _Walk:
             line.value = self._names.address(attributes.get("src", ""))
         elif reading.is_valued:
             line.value = value_of(node, role)
+            if line.value and is_password(attributes):
+                self.masked.append(line.value)
+                line.value = mask(line.value)
         if reading.is_hinted:
             line.name, line.description = name_and_description(line.name, attributes, role, fillable, around.scope)
 

@@ -40,7 +40,7 @@ from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.lines import Line, lines
-from trajmill.connectors.reading.values import BOM
+from trajmill.connectors.reading.values import BOM, readable
 from trajmill.connectors.search.react_text import CONTEXT, Text, is_first, moves, steps
 from trajmill.schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
 
@@ -59,7 +59,7 @@ class ReactLog(Connector):
     """Text logs of ReAct and Reflexion agents on questions."""
 
     name: ClassVar[str] = "react_log"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "ReAct and Reflexion question logs (text)"
 
@@ -138,7 +138,7 @@ def _trajectory(episode: _Episode, uri: str) -> Trajectory:
     """The trajectory of an episode.
 
     Raises:
-        ParseError: `not_utf8`, `line_too_long`, `truncated` (the file ends before an action was answered),
+        ParseError: `line_too_long`, `truncated` (the file ends before an action was answered),
             `no_actions`, `no_environment` (a chain of thought).
     """
     texts = [_text(line, uri) for line in episode.lines]
@@ -170,10 +170,7 @@ def _trajectory(episode: _Episode, uri: str) -> Trajectory:
 def _text(line: Line, uri: str) -> Text:
     if line.data is None:
         raise ParseError(uri, line.offset, "line_too_long", "a line of a transcript is too long")
-    try:
-        return Text(line.offset, line.data.decode())
-    except UnicodeDecodeError as error:
-        raise ParseError(uri, line.offset + error.start, "not_utf8", f"wanted UTF-8: {error.reason}") from None
+    return Text(line.offset, readable(line.data))
 
 
 def _preamble(text: str) -> tuple[str, str]:

@@ -82,6 +82,7 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
     """
     parts: list[str] = []
     attachments: list[Attachment] = []
+    sensitive: tuple[str, ...] = ()
     lost, dialect = False, None
     for one in chain:
         if one.status is None:
@@ -95,8 +96,10 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
             attachments.append(found)
         text, held = referring(body.text) if body is not None and body.text else (None, ())
         attachments += held
-        if text and tree and body is not None and "html" in body.media_type and (shown := _page(text, one.url)):
-            text, dialect = shown, TREE_DIALECT
+        if text and tree and body is not None and "html" in body.media_type:
+            shown, masked = _page(text, one.url)
+            sensitive += masked
+            text, dialect = (shown, TREE_DIALECT) if shown else (text, dialect)
         parts.append("\n".join([*head, "", text] if text else head))
     last = chain[-1]
     if last.status is None and last.error:
@@ -114,20 +117,25 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
         is_error=failed,
         truncation=cut,
         uri=last.url,
+        sensitive=sensitive,
         attachments=tuple(attachments),
     )
 
 
-def _page(text: str, url: str) -> str:
-    """The compact tree of a page of HTML; empty where it shows nothing, or nests too deeply to be a page."""
+def _page(text: str, url: str) -> tuple[str, tuple[str, ...]]:
+    """The compact tree of a page of HTML, and what it masks.
+
+    Empty where it shows nothing, or nests too deeply to be a page.
+    """
     return _known_page(text, url) if len(text) <= _REMEMBERED else _new_page(text, url)
 
 
-def _new_page(text: str, url: str) -> str:
+def _new_page(text: str, url: str) -> tuple[str, tuple[str, ...]]:
     try:
-        return page_of(html_document(text), url).text
+        page = page_of(html_document(text), url)
     except ValueError:
-        return ""
+        return "", ()
+    return page.text, page.masked
 
 
 _REMEMBERED: Final = 1 << 17

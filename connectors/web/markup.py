@@ -14,7 +14,9 @@ from typing import Any, Final
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Texts
+from trajmill.connectors.screens.names import is_password, mask
 from trajmill.connectors.screens.tree import MAX_TAGS
+from trajmill.schemas import Observation
 
 
 def _words(text: str) -> frozenset[str]:
@@ -134,11 +136,17 @@ def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc
         parent.shadow = holder.children
 
 
-def html_text(document: DomNode | None) -> str:
-    """The HTML of a DOM, shadow roots as templates and frames as `srcdoc`; "" if there is none.
+def html_observation(document: DomNode | None, uri: str | None) -> Observation:
+    """The HTML of a DOM as an observation, shadow roots as templates and frames as `srcdoc`; empty if there is none.
 
     Scripts and style sheets are left out, and what stands in a password field is masked, as it is on the screen.
     """
+    masked: list[str] = []
+    text = _html_text(document, masked)
+    return Observation(text, "text/html", form="screen", uri=uri, sensitive=tuple(masked))
+
+
+def _html_text(document: DomNode | None, masked: list[str]) -> str:
     parts: list[str] = []
     stack: list[DomNode | str] = [document] if document is not None else []
     while stack:
@@ -151,10 +159,11 @@ def html_text(document: DomNode | None) -> str:
             stack.extend(reversed(node.children))
         elif not node.tag.startswith("#") and node.tag not in ("script", "style", "noscript"):
             attributes = dict(node.attributes)
-            if attributes.get("type", "").lower() == "password" and attributes.get("value"):
-                attributes["value"] = "•" * min(len(attributes["value"]), 32)
+            if is_password(attributes) and attributes.get("value"):
+                masked.append(attributes["value"])
+                attributes["value"] = mask(attributes["value"])
             if node.frame is not None:
-                attributes["srcdoc"] = html_text(node.frame)
+                attributes["srcdoc"] = _html_text(node.frame, masked)
             told = [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]
             parts.append(f"<{node.tag}{''.join(told)}>")
             if node.tag not in _VOID:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trajmill.connectors.registry import connectors as known_connectors
+from trajmill.pipelines.execution.dying_inputs import WORKER_DIED
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.plan.connector_frames import raised_at
 from trajmill.pipelines.plan.plan import Input, Plan
@@ -25,7 +26,6 @@ from trajmill.schemas.manifest import Manifest
 
 CONNECTOR_ERROR: Final = "connector_error"
 COUNT: Final = f"rejected.input.{CONNECTOR_ERROR}"
-WORKER_DIED: Final = "worker_died"
 DIED_COUNT: Final = f"rejected.input.{WORKER_DIED}"
 NOTE: Final = "while connector '"
 """How the note begins by which an exception is known for a connector's, in whichever process it came up."""

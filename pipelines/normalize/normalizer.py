@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -19,13 +18,13 @@ import pyarrow.compute as pc
 from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.connectors.reading.attached import handed_to
 from trajmill.connectors.registry import connector, sniff_one
+from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, InputAtHand
 from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.generations.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.attachments import Attachments
-from trajmill.pipelines.normalize.connector_errors import WORKER_DIED, connector_error, is_connectors, noted
-from trajmill.pipelines.normalize.input_at_hand import InputAtHand
+from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors, noted
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.normalize.reasons import DAMAGED, NOTHING_TO_LEARN
 from trajmill.pipelines.plan.plan import Input, Part
@@ -294,9 +293,8 @@ def _fault_alone(one: Input, normalizer: Normalizer) -> Exception | None:
 
 
 def read_alone(one: Input, normalizer: Normalizer) -> None:
-    """Read, check and scrub an input by itself, whatever comes of it; nothing is written."""
-    with suppress(Exception):
-        _fault_alone(one, normalizer)
+    """Read, check and scrub an input by itself; nothing is written."""
+    _fault_alone(one, normalizer)
 
 
 def _taken(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:

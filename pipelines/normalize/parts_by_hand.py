@@ -8,18 +8,18 @@ nothing. A run then does what is left.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
+from trajmill.pipelines.execution.dying_inputs import Deaths, at_hand_folder
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
-from trajmill.pipelines.normalize.dying_inputs import normalize_parts
-from trajmill.pipelines.normalize.input_at_hand import at_hand_folder, take_dead
-from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, unit_digest
+from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, read_alone, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -114,6 +114,34 @@ def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
     return [part for part in parts if part.name in todo]
 
 
+def normalize_parts(
+    parts: Sequence[Part],
+    normalizer: Normalizer,
+    over: Callable[[Sequence[Part], PartsToTransitions, bool], None],
+    deaths: Deaths,
+) -> None:
+    """Normalize those of the parts that are not done.
+
+    Args:
+        parts: of a plan.
+        normalizer: with the folder of inputs at hand, or without where deaths are the runner's matter.
+        over: runs a transform over parts; its last argument says whether in other processes only.
+        deaths: of the run.
+
+    Raises:
+        WorkerDiedError: as of `Deaths.survive`.
+    """
+
+    def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
+        over(open_parts(parts, normalizer), PartsToTransitions(replace(normalizer, deadly=deadly)), isolated)
+
+    def reader(uri: str) -> Callable[[], None] | None:
+        one = next((one for part in parts for one in part.inputs if one.uri == uri), None)
+        return None if one is None else partial(read_alone, one, normalizer)
+
+    (deaths if normalizer.at_hand is not None else Deaths()).survive(normalize, reader)
+
+
 def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execution: Execution) -> ShareDone:
     """Normalizes a share of a plan's parts in this process, beside others that may do theirs at the same time.
 
@@ -133,6 +161,7 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     folder = Folder.named(out)
     owner = Ownership(folder, Identity.of(recipe, raws))
     goes_on = owner.check(raws).identity == owner.identity
+    deaths = Deaths.left_in(folder)
     plan = make_plan(
         recipe,
         raws,
@@ -141,15 +170,15 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
         strict=execution.strict,
         workers=execution.workers,
         found_before=PlannedBefore.left_in(folder) if goes_on else None,
+        deaths=deaths,
     )
     normalizer = normalizer_of(recipe, folder, strict=execution.strict)
     mine = plan.parts[share.number :: share.count]
     with owner.shared(names_of(plan, normalizer)):
-        died = take_dead(at_hand_folder(folder))
         todo = open_parts(mine, normalizer)
 
         def over(parts: Sequence[Part], transform: PartsToTransitions, isolated: bool) -> None:
             run_over(parts, transform, replace(execution, isolated=isolated))
 
-        normalize_parts(lambda made: open_parts(mine, made), normalizer, over, died)
+        normalize_parts(mine, normalizer, over, deaths)
     return ShareDone(len(mine), len(mine) - len(todo))

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from trajmill.connectors.connector import Connector
 from trajmill.connectors.registry import connectors, version_of
+from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.plan.column_mapping import ColumnMapping
 from trajmill.pipelines.plan.raw_files import RawFile, gather
 from trajmill.pipelines.plan.recognition import (
@@ -215,6 +216,7 @@ def make_plan(
     workers: int = 1,
     found_before: FoundBefore | None = None,
     counts: PlanCounts | None = None,
+    deaths: Deaths | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -229,6 +231,7 @@ def make_plan(
         found_before: what files were found to be by earlier plans, if they have not changed since; these are not opened
             again to tell.
         counts: filled on the way, for who shows how far it has come.
+        deaths: of the run; a file over which a process died becomes a reject.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -241,7 +244,7 @@ def make_plan(
     asked = asked_digest(recipe)
     more = strict, workers, None if found_before is None else found_before.among(asked), counts
     recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more)
-    found = recognizer.recognize(gather(raws, settings.dataset))
+    found = recognizer.recognize(gather(raws, settings.dataset), deaths or Deaths())
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]

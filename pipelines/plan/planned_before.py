@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from trajmill.pipelines.execution.dying_inputs import WORKER_DIED
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.plan.raw_files import RawFile
 from trajmill.pipelines.plan.recognition import Input, Opened, Recognized, stamp_of
@@ -26,7 +27,7 @@ LISTED: Final = "listed"
 _TICK: Final = 2.0
 """Seconds by which the coarsest file system rounds times; clocks of one network are as near, too."""
 
-_TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "pickle", "not_utf8"})
+_TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "pickle", "not_utf8", WORKER_DIED})
 """Reasons of what is a file by itself; what else was rejected is looked at again."""
 
 
@@ -85,6 +86,8 @@ class PlannedBefore:
         if one is not None and one.stamp == stamp:
             return Recognized([replace(one, uri=file.name, licence=file.licence)])
         reject, opened = self.rejects.get(file.name), self.opened.get(file.place)
+        if reject is not None and reject.reason == WORKER_DIED:  # it may be a member of an archive, which is opened
+            return Recognized(rejects=[reject], opened=[] if opened is None else [opened])
         if reject is not None and opened is not None and opened.stamp == stamp:
             return Recognized(rejects=[reject], opened=[opened])
         return None

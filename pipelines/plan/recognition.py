@@ -15,12 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 from trajmill.connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
 from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
 from trajmill.connectors.registry import connectors, joining, sniff, sniff_one
-from trajmill.pipelines.plan import sniffing
+from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, Deaths, InputAtHand
+from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.plan.column_mapping import TABLE
 from trajmill.pipelines.plan.connector_frames import raised_at
 from trajmill.pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
@@ -37,6 +39,10 @@ UNRECOGNIZED_REASONS: Final = frozenset(
 """Reasons of the plan that mean: no connector knows it, or it is no file of the input. With any other reason a file is
 one that should have been read, such as a damaged archive."""
 
+LEAST: Final = 2_000
+"""Files from which on workers sniff: starting them takes as long as 350 files, and often nothing else needs them."""
+
+_AT_ONCE: Final = 64
 _EXCERPT_BYTES: Final = 512
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
 """How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
@@ -162,6 +168,9 @@ class Recognizer:
         workers: processes that sniff many files.
         known: what a file was found to be by itself, and still is; None if that is not known.
         counts: how many files were found and told, for who waits.
+        at_hand: the file in which a process names the one that it looks into.
+        isolated: whether no file is looked into in this process, since one died over a file.
+        deadly: name → detail of the files that end the process which looks into them; they are rejected unread.
     """
 
     among: Mapping[str, Connector]
@@ -172,8 +181,32 @@ class Recognizer:
     workers: int = 1
     known: Callable[[RawFile], Recognized | None] | None = None
     counts: PlanCounts | None = None
+    at_hand: InputAtHand = field(default_factory=lambda: InputAtHand(None))
+    isolated: bool = False
+    deadly: Mapping[str, str] = field(default_factory=dict)
 
-    def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
+    def recognize(self, files: Sequence[RawFile], deaths: Deaths) -> Recognized:
+        """As `recognize_once`, until no process dies over it.
+
+        Args:
+            files: sorted by name.
+            deaths: of the run.
+        """
+        at_hand = InputAtHand(deaths.folder)
+
+        def recognize(deadly: Mapping[str, str], isolated: bool) -> Recognized:
+            if self.counts is not None:
+                self.counts.files = self.counts.told = 0
+            with at_hand:
+                return replace(self, at_hand=at_hand, isolated=isolated, deadly=deadly).recognize_once(files)
+
+        def reader(name: str) -> Callable[[], Recognized] | None:
+            file = next((file for file in files if file.name == name), None)
+            return None if file is None else partial(replace(self, known=None, counts=None).alone, file)
+
+        return deaths.survive(recognize, reader)
+
+    def recognize_once(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
 
         Logs of several files are joined first, by the connectors' `join`; every other file is sniffed alone. A zip file
@@ -194,13 +227,9 @@ class Recognizer:
         before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
         alone = {name: one for name, one in before.items() if one is not None}
         asked = dict.fromkeys(name for name in left if name not in alone)
-        # what is known is not sent to processes
-        here = self.workers < 2 or len(asked) < sniffing.LEAST
-        asking = self if here else replace(self, known=None, counts=None)
         counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
         counts.files += len(asked)
-        some = [names.files[name] for name in asked]
-        told = sniffing.sniff_all(partial(asking.alone, depth=depth), some, self.workers, counts.add)
+        told = self._each(Recognizer.alone, [(names.files[name], depth) for name in asked], counts.add)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():
@@ -224,6 +253,26 @@ class Recognizer:
         found.withdrawn.sort(key=lambda one: (one.uri, one.connector))
         return found
 
+    def _each(
+        self,
+        method: Callable[..., Any],
+        items: Sequence[tuple[Any, ...]],
+        done: Callable[[int], None] = lambda _: None,
+    ) -> list[Any]:
+        """Call a method with the arguments of each item: here, or by workers if there are many or a process died."""
+        if not self.isolated and (self.workers < 2 or len(items) < LEAST):
+            results = []
+            for item in items:
+                results.append(method(self, *item))
+                done(1)
+            self.at_hand.note()
+            return results
+        blocks = [items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE)]
+        # what is known is not sent to processes
+        apart = _Apart(replace(self, known=None, counts=None, workers=1, isolated=False), method)
+        with worker_pool(self.workers) as pool:
+            return list(chain.from_iterable(pool.map(apart, blocks, lambda place: done(len(blocks[place])))))
+
     def _joined(self, names: RawNames, found: Recognized) -> tuple[dict[str, str], set[str], dict[str, str]]:
         """(file → connector of the joined input that it is of, files that these share, file → who claims it)."""
         owners: dict[str, str] = {}
@@ -236,7 +285,7 @@ class Recognizer:
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
-                told = self._anchored(connector, members[log.anchor], found)
+                told = self._told_by_anchor(connector, members[log.anchor], found)
                 own = {file.name for member, file in members.items() if member not in log.shared}
                 if told is not None and owners.keys().isdisjoint(own):
                     uri = _uri(log, members[log.anchor])
@@ -267,13 +316,14 @@ class Recognizer:
         own = sorted(
             plain for plain, name in names.stored.items() if owners.get(name, connector.name) == connector.name
         )
-        told = self._asked(connector, own, sorted(names.stored), asking, found)
+        [(told, withdrawn)] = self._each(Recognizer._asked, [(connector.name, own, sorted(names.stored), asking)])
+        found.withdrawn += withdrawn
         joined = {one.uri: place for place, one in enumerate(found.inputs) if one.connector == connector.name}
         own_files: set[str] = set()
         for log in told.logs:
             members = names.members(log)
             place = joined.get(_uri(log, members[log.anchor]))
-            if place is None and self._anchored(connector, members[log.anchor], found) is None:
+            if place is None and self._told_by_anchor(connector, members[log.anchor], found) is None:
                 continue
             made = _input(_uri(log, members[log.anchor]), connector, _ANSWERS, members, log.shared)
             if place is None:
@@ -297,26 +347,24 @@ class Recognizer:
             del alone[name]
 
     def _asked(
-        self,
-        connector: Connector,
-        own: Sequence[str],
-        every: Sequence[str],
-        asking: Mapping[str, Input],
-        found: Recognized,
-    ) -> Answers:
-        """What a connector says of which records its logs answer; nothing if it fails.
+        self, name: str, own: Sequence[str], every: Sequence[str], asking: Mapping[str, Input]
+    ) -> tuple[Answers, list[Withdrawn]]:
+        """(what a connector says of which records its logs answer, what it failed at).
 
         Raises:
             Exception: the connector's own, if the run is strict.
         """
 
+        connector = connectors()[name]
+
         def opened() -> Iterator[tuple[str, StoredBlob]]:
             for path, one in sorted(asking.items()):
+                self.at_hand.note(one.uri)
                 with StoredBlob(one.uri, one.members, self.limit) as blob:
                     yield path, blob
 
         try:
-            return connector.answers(own, every, opened())
+            return connector.answers(own, every, opened()), []
         except (OSError, MemoryError, ConfigError, ContractError, ShardError):
             raise
         except Exception as error:
@@ -324,20 +372,33 @@ class Recognizer:
             if self.strict:
                 raise
             uri = next(iter(asking), own[0] if own else "")
-            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
-            return Answers()
+            return Answers(), [Withdrawn(name, uri, type(error).__name__, raised_at(error, connector))]
 
-    def _anchored(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
+    def _told_by_anchor(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
+        [(told, withdrawn)] = self._each(Recognizer._anchored, [(connector.name, anchor)])
+        found.withdrawn += [one for one in withdrawn if one not in found.withdrawn]
+        return told
+
+    def _anchored(self, name: str, anchor: RawFile) -> tuple[Sniff | None, list[Withdrawn]]:
+        if anchor.name in self.deadly:
+            return None, []  # its files are then looked at one by one, and rejected for the fault
+        self.at_hand.note(anchor.name)
         try:
             head = _head(anchor)
         except (ParseError, ShardError):
-            return None  # its files are then looked at one by one, and rejected for the fault
+            return None, []  # as above
+        found = Recognized()
         withdraw = self._withdraw(anchor.name, found)
-        return sniff_one(connector, head, plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
+        longer = partial(_head, anchor, OUTLINED_BYTES)
+        return sniff_one(connectors()[name], head, plain_name(anchor.name), withdraw, longer), found.withdrawn
 
     def alone(self, file: RawFile, depth: int = 0) -> Recognized:
         """What a file is by itself, or the files in it are."""
         found, name = Recognized(), file.name
+        if name in self.deadly:
+            found.rejects.append(Reject("input", WORKER_DIED, self.deadly[name], name))
+            return found
+        self.at_hand.note(name)
         try:
             head = _head(file)
         except (ParseError, ShardError) as error:
@@ -357,7 +418,7 @@ class Recognizer:
             found.inputs.append(_input(name, connector, told.why, {"": file}))
         elif depth <= NESTING and packed:
             within, faults = _members(file, self.limit)
-            found.take(replace(self, workers=1).recognize(within, depth + 1))
+            found.take(replace(self, workers=1).recognize_once(within, depth + 1))
             found.rejects += faults
         else:
             reason, detail = _unrecognized(head, plain_name(name))
@@ -372,6 +433,18 @@ class Recognizer:
                 found.withdrawn.append(told)
 
         return None if self.strict else note
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A method of a recognizer for blocks of items, in another process."""
+
+    recognizer: Recognizer
+    method: Callable[..., Any]
+
+    def __call__(self, block: Sequence[tuple[Any, ...]]) -> list[Any]:
+        with self.recognizer.at_hand:
+            return [self.method(self.recognizer, *item) for item in block]
 
 
 def _opened(file: RawFile, found: Recognized) -> Opened | None:

@@ -2,28 +2,169 @@
 
 What comes of logs, example rows and names of licences, is text of others: it stands in blocks that it cannot leave, or
 with its markup taken away. What the recipe says stands as it is written there, but for its markup in tables.
+
+A row of each configuration, as a card can show it: short, and of a form that no content gets out of.
+
+Rows are logs of others. In a fenced block of JSON each line begins with a bracket, a blank or a quotation mark, however
+its texts are, so that none ends the fence; and what cannot be seen in them is told as an escape.
+
+The YAML head of a dataset card: what `datasets` and the Hub read of it.
+
+Each configuration names the digest of the mix: `datasets` keeps what it has read of a local folder under the folder's
+own name and the configurations of its card, and would take the shards of another run for those that it knows.
+
+Source: the Hub's pages on dataset cards, and `datasets.Features`, whose form of YAML `features` writes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
+import yaml
+
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.mix.simulated import shares
-from trajmill.pipelines.publish.card_head import card_head
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
-from trajmill.pipelines.publish.dataset import Dataset
-from trajmill.pipelines.publish.example_rows import example_rows, inline, named
-from trajmill.pipelines.publish.licences import COUNTED, UNKNOWN
+from trajmill.pipelines.publish.dataset import Config, Dataset
+from trajmill.pipelines.publish.licences import COUNTED, OTHER, UNKNOWN, on_hub
 from trajmill.pipelines.recipe.judgement import RuleValues
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import template
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.settings import ESTIMATE
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
+
+_SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+_LARGER: Final = ((10**8, "10M<n<100M"), (10**9, "100M<n<1B"))
+_LARGEST: Final = "n>1B"
+_TASKS: Final = {"cpt": "text-generation", "sft": "text-generation", "rl": "reinforcement-learning"}
+_WIDE: Final = 10_000
+
+
+def card_head(dataset: Dataset) -> str:
+    """The head with its two rulers, as text."""
+    configs = dataset.configs()
+    card = dataset.recipe.card
+    stated = {"license": card.license} if card.license != OTHER else on_hub(dataset.licences)
+    tasks = dict.fromkeys(_TASKS[config.name] for config in configs if config.name in _TASKS)
+    values: dict[str, Any] = {
+        "pretty_name": card.pretty_name,
+        **stated,
+        "language": [one.strip() for one in card.language.split(",")],
+        "tags": list(card.tags),
+        "task_categories": list(tasks),
+        "size_categories": [size_category(dataset.samples)],
+        "dataset_info": [_info(config) for config in configs],
+        "configs": [_config(config, dataset.digest, is_first=not place) for place, config in enumerate(configs)],
+    }
+    return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=_WIDE)}---\n"
+
+
+def size_category(samples: int) -> str:
+    """How many samples there are, in the Hub's words."""
+    return next((word for bound, word in (*_SIZES, *_LARGER) if samples < bound), _LARGEST)
+
+
+def _info(config: Config) -> dict[str, Any]:
+    size = sum(file.bytes for file in config.files)  # as stored: how large rows are in memory is for readers to say
+    return {
+        "config_name": config.name,
+        "features": features(SAMPLE_SCHEMAS[config.name]),
+        "splits": [{"name": config.split, "num_bytes": size, "num_examples": config.samples}],
+        "download_size": size,
+        "dataset_size": size,
+    }
+
+
+def _config(config: Config, digest: str, *, is_first: bool) -> dict[str, Any]:
+    return {
+        "config_name": config.name,
+        "description": f"mix {digest[:16]}",
+        **({"default": True} if is_first else {}),
+        "data_files": [{"split": config.split, "path": config.path}],
+    }
+
+
+def features(schema: pa.Schema) -> list[dict[str, Any]]:
+    """The columns as a card names them."""
+    return [{"name": field.name, **_typed(field.type)} for field in schema]
+
+
+def _typed(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_list(kind):
+        item = kind.value_type
+        return {"list": features(pa.schema(list(item))) if pa.types.is_struct(item) else str(item)}
+    if pa.types.is_struct(kind):
+        return {"struct": features(pa.schema(list(kind)))}
+    return {"dtype": str(kind)}
+
+
+_CHARACTERS: Final = 160
+_ITEMS: Final = 2
+_WORD: Final = 80
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,80}")
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
+
+
+def example_rows(shards: Folder, configs: Iterable[Config]) -> dict[str, str]:
+    """Of each configuration its first row, as JSON of several lines with long values cut.
+
+    Raises:
+        ShardError: a file is missing or damaged.
+    """
+    found = {}
+    for config in configs:
+        row = _first(shards, config)
+        if row is not None:
+            found[config.name] = visible(json.dumps(shortened(row), indent=1, ensure_ascii=False))
+    return found
+
+
+def _first(shards: Folder, config: Config) -> dict[str, Any] | None:
+    for file in config.files:
+        for batch in read_batches(shards, file.name) if file.rows else ():
+            rows: list[dict[str, Any]] = batch.slice(0, 1).to_pylist()
+            return rows[0]
+    return None
+
+
+def shortened(value: Any) -> Any:
+    """The value with long texts and lists cut, and how much that was told in their place."""
+    if isinstance(value, str):
+        rest = len(value) - _CHARACTERS
+        return value if rest <= 0 else f"{value[:_CHARACTERS]}… ({rest:,} more characters)"
+    if isinstance(value, dict):
+        return {name: shortened(one) for name, one in value.items()}
+    if isinstance(value, list):
+        rest = len(value) - _ITEMS
+        return [*map(shortened, value[:_ITEMS]), *([f"… ({rest:,} more)"] if rest > 0 else [])]
+    return value
+
+
+def visible(text: str) -> str:
+    """The text of JSON with each character that cannot be seen, or turns the direction of reading, as an escape."""
+    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
+
+
+def inline(text: str) -> str:
+    """A text of others as it can stand in a line of Markdown or in a table, where it means nothing but itself."""
+    line = visible(" ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", line if len(line) <= _WORD else f"{line[:_WORD]}…")
+
+
+def named(name: str) -> str:
+    """A name in a line of Markdown: as code where it is one word of the common signs, else as `inline` has it."""
+    return f"`{name}`" if _NAME.fullmatch(name) else inline(name)
+
 
 CARD: Final = "README.md"
 """Its name in the dataset folder."""

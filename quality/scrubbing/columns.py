@@ -225,7 +225,6 @@ class Columns:
         self._batch = batch
         self._by_buffer: dict[tuple[int, ...], int] = {}
         self._of_path: dict[str, int] = {}
-        self._uses: dict[str, tuple[Ints, Ints]] = {}
         self.texts: list[Texts] = []
         for field, column in zip(batch.schema, batch.columns, strict=True):
             self._collect(column, field.name)
@@ -256,13 +255,7 @@ class Columns:
             known = self._by_buffer[place] = len(self.texts)
             self.texts.append(Texts(array, corpus_wide=path in CORPUS_WIDE))
         self._of_path[path] = known
-        self._uses[path] = rows, numbers
         self.texts[known].add_uses(rows, numbers, path in OWN)
-
-    def uses(self, path: str) -> tuple[int, Ints, Ints]:
-        """Place in `texts` of what a column holds, and which rows use which of its texts; no rows if it holds none."""
-        rows, numbers = self._uses.get(path, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-        return self._of_path.get(path, 0), rows, numbers
 
     def rebuilt(self, rewriters: Sequence[Rewriter], trajectory_of: Ints) -> pa.RecordBatch:
         """The batch with each of `texts` replaced by what its rewriter gives; untouched columns are the same arrays."""

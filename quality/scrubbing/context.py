@@ -203,7 +203,7 @@ _BLOCK: Final = rb":[ \t]*[|>][+-]?" + _GAP + rb"+"
 _BARE: Final = rb"[^\s\"'`,;&<>(){}\[\]|\\]{8}"
 _TO_VALUE: Final = rb"(?:" + _GAP + rb"|[=>*|\[+-]|" + _BLANK + rb")*"
 ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:" + LONG_WORDS + rb")" + _OF_NAME + rb"*(?:[\"'`\\]|" + _BLANK + rb")*"
+    rb"(?i)(?:(?:" + LONG_WORDS + rb")" + _OF_NAME + rb"*|pass|creds?)(?:[\"'`\\]|" + _BLANK + rb")*"
     rb"(?:(?:[:=|,>]|%3d|\\u003d|[:.?+]{1,3}=|,?"
     + _GAP
     + rb"*\\*[\"']?value\\*[\"']?\s*[:=]|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
@@ -225,10 +225,11 @@ ASSIGNMENT_TRIGGER: Final = (
     + _TO_VALUE
     + rb"\\*[\"'`]*[\w+/.~%-]{8}"
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
-    rb"|-(?:[a-z0-9]+-){0,3}(?:" + LONG_WORDS + rb"|key|auth)[\w-]*\s{1,2}[^\s]{8}"
+    rb"|-(?:[a-z0-9]+-){0,3}(?:" + LONG_WORDS + rb"|key|auth|pass)[\w-]*\s{1,2}[^\s]{8}"
 )
 """What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
 
+_SEED: Final = compiled(ASSIGNMENT_TRIGGER)
 _ASSIGNMENT: Final = compiled(
     rb"(?i)((?:" + LONG_WORDS + rb"|" + SHORT_WORDS + rb")" + _OF_NAME + rb"*)"
     rb"(" + _ANY_QUOTE + rb")?"
@@ -262,7 +263,11 @@ _LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)[ \t#+-]*\Z")
 def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
     """Values that a name announces: in shell, JSON, YAML, source, XML, query strings, forms, headers and options."""
     at = lo
-    while match := next(matches(_ASSIGNMENT, text, at, hi), None):
+    while seed := next(matches(_SEED, text, at, hi), None):
+        match = _ASSIGNMENT.search(text, seed.start(), min(seed.end() + SLACK, len(text)))
+        if match is None:
+            at = seed.end()
+            continue
         at = max(match.end(1), at + 1)
         begin = match.start()
         while begin > max(0, match.start() - _LONGEST_NAME) and text[begin - 1] in _NAME_BYTES:

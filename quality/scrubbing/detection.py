@@ -126,11 +126,14 @@ class Detection:
         self._kinds = frozenset(kinds)
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
         chosen = _finders(self._kinds, self._inner)
-        groups: dict[str, list[bytes]] = {}
-        for group, trigger, _ in chosen:
-            groups.setdefault(group, []).append(b"(?:" + trigger + b")")
-        self._scans = [compiled(b"|".join(triggers), 128) for triggers in groups.values()]
-        self._finders = [(compiled(trigger), finder) for _, trigger, finder in chosen]
+        groups: dict[str, list[tuple[bytes, Finder]]] = {}
+        for group, trigger, finder in chosen:
+            groups.setdefault(group, []).append((trigger, finder))
+        self._groups = [
+            (_any_of(rows), [(compiled(trigger), finder) for trigger, finder in rows]) for rows in groups.values()
+        ]
+        others = [row for group, rows in groups.items() if group != "forms" for row in rows]
+        self._scans = [_any_of(rows) for rows in (groups.get("forms"), others) if rows]
 
     def seeks(self, kind: Kind) -> bool:
         """Whether the kind is one of those that are looked for."""
@@ -157,7 +160,8 @@ class Detection:
         starts = np.asarray(offsets, np.int64)
         for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
-        at, limit = offsets[0], offsets[-1]
+        data, bounds = _parted(data, offsets)
+        at, limit = 0, len(data)
         scans = [_Hits(scan, data, at, limit) for scan in self._scans]
         while at < limit:
             for hits in scans:
@@ -167,8 +171,8 @@ class Detection:
             start, end = hits.start, hits.end
             if start >= limit:
                 break
-            first = bisect_right(offsets, start) - 1
-            begin, text_end = offsets[first], offsets[first + 1]
+            first = bisect_right(bounds, start) - 1
+            begin, text_end = bounds[first], bounds[first + 1] - 1
             if data[start] == _SLASH or data.startswith(b"@", start + 1):
                 passed = 0 if common else _past_common(data, start, begin, text_end)
                 if not passed and names is not None:
@@ -179,9 +183,9 @@ class Detection:
                 if passed:
                     at = passed
                     continue
-            last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
+            last = first if end <= bounds[first + 1] else bisect_left(bounds, end, first) - 1
             for text in range(first, last + 1):
-                begin, text_end = offsets[text], offsets[text + 1]
+                begin, text_end = bounds[text], bounds[text + 1] - 1
                 if text_end - begin <= SHORT:
                     at = text_end
                     found[text] = [(0, text_end - begin)]
@@ -222,8 +226,8 @@ class Detection:
             found = self._found(view.data, some)
             if not view.wrapped:
                 sighted.add_plain(text, view, found, spans, loose, encoded)
-            viewed.append(Viewed(view, _settled(*sighted.joined(view, found))))
-        return _settled(spans, loose, encoded, tuple(viewed))
+            viewed.append(Viewed(view, _settled(view.data, *sighted.joined(view, found))))
+        return _settled(text, spans, loose, encoded, tuple(viewed))
 
     def _found(self, text: bytes, regions: Iterable[Region]) -> tuple[list[Span], list[Loose], list[Encoded]]:
         """Everything that the finders yield in these regions of a text."""
@@ -232,20 +236,46 @@ class Detection:
         encoded: list[Encoded] = []
         for lo, hi in regions:
             shown = text[lo : hi + TRIGGER_BYTES] if lo else b"\n" + text[: hi + TRIGGER_BYTES]
-            for trigger, finder in self._finders:
-                for find in finder(text, lo, hi) if trigger.search(shown) else ():
-                    if isinstance(find, Span):
-                        spans.append(find)
-                    elif isinstance(find, Loose):
-                        loose.append(find)
-                    else:
-                        encoded.append(find)
+            for find in self._finds_in(text, lo, hi, shown):
+                if isinstance(find, Span):
+                    spans.append(find)
+                elif isinstance(find, Loose):
+                    loose.append(find)
+                else:
+                    encoded.append(find)
         return spans, loose, encoded
 
+    def _finds_in(self, text: bytes, lo: int, hi: int, shown: bytes) -> Iterator[Find]:
+        """What the finders yield in a region, of which `shown` has all that can trigger one."""
+        for any_of, finders in self._groups:
+            if any_of.search(shown):
+                for trigger, finder in finders:
+                    if trigger.search(shown):
+                        yield from finder(text, lo, hi)
 
-def _settled(spans: list[Span], loose: list[Loose], encoded: list[Encoded], viewed: tuple[Viewed, ...] = ()) -> Finds:
-    loose.sort(key=_precedence)
-    return Finds(_without_overlap(spans, _precedence), tuple(loose), _without_overlap(encoded, _announced), viewed)
+
+def _settled(
+    text: bytes, spans: list[Span], loose: list[Loose], encoded: list[Encoded], viewed: tuple[Viewed, ...] = ()
+) -> Finds:
+    disjoint = _without_overlap(spans, _precedence)
+    suspects = [one for one in loose if _holds_any(one, disjoint) or one.accepts(text[one.start : one.end])]
+    suspects.sort(key=_precedence)
+    return Finds(disjoint, tuple(suspects), _without_overlap(encoded, _announced), viewed)
+
+
+def _holds_any(suspect: Loose, spans: Sequence[Span]) -> bool:
+    """Whether a span overlaps the suspect, of which then only a part is judged."""
+    place = bisect_left(spans, suspect.end, key=_start)
+    return place > 0 and spans[place - 1].end > suspect.start
+
+
+def _parted(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
+    """The texts with a line end between them, and where each begins: few triggers go on over it into other texts."""
+    if len(offsets) == 2:
+        text = data[offsets[0] : offsets[1]]
+        return text, [0, len(text) + 1]
+    bounds = np.asarray(offsets, np.int64) - offsets[0] + np.arange(len(offsets))
+    return b"\n".join(data[start:end] for start, end in pairwise(offsets)), bounds.tolist()
 
 
 def _nothing(_: bytes) -> Finds:
@@ -259,29 +289,35 @@ def _join(regions: list[Region], region: Region) -> None:
         regions.append(region)
 
 
+def _any_of(rows: Iterable[tuple[bytes, Finder]]) -> Any:
+    """One automaton for the triggers of some finders."""
+    return compiled(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128)
+
+
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
     """(group, trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all.
 
-    One automaton scans for the triggers of a group: those that begin with fixed letters, and others. In one for all,
-    states would be multiplied, and nearly every place of a new text makes new ones.
+    One automaton scans for the triggers that begin with fixed letters (`forms`), another for all others. In one for
+    all, states would be multiplied, and nearly every place of a new text makes new ones. In a region, one automaton a
+    group tells whether its finders are asked.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
         ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
         ("forms", {"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
         ("forms", {"private_key"}, own_form.PEM_TRIGGER, own_form.private_keys),
         ("words", {"url_password"}, context.URL_TRIGGER, context.url_passwords),
-        ("words", {"email"}, personal.EMAIL_TRIGGER, personal.emails),
-        ("words", {"ip"}, personal.IP_TRIGGER, personal.addresses),
+        ("people", {"email"}, personal.EMAIL_TRIGGER, personal.emails),
+        ("numbers", {"ip"}, personal.IP_TRIGGER, personal.addresses),
         ("forms", {"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
-        ("words", {"card"}, numbers.CARD_TRIGGER, numbers.cards),
+        ("numbers", {"card"}, numbers.CARD_TRIGGER, numbers.cards),
         ("forms", {"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
-        ("words", {"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
-        ("words", {"person"}, people.PERSON_TRIGGER, people.persons),
-        ("words", {"device"}, people.DEVICE_TRIGGER, people.devices),
-        ("words", {"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
-        ("words", {"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
-        ("words", {"home"}, personal.HOME_TRIGGER, personal.homes),
-        ("words", {"home"}, personal.LISTING_TRIGGER, personal.listings),
+        ("numbers", {"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
+        ("people", {"person"}, people.PERSON_TRIGGER, people.persons),
+        ("numbers", {"device"}, people.DEVICE_TRIGGER, people.devices),
+        ("people", {"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
+        ("people", {"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
+        ("people", {"home"}, personal.HOME_TRIGGER, personal.homes),
+        ("people", {"home"}, personal.LISTING_TRIGGER, personal.listings),
         ("words", {"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ("words", {"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ("forms", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
@@ -290,7 +326,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
     )
     chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)
-    return [*chosen, *(("words", codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
+    return [*chosen, *(("bodies", codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
 
 
 def _precedence(find: Span | Loose) -> tuple[int, int, int]:

@@ -40,13 +40,6 @@ _PROMPTED: Final = (
 )
 """The second without what would be source code: `Password: password,`."""
 
-_WAITS: Final = re.compile(
-    rb"(?i)(?:" + _OF_WHOM + rb"|(?:\A|[\s(>])(?:password|passphrase)(?: again)?(?: \([^()\n]{1,60}\))?):"
-    rb"(?:\x1b\[[0-9;?]{0,16}[A-Za-z]|[\s\x07])*\Z"
-)
-WAITS_BYTES: Final = 320
-"""Bytes at the end of a screen that a prompt has room in."""
-
 PROMPT_TRIGGER: Final = rb"(?i:(?:password|pass ?phrase)(?:: {0,2}[^\s\"'`\\]{3}| for ['\"\\a-z0-9/]| again:| \([a-z]))"
 
 _GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
@@ -113,28 +106,6 @@ def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | E
         body = decoded_body(text, start, end, partial(user_and_password, inner))
         yield body if body and b":" in body.data else Loose(start, end, "assignment", is_credential)
     yield from _kubernetes(text, lo, hi, inner)
-
-
-def waits_for_password(screen: bytes) -> bool:
-    """Whether a screen ends in a prompt for a password, so that what is typed next is one."""
-    return _WAITS.search(screen, max(0, len(screen) - WAITS_BYTES)) is not None
-
-
-_ENTER: Final = rb"(?:\\[nr]|\\u000[aAdD]|[\r\n]|<(?i:enter|return|cr)>|[ ]?\b(?:Enter|C-m)\b)*"
-_TYPED: Final = (
-    re.compile(
-        rb"\"(?:keystrokes|keys|text|input|data|chars|content|command|cmd|value|string)\"\s*:\s*"
-        rb"\"((?:[^\"\\\s]|\\[^nrtu]){3,128}?)" + _ENTER + rb"\""
-    ),
-    re.compile(rb"\A\s*([^\s\"{}\[\]<\\][^\s\"\\]{2,127}?)" + _ENTER + rb"\s*\Z"),
-)
-"""In the arguments of an action, and as its whole text."""
-
-
-def typed(action: bytes) -> tuple[Loose, ...]:
-    """What an action types, if it is one word: after a prompt for a password it is the password."""
-    found = (match for pattern in _TYPED for match in pattern.finditer(action))
-    return tuple(Loose(match.start(1), match.end(1), "assignment", is_typed) for match in found)
 
 
 def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:

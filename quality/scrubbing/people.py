@@ -49,10 +49,11 @@ _PERSON: Final = (
     ),
 )
 PERSON_TRIGGER: Final = (
-    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@|(?:" + _ROLE + rb"|@author)[: ] *[A-Z\xc3-\xd0]"
+    rb"[\w.'\x80-\xff-] {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]*@"
+    rb"|(?:(?:" + _ROLE + rb"):|@author ) *[A-Z\xc3-\xd0][\w.'\x80-\xff-]* [\w\xc3-\xd0]"
     rb"|user\.name[=\" ]|(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=[\"'\\]*[A-Z]|\[user\][\s\\]"
     rb"|\([A-Z][\w.' -]* \d{4}-\d\d-\d\d |:[x*!]:[1-5]?\d{4}:\d+:[A-Z]"
-    rb"|[fltyrn]_?[nN]ame\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0]"
+    rb"|[fltyrn]_?[nN]ame\\*[\"']\s*:\s*\\*[\"'][A-Z\xc3-\xd0][\w.'\x80-\xff-]* "
 )
 _NOBODY: Final = re.compile(
     rb"(?i).*\b(?:team|project|developers?|authors?|contributors?|foundation|inc|ltd|llc|gmbh|corp|corporation|company|bot"

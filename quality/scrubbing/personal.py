@@ -20,7 +20,7 @@ _ABOVE: Final = rb"\\+u[0-9a-fA-F]{4}"
 """A letter outside ASCII as JSON escapes it."""
 
 EMAIL_TRIGGER: Final = (
-    rb"[A-Za-z0-9_+\x80-\xff-](?:@|%40)(?:[A-Za-z0-9\x80-\xff-]|\\+u[0-9a-fA-F]{4})+\.(?:[A-Za-z0-9\x80-\xff]|\\+u0)"
+    rb"[A-Za-z0-9_+\x80-\xff-](?:@|%40)(?:[A-Za-z0-9.\x80-\xff-]|\\+u[0-9a-fA-F]{4})+\.(?:[A-Za-z\x80-\xff]|\\+u0)"
 )
 _IN_LABEL: Final = rb"(?:[A-Za-z0-9\x80-\xff-]|" + _ABOVE + rb")"
 _DOMAIN: Final = compiled(
@@ -200,7 +200,9 @@ _MOUNTED: Final = (
 )
 HOME_TRIGGER: Final = (
     rb"/(?:home|Users)\\*/[\w\x80-\xff]|" + _DRIVE + rb"[\w\x80-\xff]|-(?:home|Users)-\w"
-    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|/[Uu]sers?)/[a-z_]|\\home\\+[a-z_]|~[a-z_][\w-]*/"
+    rb"|(?:USER|USERNAME|LOGNAME)=\w|[ug]id=\d{1,9}\(\w|(?:/media|(?:"
+    + _SHARED
+    + rb"|data|mnt)/[Uu]sers?)/\w|\\home\\+[a-z_]|~[a-z_][\w-]*/"
 )
 _HOME: Final = compiled(
     rb"(?:\\*/(?:home|Users)\\*/|[A-Za-z]%s)(%s)|-(?:home|Users)-([A-Za-z0-9_]{1,32})"

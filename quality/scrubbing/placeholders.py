@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from operator import eq
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Kind
@@ -24,6 +25,8 @@ _UNITS: Final = re.compile(
     rb"|&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[a-z]{2,8});"
     rb"|(?P<char>[A-Za-z0-9]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})"
 )
+_ESCAPES: Final = re.compile(rb"[\\%&\x1b]")
+_NO_CORE: Final = re.compile(rb"[^A-Za-z0-9]+")
 _HEX: Final = re.compile(r"[0-9a-f]{16,}|[0-9A-F]{16,}")
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 
@@ -44,9 +47,12 @@ def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
 
 def _alphabets(core: str) -> list[str]:
     """For each character of `core` what may stand in its place; a placeholder has the alphabets of its secret."""
-    hexadecimal = _HEX.fullmatch(core) is not None
-    letters = _LOWER[:6] if hexadecimal else _LOWER
+    letters = _letters(core)
     return [_alphabet(char, letters, first=place == 0) for place, char in enumerate(core)]
+
+
+def _letters(core: str) -> str:
+    return _LOWER[:6] if _HEX.fullmatch(core) else _LOWER
 
 
 def _alphabet(char: str, letters: str, *, first: bool) -> str:
@@ -72,11 +78,26 @@ def _free(length: int) -> int:
     return 3 if length < 12 else 4 if length < 16 else 8
 
 
-def _certified(head: str, alphabets: list[str]) -> str:
-    """`head` followed by the characters that certify it."""
-    shape = "".join(alphabet[0] for alphabet in alphabets)
+def _certified(head: str, shape: str, rest: Iterable[str]) -> Iterator[str]:
+    """The characters that certify `head`.
+
+    Args:
+        head: what the secret decides.
+        shape: the first characters of the alphabets of all.
+        rest: the alphabets of those that follow.
+    """
     stream = _stream(f"{head}\0{shape}".encode("utf-8", "surrogatepass"))
-    return head + "".join(alphabet[next(stream) % len(alphabet)] for alphabet in alphabets[len(head) :])
+    return (alphabet[next(stream) % len(alphabet)] for alphabet in rest)
+
+
+_SHAPES: Final = str.maketrans("123456789" + _LOWER + _LOWER.upper(), "0" * 9 + "a" * 26 + "A" * 26)
+
+
+def _shape(core: str) -> str:
+    """The first character of each alphabet."""
+    if not core.isascii():
+        return "".join(alphabet[0] for alphabet in _alphabets(core))
+    return ("1" if "1" <= core[0] <= "9" else core[0].translate(_SHAPES)) + core[1:].translate(_SHAPES)
 
 
 def _derived(core: str, key: bytes) -> str:
@@ -85,16 +106,19 @@ def _derived(core: str, key: bytes) -> str:
     free = _free(len(core))
     while True:  # almost always once: a hexadecimal secret has to stay one, any other must not become one
         head = "".join(alphabet[next(stream) % len(alphabet)] for alphabet in alphabets[:free])
-        found = _certified(head, alphabets)
+        found = head + "".join(_certified(head, _shape(core), alphabets[free:]))
         if _alphabets(found) == alphabets:
             return found
 
 
 def is_certified(core: str) -> bool:
     """Whether letters and digits alone, in order, are those of a placeholder that certifies itself."""
-    return len(core) >= MASKED_UNDER and (
-        len(set(core)) <= 2 or _certified(core[: _free(len(core))], _alphabets(core)) == core
-    )
+    if len(core) < MASKED_UNDER or len(set(core)) <= 2:
+        return len(core) >= MASKED_UNDER
+    head, tail = core[: _free(len(core))], core[_free(len(core)) :]
+    letters = _letters(core)
+    rest = (_alphabet(char, letters, first=False) for char in tail)
+    return all(map(eq, tail, _certified(head, _shape(core), rest)))
 
 
 def is_placeholder(core: str) -> bool:
@@ -112,6 +136,8 @@ def _unit_char(match: re.Match[bytes]) -> str:
 
 def core_of(raw: bytes) -> str:
     r"""The letters and digits of `raw` in order; escapes (`\n`, `\\`, `%40`) are separators, `\u00e9` is a letter."""
+    if raw.isascii() and not _ESCAPES.search(raw):
+        return _NO_CORE.sub(b"", raw).decode()
     return "".join(_unit_char(match) for match in _UNITS.finditer(raw))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -22,6 +23,9 @@ _TYPE: Final = 4
 _BEGINS: Final = 12
 """Places within a word at which a placeholder may begin: `Bearer:`, `--token=` and `sk-ant-api03-` stand before it."""
 
+_REMEMBERED_CHARS: Final = 256
+"""Longer words are not kept in memory."""
+
 _NAMES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:user\d{4,}(?:(?:@|%40)[a-z]+\.(?:example(?:\.com)?|test|zz))?"
     r"|host(?:\d{4,}|\d+\.example))(?![A-Za-z0-9])"
@@ -33,9 +37,14 @@ def replaced_spans(text: str) -> list[tuple[int, int]]:
     """The placeholders of a text as [begin, end) of its characters, in order and disjoint."""
     found = [match.span() for match in _NAMES.finditer(text)]
     for run in _RUN.finditer(text):
-        told = _placeholder(text, *run.span())
-        pieces = [told] if told else [_placeholder(text, *one.span()) for one in _PIECE.finditer(text, *run.span())]
-        found += [piece for piece in pieces if piece is not None]
+        if (start := _placeholder_in(run[0])) is not None:
+            found.append((run.start() + start, run.end()))
+            continue
+        found += [
+            (run.start() + piece.start() + start, run.start() + piece.end())
+            for piece in _PIECE.finditer(run[0])
+            if len(piece[0]) < len(run[0]) and (start := _placeholder_in(piece[0])) is not None
+        ]
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(found):
         if not spans or begin >= spans[-1][1]:
@@ -45,19 +54,24 @@ def replaced_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _placeholder(text: str, begin: int, end: int) -> tuple[int, int] | None:
-    """The placeholder that a word ends with, from the first place at which one begins."""
-    for start in islice(_starts(text, begin, end), _BEGINS):
-        core = core_of(text[start:end].encode("utf-8", "surrogatepass"))
+def _placeholder_in(word: str) -> int | None:
+    """The first place in a word from which on it is a placeholder."""
+    return _place(word) if len(word) <= _REMEMBERED_CHARS else _place.__wrapped__(word)
+
+
+@lru_cache(1 << 16)  # words recur: most of a screen or a listing stood in the one before
+def _place(word: str) -> int | None:
+    for start in islice(_starts(word), _BEGINS):
+        core = core_of(word[start:].encode("utf-8", "surrogatepass"))
         if len(core) < MASKED_UNDER:
             return None
         if len(set(core)) > 2 and is_certified(core):
-            return start, end
+            return start
     return None
 
 
-def _starts(text: str, begin: int, end: int) -> Iterator[int]:
-    yield begin
-    yield begin + _TYPE
-    for match in _BEGIN.finditer(text, begin, end):
+def _starts(word: str) -> Iterator[int]:
+    yield 0
+    yield _TYPE
+    for match in _BEGIN.finditer(word):
         yield match.end()

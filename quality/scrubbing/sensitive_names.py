@@ -16,11 +16,11 @@ Sensitivity = Literal["password", "code", "secret", "key"]
 be any other thing too, so that its value has to look random."""
 
 LONG_WORDS: Final = (
-    rb"pass|pwd|token|secret|cred|_auth|apikey"
+    rb"passw|passphrase|passcode|pass[_.\[%0-9-]|pwd|token|secret|credential|_auth|apikey"
     rb"|(?:api|access|auth|private|signing|encryption|account|master|service)[_-]?key"
 )
 SHORT_WORDS: Final = (
-    rb"key|auth|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|parol|passwort|kennwort"
+    rb"key|auth|pass|creds?|pw|psk|private|signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|parol|passwort|kennwort"
     rb"|pin|otp|cvv|cvc|puk"
 )
 """What stands in every sensitive name, for a scan; the short ones are in many others too, and end theirs."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,6 +21,7 @@ import re2
 from trajmill.quality.scrubbing.sensitive_names import Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_secret, is_typed
 from trajmill.schemas.action import Action
+from trajmill.schemas.observation import Observation
 from trajmill.schemas.trajectory import Step, Trajectory
 
 SHORTEST: Final = 4
@@ -64,23 +66,30 @@ _HOLDS: Final = ("value", "text", "content", "keys", "input", "input_text", "dat
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 _FIELD: Final = re.compile(
-    rf"^ *#(?P<id>\d+) [a-z0-9_.-]+(?: {_STRING})?(?: value=(?P<value>{_STRING}))?(?: description={_STRING})?"
-    rf"(?P<states>(?: [a-z_]+)*? password\b(?: [a-z_]+)*)(?: id=(?:{_STRING}|\S+))?"
-    r"(?: \[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\])?$",
-    re.MULTILINE,
+    rf" *#(?P<id>\d+) (?P<role>[a-z0-9_.-]+)(?P<name> {_STRING})?(?: value=(?P<value>{_STRING}))?"
+    rf"(?P<description> description={_STRING})?(?P<states>(?: [a-z_]+)*?)(?P<ident> id=(?:{_STRING}|\S+))?"
+    r"(?: \[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\])?"
 )
-"""The line of a password field in the dialect `uitree/1`."""
+"""A line of the dialect `uitree/1`."""
 
-_OWN_FIELD: Final = re.compile(r"\b[Pp]ass(?:word|phrase|code)\b")
+_SECRET_FIELD: Final = re.compile(r"[Pp]ass(?:word|phrase|code)(?![a-z])|PASSWORD|\b(?:PIN|CVV|CVC)\b")
+_PARTS: Final = ("assword", "assphrase", "asscode", "ASSWORD", "PIN", "CV")
+"""A text without any of them has no such field."""
+
 _OWN_ROLE: Final = re.compile(r"(?i)\b(?:textbox|input|entry|edit|text ?field)\b")
 """In the line of such a field in the own text of an agent."""
 
-_OWN_PARTS: Final = ("assword", "assphrase", "asscode")
-_OWN_LINE: Final = 200
-"""Characters on either side that belong to the line, at most."""
+_NEAR: Final = 1024
+"""Characters on either side that belong to a line, at most."""
+
+_OWN_NEAR: Final = 200
+"""The same in the own text of an agent."""
 
 _OWN_VALUE: Final = re.compile(r"(?:\bvalue=[\"']([^\"'\n]+)[\"']|\]: *\"?([^\s\"]+)\"?$)")
 _REFERENCE: Final = re.compile(r"\[(?:ref=)?(\w+)[\]:<]|bid=[\"'](\w+)[\"']|\A\s*(?:\*?\[)?(\w+)\]")
+_INPUT: Final = re.compile(r"(?i)<input\b[^<>]{0,1000}>")
+_IS_PASSWORD: Final = re.compile(r"(?i)\btype\s?=\s?\\{0,8}[\"']?password\b")
+_INPUT_VALUE: Final = re.compile(r"(?i)\bvalue\s?=\s?(?:\\{0,8}\"([^\"\\<>]+)|\\{0,8}'([^'\\<>]+)|([^\s\"'<>\\]+))")
 
 _TYPES: Final = re.compile(r"(?i)(?:fill|type|write|input|send_?keys|set_?(?:edit_)?(?:text|value)|press_sequentially)")
 _CLICKS: Final = re.compile(r"(?i).*(?:click|tap|focus).*")
@@ -96,10 +105,10 @@ _CODE_NAMES: Final = re.compile(
 )
 
 _WAITS: Final = re.compile(
-    r"(?i)(?:\A|\n|\r)[^\n\r]{0,160}?(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key"
-    r"|access key|private key|verification code|one-time code|otp)\b[^\n\r:>?]{0,80}"
+    r"(?i)(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key|access key|private key"
+    r"|verification code|one-time code|otp)\b(?:'[^'\n\r]{1,100}'|[^'\n\r:>?]){0,80}"
     r"|\((?:will be|input is|typing) hidden\))"
-    r"[:>?] *(?:\x1b\[[0-9;?]*[A-Za-z]|[ \x07])*\Z"
+    r"[:>?](?:\x1b\[[0-9;?]*[A-Za-z]|[\s\x07])*\Z"
 )
 _PROMPT_BYTES: Final = 320
 _ENTER: Final = re.compile(r"(?:[\r\n]|<(?:enter|return|cr)>|\b(?:Enter|C-m)\b|\\n)+\s*\Z", re.IGNORECASE)
@@ -127,14 +136,14 @@ class _Reader:
 
     def take(self, step: Step) -> None:
         """Note what a step gives away."""
-        self._see(step.observation.content if step.observation else None)
+        self._see(step.observation)
         action = step.action
         arguments = _parsed(action.arguments)
         if arguments is not None and _HINT.search(action.arguments or ""):
             self._take_named("", arguments)
         self._take_typed(action, arguments)
         seen = step.next_observation
-        self._see(seen.content if seen else None)
+        self._see(seen)
         if seen and seen.content:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
@@ -177,30 +186,35 @@ class _Reader:
             for key, inner in _pairs(name, value):
                 self._take_named(key, inner, depth + 1, sent=sent)
 
-    def _see(self, content: str | None) -> None:
-        """Take in the password fields of a screen, and what they show."""
-        if content is None or content is self._screen:
+    def _see(self, seen: Observation | None) -> None:
+        """Take in the password fields of a screen or page, and what they hold."""
+        content = seen.content if seen else None
+        if seen is None or content is None or content is self._screen:
             return
+        for value in seen.sensitive:
+            self._note(value, "password", blanks=True)
         self._screen = content
         self._fields = {}
-        if " password" in content:
-            for field in _FIELD.finditer(content):
-                if field["value"]:
-                    self._note(json.loads(field["value"], strict=False), "password", blanks=True)
-                self._fields["#" + field["id"]] = tuple(map(int, filter(None, field.groups()[-4:])))
-                self._is_focused = self._is_focused or " focused" in field["states"]
-        end = 0
-        for word in _OWN_FIELD.finditer(content) if any(part in content for part in _OWN_PARTS) else ():
-            if word.start() < end:
-                continue
-            begin = max(content.rfind("\n", end, word.start()) + 1, word.start() - _OWN_LINE, end)
-            line = content[begin : word.end() + _OWN_LINE].partition("\n")[0]
-            end = begin + len(line)
-            if _OWN_ROLE.search(line):
-                if (shown := _OWN_VALUE.search(line)) is not None:
+        for line in _lines_of_fields(content):
+            if field := _FIELD.fullmatch(line):
+                self._see_field(field)
+            elif _OWN_ROLE.search(line):
+                if shown := _OWN_VALUE.search(line):
                     self._note(shown[1] or shown[2], "password", blanks=True)
                 for reference in _REFERENCE.finditer(line):
                     self._fields[next(filter(None, reference.groups()))] = ()
+        for tag in _INPUT.findall(content) if "password" in content else ():
+            if _IS_PASSWORD.search(tag) and (shown := _INPUT_VALUE.search(tag)):
+                self._note(unescape(next(filter(None, shown.groups()))), "password", blanks=True)
+
+    def _see_field(self, field: re.Match[str]) -> None:
+        """Take in a line of `uitree/1`, if it is that of a password field."""
+        labels = " ".join(field[part] or "" for part in ("name", "description", "ident"))
+        if "password" in field["states"].split() or (field["role"] == "textbox" and _SECRET_FIELD.search(labels)):
+            if field["value"]:
+                self._note(json.loads(field["value"], strict=False), "password", blanks=True)
+            self._fields["#" + field["id"]] = tuple(map(int, filter(None, field.groups()[-4:])))
+            self._is_focused = self._is_focused or " focused" in field["states"]
 
     def _take_typed(self, action: Action, arguments: Any) -> None:
         """Note what an action types into a password field, or where a program waits for hidden input."""
@@ -248,7 +262,7 @@ class _Reader:
             while clicks and clicks[0][0] < call.start("typed"):
                 _, click = clicks.pop(0)
                 self._is_focused = self._is_at(int(click[1]), int(click[2]))
-            before = _STATEMENT.split(code[max(0, call.start() - _OWN_LINE) : call.start("typed")])[-1]
+            before = _STATEMENT.split(code[max(0, call.start() - _OWN_NEAR) : call.start("typed")])[-1]
             is_blind = "pyautogui" in before or "keyboard" in before
             variable = before.strip().partition(".")[0]
             if variable in names or _kind_of(before) or (is_blind and self._is_focused):
@@ -257,9 +271,23 @@ class _Reader:
             self._is_focused = self._is_at(int(click[1]), int(click[2]))
 
 
+def _lines_of_fields(content: str) -> Iterator[str]:
+    """The lines of a screen that may be those of password fields."""
+    end = 0
+    for word in _SECRET_FIELD.finditer(content) if any(part in content for part in _PARTS) else ():
+        if word.start() >= end:
+            begin = max(content.rfind("\n", end, word.start()) + 1, word.start() - _NEAR, end)
+            line = content[begin : word.end() + _NEAR].partition("\n")[0]
+            if not line.lstrip(" ").startswith("#"):
+                begin = max(begin, word.start() - _OWN_NEAR)
+                line = content[begin : word.end() + _OWN_NEAR].partition("\n")[0]
+            end = begin + len(line)
+            yield line
+
+
 def _is_prompt(end: str) -> bool:
     """Whether a screen ends in a prompt for what is not shown."""
-    return ("\x1b" in end or end.rstrip(" \x07")[-1:] in (":", ">", "?")) and _WAITS.search(end) is not None
+    return ("\x1b" in end or end.rstrip()[-1:] in (":", ">", "?", "\x07")) and _WAITS.search(end) is not None
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")

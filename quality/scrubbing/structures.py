@@ -33,7 +33,7 @@ _PASSWORD_FIELD: Final = compiled(
     + _QUOTE
     + rb"[\w.\[\]%-]{0,40}(?:"
     + LONG_WORDS
-    + rb"|key|auth)"
+    + rb"|key|auth|pass|cred)"
 )
 _OPENS: Final = re.compile(rb"[<{]")
 _CLOSES: Final = re.compile(rb"[>}]")
@@ -72,7 +72,7 @@ _LINES: Final = 200
 _COLUMN: Final = rb"(?:password|secret|token|access key)[\w \"-]*"
 TRIGGER: Final = (
     rb"(?i:type\s?=\s?[\"'\\]*password|password\s?=\s?\\*[\"']true"
-    rb"|[\"']name\\*[\"']\s*:\s*\\*[\"'][\w.\[\]%-]*(?:" + LONG_WORDS + rb"|key|auth))"
+    rb"|[\"']name\\*[\"']\s*:\s*\\*[\"'][\w.\[\]%-]*(?:" + LONG_WORDS + rb"|key|auth|pass|cred))"
     rb"|\"kty\\*\"|form-data; name=|(?i:(?:recovery|backup|scratch) codes?)"
     rb"|(?i:" + _COLUMN + rb",[\w \",-]*[\r\n\\]|,[\w \"-]*" + _COLUMN + rb"[\r\n\\])"
 )

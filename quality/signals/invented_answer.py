@@ -46,9 +46,9 @@ class InventedAnswer(Signal):
         drawn &= ~np.array([one is True for one in _field(batch["next_observation"], "is_error")], np.bool_)
         found = drawn.astype(np.float32)
         scrubbed = batch["scrubbed"].fill_null(0).to_numpy(zero_copy_only=False) > 0
+        told = batch.select(("action", "observation", "next_observation"))
         for row in np.flatnonzero(scrubbed & ~drawn).tolist():
-            one = batch.slice(row, 1).to_pylist()[0]
-            found[row] = _is_invented(one)
+            found[row] = _is_invented(told.slice(row, 1).to_pylist()[0])
         return found
 
 

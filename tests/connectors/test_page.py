@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
 from trajmill.connectors.screens.page import page_of
 from trajmill.connectors.screens.tree import Tree
-from trajmill.connectors.web.markup import html_document, html_text
+from trajmill.connectors.web.markup import html_document, html_observation
 
 
 def shown(html: str, url: str = "") -> list[str]:
@@ -227,8 +227,15 @@ def test_any_text_is_a_page(text: str) -> None:
     assert Tree.parse(page.text).text == page.text
 
 
+def test_html_reads_back_to_the_same_page() -> None:
+    html = "<main><a href='/x?a=1&amp;b=2'>A &lt; B</a><input value='&quot;q&quot;' checked></main>"
+    document = html_document(html)
+    assert page_of(html_document(html_observation(document, None).content)).text == page_of(document).text
+
+
 def test_a_password_is_not_in_the_html() -> None:
-    assert "hunter" not in html_text(html_document("<input type=password value=hunter2>"))
+    seen = html_observation(html_document("<input type=password value=hunter2>"), None)
+    assert ("hunter" in seen.content, seen.sensitive) == (False, ("hunter2",))
 
 
 def test_white_space_before_a_pre_on_its_line_is_kept_with_that_in_it() -> None:

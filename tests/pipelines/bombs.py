@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,9 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.conftest import ROOT
+from trajmill.connectors.android.protos import example_of, read_example
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.tfrecord import framed, frames
 
 GOOD: Final = sorted((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))[0].read_bytes()
 CASSETTE: Final = (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
+EPISODES: Final = "tests/fixtures/android_control/input/two_episodes.tfrecord"
 LIMIT_BYTES: Final = 6 << 30
 """Bound on the data of the process that is measured."""
 
@@ -146,6 +153,54 @@ def dump_of(count: int, unit: str) -> dict[str, bytes]:
     return {"events.jsonl": event, "dump_1.xml": dump.encode(), "dump_2.xml": dump.encode()}
 
 
+def cassette_of(bodies: list[bytes]) -> bytes:
+    """A cassette whose answers are these bodies, compressed."""
+    made = b"interactions:\n"
+    asked = json.dumps({"model": "c", "messages": [{"role": "user", "content": "Look."}]})
+    for body in bodies:
+        made += b"- request:\n    body: '" + asked.encode() + b"'\n    headers: {}\n    method: POST\n"
+        made += b"    uri: https://api.anthropic.com/v1/messages\n  response:\n    body:\n      string: !!binary |\n"
+        made += b"        " + base64.b64encode(gzip.compress(body, 9)) + b"\n"
+        made += b"    headers:\n      content-type: [application/json]\n    status: {code: 200, message: OK}\n"
+    return made
+
+
+def message_of(text: str) -> bytes:
+    """An answer of a model that calls a tool with a text."""
+    call = {"type": "tool_use", "id": "a", "name": "look", "input": {"at": text}}
+    answer = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [call]}
+    return json.dumps(answer, ensure_ascii=False).encode()
+
+
+def zip_of(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return sink.getvalue()
+
+
+def trace_of(size: int) -> bytes:
+    """A trace of Playwright that is long when it is unpacked."""
+    begin = b'{"version":8,"type":"context-options","browserName":"chromium"}\n'
+    return begin + (b'{"type":"log","time":1,"message":"' + b"word " * 200_000 + b'"}\n') * (size // MB)
+
+
+def database_of(size: int) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        with sqlite3.connect(file.name) as database:
+            database.execute("create table t (a blob)")
+            database.execute("insert into t values (zeroblob(?))", (size,))
+        return Path(file.name).read_bytes()
+
+
+def records_of(**features: Any) -> bytes:
+    """A compressed TFRecord file of Android Control's episode with more features."""
+    data = next(frames(MemoryBlob("a", (ROOT / EPISODES).read_bytes()))).data
+    assert isinstance(data, bytes)
+    return gzip.compress(framed(example_of({**read_example(data, "", 0), **features})), 6)
+
+
 NODE: Final = '<node class="android.widget.Button" text="{}" enabled="true" bounds="[0,0][540,200]"/>'
 
 BOMBS: Final[dict[str, Callable[[], dict[str, bytes]]]] = {
@@ -184,6 +239,24 @@ BOMBS: Final[dict[str, Callable[[], dict[str, bytes]]]] = {
         + b"[]," * 15_000_000
         + b"[]]\n"
     },
+    "cassette_body": lambda: {"c.yaml": cassette_of([message_of("word " * 6_000_000)])},
+    "cassette_wide_body": lambda: {"c.yaml": cassette_of([message_of("word " * 6_000_000 + "\U0001f600")])},
+    "cassette_bodies": lambda: {"c.yaml": cassette_of([message_of("word " * 6_000_000)] * 40)},
+    "cassette_body_of_lists": lambda: {"c.yaml": cassette_of([b"[" + b"[]," * 20_000_000 + b"[]]"])},
+    "cassette_lines": lambda: {"c.yaml": cassette_of([b'{"a": 1}\n' * 6_000_000])},
+    "page": lambda: {"a.mhtml": b"From: <Saved by Blink>\nMIME-Version: 1.0\n" + b"=3D<b>x</b>\n" * 20_000_000},
+    "tfrecord_bytes": lambda: {"a.tfrecord.gz": records_of(more=[bytes(400 * MB)])},
+    "tfrecord_values": lambda: {"a.tfrecord.gz": records_of(more=[b""] * 30_000_000)},
+    "tfrecord_numbers": lambda: {"a.tfrecord.gz": records_of(more=[1] * 30_000_000)},
+    "zip_trace": lambda: {"trace.zip": zip_of({"trace.trace": trace_of(1000 * MB)})},
+    "zip_members": lambda: {"trace.zip": zip_of({f"{n}.trace": b"" for n in range(199_000)})},
+    "zip_log": lambda: {
+        "logs.zip": zip_of({"log.jsonl": GOOD + b'"word word word word word word word word word"\n' * 20_000_000})
+    },
+    "zip_har": lambda: {
+        "a.zip": zip_of({"har.har": har_of([{"mimeType": "text/html", "_file": "b"}] * 2), "b": b"word " * 100_000_000})
+    },
+    "database": lambda: {"a.sqlite": database_of(500 * MB)},
     "cassette_aliases": lambda: {
         "c.yaml": (ROOT / "tests/fixtures/vcr_cassette/input/anthropic.yaml").read_bytes()
         + b"more:\n- &a x\n"

@@ -32,6 +32,8 @@ class Brittle(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.startswith(b"ask me nothing"):
             raise KeyError("asked")
+        if head.startswith(f"{HEAD}unsniffed".encode()):
+            os.kill(os.getpid(), signal.SIGSEGV)
         return Sniff(1.0, "it says so") if head.startswith(HEAD.encode()) else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.quality.planted import MAKERS, plants
 from trajmill.quality.scrub import KINDS, scrub, scrub_text
 from trajmill.quality.scrubbing.columns import NAMES, SCRUBBED
-from trajmill.quality.scrubbing.logins import waits_for_password
 from trajmill.schemas import (
     Action,
     Agent,
@@ -216,46 +215,6 @@ def test_a_secret_is_hidden_in_every_text_of_the_trajectory_that_gives_it_away_o
     assert json.loads(told)["api_key"] == fresh
     assert nothing == "nothing"
     assert counts.to_pylist() == [1, 2, 2, 2, 2, 1]
-
-
-def test_what_is_typed_at_a_prompt_for_a_password_is_one() -> None:
-    def acted(turn: int, screen: str, typed: str, after: str) -> Step:
-        action = Action("type", typed, json_text({"keystrokes": typed}), None, None, None)
-        return Step(action, Observation(screen), Observation(after), turn, 0)
-
-    asking, denied = "$ sudo ls\n[sudo] password for app: ", "$ cat notes\nit is swordfish\n"
-    first = Trajectory(
-        "a",
-        "terminal",
-        [acted(0, "$ ", "sudo ls\n", asking), acted(1, asking, "swordfish\n", "$ "), acted(2, "$ ", "cat", denied)],
-    )
-    other = Trajectory("b", "terminal", [acted(0, "$ ", "swordfish\n", "sh: swordfish: not found\n$ ")])
-    scrubbed, counts = scrub(batch_of(first, other))
-    rows = scrubbed.to_pylist()
-    fresh = rows[1]["action"]["text"].strip()
-    assert fresh != "swordfish"
-    assert json.loads(rows[1]["action"]["arguments"])["keystrokes"].strip() == fresh
-    assert rows[2]["next_observation"]["content"] == denied.replace("swordfish", fresh)
-    assert rows[0]["action"]["text"] == "sudo ls\n"
-    assert rows[3]["action"]["text"] == "swordfish\n"
-    assert counts.to_pylist() == [0, 2, 1, 0]
-    assert scrub(scrubbed)[0].equals(scrubbed)
-
-
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "$ ssh db\nroot@db's password: ",
-        "Enter passphrase for key '/x/id_rsa': ",
-        "login: root\nPassword:",
-        "New password: \x1b[0m",
-        "Retype new password:\n",
-        "Enter password (hidden): ",
-    ],
-)
-def test_a_screen_that_ends_in_a_prompt_waits_for_a_password(screen: str) -> None:
-    assert waits_for_password(screen.encode())
-    assert not waits_for_password(f"{screen}\r\nSorry, try again.\r\n$ ".encode())
 
 
 def test_lengths_in_bytes_stay() -> None:

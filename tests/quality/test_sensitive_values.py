@@ -37,6 +37,10 @@ def called(tool, before=None, **told):
         called("http", body='{"a": "user=ada&session%5Bpassword%5D=sunflower"}'),
         called("http", url="https://a.example/?q=1&token=sunflower"),
         found(after=FIELD.format("sunflower")),
+        found(after='#1 textbox "Password" value="sunflower" [0,0][40,40]'),
+        called("type", '#1 textbox "Password" [0,0][40,40]', element="#1", text="sunflower"),
+        found(after='<p>a</p><input value="sunflower" type="password">'),
+        found(after="<p>a</p><input type=password value=sunflower>"),
         found(after='{"user": {"password": "sunflower"}, "token": "ethereum"}'),
         found("sunflower\n", before="$ login\nToken (will be hidden): "),
         found(arguments='{"commands": [{"keystrokes": "sunflower\\n"}]}', before="Enter PIN: \x1b[0m"),
@@ -45,6 +49,23 @@ def called(tool, before=None, **told):
 )
 def test_a_place_tells_a_secret_of_ordinary_letters(values):
     assert values == ("sunflower",)
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "$ ssh db\nroot@db's password: ",
+        "Enter passphrase for key '/x/id_rsa': ",
+        "login: root\nPassword:",
+        "New password: \x1b[0m",
+        "Retype new password:\n",
+        "Enter password (hidden): ",
+        "Password for 'https://app@git.corp.io': ",
+    ],
+)
+def test_what_is_typed_where_a_screen_ends_in_a_prompt_is_a_secret(screen):
+    assert found("sunflower\n", before=screen) == ("sunflower",)
+    assert found("sunflower\n", before=f"{screen}\r\nSorry, try again.\r\n$ ") == ()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +79,9 @@ def test_a_place_tells_a_secret_of_ordinary_letters(values):
         called("sign_in", password="${PASSWORD}"),
         called("sign_in", password="<password>"),
         found(after=FIELD.format("••••••••")),
+        found(after='#1 textbox "Notes" value="the password of all" [0,0][40,40]'),
+        found(after='#1 checkbox "Show password" value="sunflower" [0,0][40,40]'),
+        found(after='<input type="password" value="••••••••"><input type="text" value="sunflower">'),
         found(after='{"properties": {"password": {"type": "string"}}, "password": "required"}'),
         found("ls -la | wc\n", before="Password: "),
         found("sunflower\n", before="The password stands in the file.\n$ "),

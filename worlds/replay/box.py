@@ -1,7 +1,7 @@
 """Boxes in which actions of logs are run, and nowhere else: no network, a system that cannot be written, bounds on all.
 
 A box is bubblewrap's (`bwrap`), else one of rootless podman; where there is neither, nothing is run. Its working folder
-is new and in memory, with a copy of what the user gave; inside, `inside.session` answers requests over a pipe. What
+is new and in memory, with a copy of what the user gave; inside, `inside_session` answers requests over a pipe. What
 comes out of it is text to be held against a log, never trusted, and read only up to a bound.
 """
 
@@ -40,14 +40,12 @@ from trajmill.worlds.replay.engines import (
     process_of,
 )
 
-MODULES: Final = ("files", "database", "session")
-_PACKAGE: Final = "trajmill.worlds.replay.inside"
+_SESSION: Final = "inside_session.py"
 _LOAD: Final = (
     "import json,sys,types\n"
-    "for name, source in json.loads(sys.stdin.buffer.readline()).items():\n"
-    "    module = sys.modules[name] = types.ModuleType(name)\n"
-    "    exec(compile(source, name, 'exec'), module.__dict__)\n"
-    "module.main()\n"
+    "session = sys.modules['session'] = types.ModuleType('session')\n"
+    "exec(compile(json.loads(sys.stdin.buffer.readline()), 'session', 'exec'), session.__dict__)\n"
+    "session.main()\n"
 )
 _PATIENCE_S: Final = 10.0
 _LOOK_S: Final = 0.1
@@ -150,7 +148,7 @@ class Box:
             "bytes": base.bytes,
         }
         seconds = _PATIENCE_S + base.bytes / 1e7
-        for value in (_sources(), begin):
+        for value in (_source(), begin):
             self._send(json.dumps(value).encode() + b"\n", seconds)
         base.archive.seek(0)
         while data := base.archive.read(1 << 20):
@@ -258,7 +256,6 @@ def _resident(process: int) -> int:
 
 
 @cache
-def _sources() -> dict[str, str]:
-    """The modules that run inside, by the names under which they know each other."""
-    held = resources.files(_PACKAGE)
-    return {f"{_PACKAGE}.{name}": (held / f"{name}.py").read_text("utf-8") for name in MODULES}
+def _source() -> str:
+    """The module that runs inside and nowhere else; it imports nothing of ours."""
+    return (resources.files("trajmill.worlds.replay") / _SESSION).read_text("utf-8")

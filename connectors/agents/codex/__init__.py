@@ -13,6 +13,8 @@ A rollout is one trajectory, in the order of its lines. A compaction does not en
 harness text. Nor does a rollback of the conversation, since what the dropped turns did to the files stays done. The
 system prompt is the rollout's `base_instructions`, before version 0.5x its `instructions`. A log that ends within a
 call, or in a turn that was aborted, is truncated there. Files of one session that was resumed or forked are not joined.
+A sub-agent's rollout names the thread that started it: it is read with that one's, and its parent step is the call that
+was answered by its id.
 
 Rejected: results without a call and unknown items. Left out without a reject: events (every text stands in an item
 too), encrypted reasoning, snapshots, and thoughts after which the agent was interrupted.
@@ -20,13 +22,15 @@ too), encrypted reasoning, snapshots, and thoughts after which the agent was int
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.codex.items import ITEMS, Reader
 from trajmill.connectors.agents.codex_texts import SEARCHES, domain
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.agents.session_files import Session, read_sessions, session_logs
+from trajmill.connectors.connector import HEAD_BYTES, Answers, Blob, Connector, Sniff
 from trajmill.connectors.conversation.steps import course, mark_dangling
 from trajmill.connectors.conversation.tools import checkout
 from trajmill.connectors.reading.documents import head_object
@@ -36,15 +40,18 @@ from trajmill.schemas import Agent, Context, Environment, ParseError, Reject, Ta
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _SNIFFED_LINES: Final = 8
+_STARTED: Final = re.compile(r'"agent_id"\s*:\s*"([^"]+)"')
+"""The id of a sub-agent in the answer of the call that started it."""
 
 
 class Codex(Connector):
     """Rollouts of the Codex command line client and its editor extension, versions 0.2 to 0.14x."""
 
     name: ClassVar[str] = "codex"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Codex CLI rollout (JSONL)"
+    asked_by = "codex"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         lines = head.split(b"\n", _SNIFFED_LINES)
@@ -64,10 +71,17 @@ class Codex(Connector):
                     return Sniff(0.8, "line 1 is the head of an early Codex rollout, and items follow")
         return None
 
+    def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
+        """Each rollout whose sub-agents have rollouts of their own."""
+        return Answers(tuple(session_logs([_session(path, blob, "") for path, blob in asking])))
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        reader = Reader(blob.uri)
+        yield from read_sessions(blob, self.name, _session, self._read)
+
+    def _read(self, blob: Blob, member: str, started: dict[str, int]) -> Iterator[Trajectory | Reject]:
+        reader = Reader(blob.uri, member)
         end = 0
-        for offset, line in json_lines(blob):
+        for offset, line in json_lines(blob, member):
             reader.items.grow(offset - end)
             end = offset
             if isinstance(line, ParseError):
@@ -81,11 +95,15 @@ class Codex(Connector):
         made = course(reader.items)
         names = {(step.action.name, step.action.call_id is not None) for step in made.steps}
         if names <= {("message", False)}:
-            raise ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a call")
+            raise ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a call", member)
         mark_dangling(made.steps, SEARCHES)
         if reader.interrupted:
             made.steps[-1] = replace(made.steps[-1], truncated=True)
         meta = reader.meta
+        for number, step in enumerate(made.steps):
+            answer = step.next_observation if step.action.name == "spawn_agent" else None
+            if answer is not None and (agent := _STARTED.search(answer.content or "")):
+                started[agent[1]] = number
         yield Trajectory(
             native_id=text_in(meta, "id") or "",
             domain=domain(name for name, _ in names),
@@ -96,6 +114,19 @@ class Codex(Connector):
             context=Context(agent_system=_instructions(meta)),
             relation=_relation(meta),
         )
+
+
+def _session(path: str, blob: Blob, member: str) -> Session:
+    """The session of a rollout, by its first line."""
+    with blob.open(member) as stream:
+        line = head_object(stream.read(HEAD_BYTES).split(b"\n", 1)[0]) or {}
+    meta = line.get("payload")
+    meta = meta if isinstance(meta, dict) else {}
+    source = meta.get("source")
+    told = source.get("subagent") if isinstance(source, dict) else None
+    spawn = told.get("thread_spawn") if isinstance(told, dict) else None
+    parent = text_in(spawn, "parent_thread_id") or text_in(meta, "parent_thread_id") or ""
+    return Session(path, text_in(meta, "id") or "", parent)
 
 
 def _environment(meta: dict[str, Any]) -> Environment:

@@ -67,8 +67,8 @@ class Reader:
         interrupted: whether the turn was aborted, and nothing was done after.
     """
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
+    def __init__(self, uri: str, member: str = "") -> None:
+        self.uri, self.member = uri, member
         self.items = Items()
         self.errors: list[ParseError] = []
         self.meta: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class Reader:
             self.model = model
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
-        self.errors.append(ParseError(self.uri, offset, reason, detail))
+        self.errors.append(ParseError(self.uri, offset, reason, detail, self.member))
 
     def _unknown_type(self, offset: int, kind: Any, what: str) -> None:
         name = f"{what} of type {brief(kind)}"
@@ -173,7 +173,7 @@ class Reader:
             )
             turn = turn if together else None
         if turn is None:
-            turn = Turn(offset, at=microseconds(timestamp) if isinstance(timestamp, str) else None)
+            turn = Turn(offset, self.member, at=microseconds(timestamp) if isinstance(timestamp, str) else None)
             self.items.append(turn)
             self._turn, self._answered, self._ended = turn, False, False
         return turn
@@ -224,7 +224,7 @@ class Reader:
         call_id = item.get("call_id") or item.get("id")
         call_id = call_id if isinstance(call_id, str) else None
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
-        call = Call(name, arguments, call_id, offset, at=at, limit=limit(arguments))
+        call = Call(name, arguments, call_id, offset, self.member, at=at, limit=limit(arguments))
         self._acts(offset, timestamp).add(call)
         if kind == _SERVED:
             self._ended = True

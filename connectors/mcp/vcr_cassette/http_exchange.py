@@ -22,7 +22,7 @@ from trajmill.connectors.reading.values import json_value
 FAILED: Final = 400
 """Lowest status of HTTP that is a failure."""
 
-UNPACKED_BYTES: Final = 64 << 20
+UNPACKED_BYTES: Final = 32 << 20
 """A compressed body that is longer unpacked is not read."""
 
 

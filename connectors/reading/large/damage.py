@@ -5,12 +5,11 @@ Only what stands behind the last sound place is decoded; which place that is, `o
 
 from __future__ import annotations
 
-import codecs
 from typing import Final
 
 from trajmill.connectors.reading.large.parts import Source
 from trajmill.connectors.reading.lines import WHOLE_BYTES
-from trajmill.connectors.reading.values import NOT_TEXT, JsonError, json_value
+from trajmill.connectors.reading.values import JsonError, json_value
 
 NEAR_BYTES: Final = 1 << 20
 """Bytes from the damage on that are looked at first; four times as many as long as they do not tell."""
@@ -43,15 +42,12 @@ class BadPlaceError(Exception):
 def fault(source: Source, start: int, bad: BadPlaceError) -> DocumentError:
     """What a reader of the whole would say of a document that begins at `start` and is JSON up to a place."""
     size = source.size()
-    error = _not_text(source, start, size)
-    if error is not None:
-        return DocumentError(error, error.offset, source)
     length = NEAR_BYTES
     while True:
         end = min(size, bad.place + length)
-        text = codecs.getincrementaldecoder("utf-8")().decode(source.read(bad.place, end)).encode()
-        error = _error(bad.before + text)
-        near_end = error is None or error.reason in ("truncated", "empty") or error.offset + _AHEAD >= len(text)
+        data = source.read(bad.place, end)
+        error = _error(bad.before + data)
+        near_end = error is None or error.reason in ("truncated", "empty") or error.offset + _AHEAD >= len(data)
         if error is not None and (not near_end or end == size or length > WHOLE_BYTES):
             break
         assert end < size, f"the bytes from {bad.place} on were found to be no JSON, and are"
@@ -67,17 +63,3 @@ def _error(data: bytes) -> JsonError | None:
     except JsonError as error:
         return error
     return None
-
-
-def _not_text(source: Source, begin: int, end: int) -> JsonError | None:
-    """What is wrong with the first bytes that are no UTF-8; None if there are none."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for data in source.pieces(begin, end):
-        held_back = len(decoder.getstate()[0])
-        try:
-            decoder.decode(data)
-        except UnicodeDecodeError as error:
-            return JsonError("not_utf8", begin - held_back + error.start, NOT_TEXT)
-        begin += len(data)
-    left = len(decoder.getstate()[0])
-    return JsonError("truncated", end - left, NOT_TEXT) if left else None

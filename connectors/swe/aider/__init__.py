@@ -103,7 +103,7 @@ class Aider(Connector):
     """Chat histories of Aider."""
 
     name: ClassVar[str] = "aider"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "Aider chat history (Markdown)"
     companions = re.compile(r"\.aider\.(?:input\.history|llm\.history|conf\.yml|tags\.cache\.v\d{1,3}/.*)")

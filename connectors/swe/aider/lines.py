@@ -16,6 +16,7 @@ from typing import Final
 
 from trajmill.connectors.connector import Blob
 from trajmill.connectors.reading.lines import lines
+from trajmill.connectors.reading.values import readable
 from trajmill.schemas import ParseError
 
 _HEADER: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
@@ -52,20 +53,14 @@ def sessions(blob: Blob) -> Iterator[Session]:
     """The sessions of a chat history in order.
 
     Raises:
-        ParseError: `not_utf8`, or `line_too_long`.
+        ParseError: `line_too_long`.
     """
     reader = _Reader()
     with blob.open("") as stream:
         for line in lines(stream):
             if line.data is None:
                 raise ParseError(blob.uri, line.offset, "line_too_long", "a line of more than 256 MB")
-            try:
-                text = line.data.decode()
-            except UnicodeDecodeError as bad:
-                raise ParseError(
-                    blob.uri, line.offset + bad.start, "not_utf8", "a chat history is UTF-8", "", line.data[:512]
-                ) from None
-            if (finished := reader.take(text, line.offset)) is not None:
+            if (finished := reader.take(readable(line.data), line.offset)) is not None:
                 yield finished
     yield reader.session
 

@@ -16,7 +16,7 @@ from trajmill.connectors.screens.dom import DomNode
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page, page_of
 from trajmill.connectors.web import action as act
-from trajmill.connectors.web.markup import html_text
+from trajmill.connectors.web.markup import html_observation
 from trajmill.connectors.web.playwright_trace.calls import action_of
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
 from trajmill.connectors.web.playwright_trace.events import (
@@ -254,7 +254,7 @@ class Session:
         if known is None:
             document = next(iter(dom.documents.values()))
             if self._raw:
-                known = Observation(html_text(document), "text/html", form="screen", uri=dom.url or None), None
+                known = html_observation(document, dom.url or None), None
             else:
                 page = page_of(document, dom.url, targets=[node for _, node, _ in dom.targets])
                 known = page.observation(dom.url or None), page

@@ -28,11 +28,11 @@ from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page
 from trajmill.connectors.web import action as act
-from trajmill.connectors.web.markup import html_text
+from trajmill.connectors.web.markup import html_observation
 from trajmill.connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
 from trajmill.connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
 from trajmill.connectors.web.site import host_of
-from trajmill.schemas import Context, Environment, Observation, Trajectory
+from trajmill.schemas import Context, Environment, Trajectory
 
 READY, LOADED, FULL_SNAPSHOT, INCREMENT, META, CUSTOM = range(6)
 _MUTATION, _MOUSE, _SCROLL, _RESIZE, _INPUT, _MEDIA, _DRAG = 0, 2, 3, 4, 5, 7, 12
@@ -140,8 +140,7 @@ class Acts:
                 self._problems.append(("nested_too_deeply", str(error)))
             seen = Seen(None, None)
             if page is not None and self._raw:
-                html = html_text(self.mirror.document)
-                seen = Seen(Observation(html, "text/html", form="screen", uri=self.mirror.url or None), None)
+                seen = Seen(html_observation(self.mirror.document, self.mirror.url or None), None)
             elif page is not None:
                 seen = Seen(page.observation(self.mirror.url or None), page)
             self._shown = self.mirror.changes, seen

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +28,9 @@ _RANDOM: Final = "generic-api-key"
 """The rule of gitleaks that judges by entropy."""
 
 _GITLEAKS: Final = "gitleaks"
+_NO_FILE: Final = b"\n" * 40_000
+"""What begins as an archive or a PDF does, gitleaks takes for one, and reads nothing of what follows."""
+
 _PREFIX: Final = 24
 """Characters before those of a placeholder by which an issuer tells its tokens, at most."""
 
@@ -52,13 +56,12 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
             for match in pattern.finditer(text)
             if any(detector.analyze_string(match[0]))
         }
-        for secret, kind in known:
-            places |= {(*match.span(), kind) for match in re.finditer(re.escape(secret), text)}
+        for shown, kind in known:
+            places |= {(*match.span(), kind) for match in re.finditer(re.escape(shown), text)}
         for start, end, kind in sorted(places):
             begin = len(text[:start].encode())
-            secret = text[start:end]
-            if not _is_placeholder(secret):
-                data = secret.encode()
+            data = text[start:end].encode()
+            if kind.startswith(_GITLEAKS) or not _is_placeholder(text[start:end]):
                 yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
 
 
@@ -76,22 +79,32 @@ def _detectors() -> list[tuple[str, Any]]:
 
 
 def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> set[tuple[str, str]]:
-    """(secret, rule) of all that gitleaks finds in the texts; none where it is not installed."""
+    """(what stands there, rule) of all that gitleaks finds in the texts; nothing where it is not installed."""
     program = shutil.which(_GITLEAKS)
     if program is None or not len(texts):
         return set()
     words = [program, "stdin", "--no-banner", "--exit-code", "0", "--report-format", "json", "--report-path", "-"]
-    data = "\n".join(text for text in texts.to_pylist() if text).encode()
-    done = subprocess.run(words, input=data, capture_output=True, check=False)  # noqa: S603 (its own words alone)
+    words.append("--ignore-gitleaks-allow")  # a log could hold the remark by which a line is passed over
+    whole = "\n\n".join(text for text in texts.to_pylist() if text)
+    with TemporaryDirectory(prefix="trajmill-gitleaks-") as place:  # no settings of the working folder
+        done = subprocess.run(  # noqa: S603 (its own words alone)
+            words, input=_NO_FILE + whole.encode(), capture_output=True, check=False, cwd=place
+        )
     try:
-        found = json.loads(done.stdout or b"[]") or []
-        return {
-            (one["Secret"], f"{_GITLEAKS} {one['RuleID']}")
-            for one in found
-            if one["Secret"] and one["RuleID"] != _RANDOM
-        }
+        found = json.loads(done.stdout) if done.returncode == 0 else None
+        return {(_shown(one, whole), f"{_GITLEAKS} {one['RuleID']}") for one in found if _counts(one)}
     except (ValueError, KeyError, TypeError) as error:
         raise ShardError(f"{program} ended with {done.returncode} and wrote no report that can be read.") from error
+
+
+def _counts(finding: dict[str, Any]) -> bool:
+    return finding["RuleID"] != _RANDOM and not _is_placeholder(finding["Secret"])
+
+
+def _shown(finding: dict[str, Any], whole: str) -> str:
+    """What stands in the texts: the secret, or, if that was decoded, the line that holds it."""
+    secret, line = finding["Secret"], finding["Line"].strip("\n")
+    return str(secret if secret in whole else line)
 
 
 def _is_placeholder(secret: str) -> bool:

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading.documents import concatenated, json_document
 from trajmill.connectors.reading.json_text import shallow_json
-from trajmill.connectors.reading.lines import json_lines, line_values, lines
+from trajmill.connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
+from trajmill.connectors.reading.places import places_by_lines
+from trajmill.connectors.reading.values import json_value, nesting
+from trajmill.connectors.reading.yaml_values import YamlDocument
 from trajmill.schemas import ParseError, action, json_text
 
 TEXT = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\r\n", b"{}", b"\xef\xbb\xbf"]), max_size=12).map(b"".join)
@@ -68,8 +72,58 @@ def test_a_line_over_the_limit_is_passed_over_in_pieces_and_reading_goes_on():
     assert max(stream.asked[1:-2]) <= 1 << 20
 
 
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', "123456789012345678901234567890", '{"a":1}'])
+def test_json_that_a_fast_parser_refuses_is_read_all_the_same(text):
+    assert json_value(text.encode()) == json_value(text)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nan", b"\xff", b"[" * 100_000, '{"a":1}'.encode("utf-16")])
+def test_what_is_no_json_is_a_value_error(data):
+    with pytest.raises(ValueError):
+        json_value(data)
+
+
+def test_bad_lines_are_parse_errors_at_their_offset_and_reading_goes_on():
+    blob = MemoryBlob("log", b'{"a":1}\n\nnot json\n{"b":2}\n{"c":')
+    found = list(json_lines(blob))
+    assert [(offset, value.reason if isinstance(value, ParseError) else value) for offset, value in found] == [
+        (0, {"a": 1}),
+        (9, "bad_json"),
+        (18, {"b": 2}),
+        (26, "truncated"),
+    ]
+
+
 RECORD = b'{"n": "}{\\\\", "m": {"q": "\\""}}'
 """A record whose texts hold brackets, a quote and a backslash."""
+
+DAMAGED = {
+    "two records without a line end": (b"AA", [0, 1], []),
+    "three of them and blanks": (b"A A\tA", [0, 1, 2], []),
+    "half a record, then a whole one": (b'{"n": "half AA', [0, 1], [(0, "bad_json")]),
+    "half a record that ends in a bracket, then a whole one": (b'{"m": {"x": 1},A', [0], [(0, "bad_json")]),
+    "half a record that wants a value, then a whole one": (b'{"n": A', [0], [(0, "bad_json")]),
+    "a whole record, then half a one": (b'A{"m": [{"x": 1}, {"y": 2}', [0], [(len(RECORD), "bad_json")]),
+    "whole ones around half a one": (b'A{"n": "halfA', [0, 1], [(len(RECORD), "bad_json")]),
+    "zeros, then a record": (b"\0\0\0\0A", [0], [(0, "bad_json")]),
+    "zeros between two records": (b"A\0\0A", [0, 1], [(len(RECORD), "bad_json")]),
+    "the end of a lost record, then a whole one": (b'st"}]}A', [0], [(0, "bad_json")]),
+    "half a record with whole values in it": (b'{"m": [{"x": 1}, {"y": 2}', [], [(0, "bad_json")]),
+    "a fault within a record": (b'{"m": oh, "x": {"y": 1}}', [], [(0, "bad_json")]),
+    "a fault within a record that is cut": (b'{"m": oh, "x": {"y": 1}', [], [(0, "bad_json")]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_of_a_damaged_line_the_whole_records_come_out_and_the_rest_is_a_fault_at_its_offset(name):
+    shape, numbers, faults = DAMAGED[name]
+    line = shape.replace(b"A", RECORD)
+    places = [place for place in range(len(line)) if line.startswith(RECORD, place)]
+    found = list(json_lines(MemoryBlob("log", b'{"a": 1}\n' + line + b'\n{"b": 2}\n')))
+    assert [value for _, value in (found[0], found[-1])] == [{"a": 1}, {"b": 2}]
+    whole = [(at - 9, value) for at, value in found[1:-1] if not isinstance(value, ParseError)]
+    assert whole == [(places[number], json.loads(RECORD)) for number in numbers]
+    assert [(at - 9, one.reason) for at, one in found if isinstance(one, ParseError)] == faults
 
 
 @pytest.mark.parametrize(
@@ -82,8 +136,20 @@ RECORD = b'{"n": "}{\\\\", "m": {"q": "\\""}}'
     ],
 )
 def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
-    blob = MemoryBlob("log", b'{"n": "' + data + b'"}{"m": 1}\n{"n": "' + data + b'"}')
+    record = b'{"n": "' + data + b'"}'
+    blob = MemoryBlob("log", record + b'{"m": 1}\n' + record)
     assert [value for _, value in json_lines(blob)] == [{"n": text}, {"m": 1}, {"n": text}]
+    assert json_document(MemoryBlob("log", record))[0] == {"n": text}
+    assert YamlDocument(record + b"\n", "log").value == {"n": text}
+    assert list(concatenated(record + b" [1]", "log")) == [(0, {"n": text}), (len(record) + 1, [1])]
+
+
+def test_what_stands_behind_a_byte_that_is_no_utf8_has_its_place():
+    with pytest.raises(ParseError) as failed:
+        json_document(MemoryBlob("log", b'{"n": "\xe9\xe9", x}'))
+    assert (failed.value.reason, failed.value.offset) == ("bad_json", 12)
+    found = YamlDocument(b"a: caf\xe9 \xc3\xa9\nb:\n- 1\n- 2\n", "log").places
+    assert found == {"b": [16, 20]}
 
 
 def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():
@@ -108,6 +174,29 @@ def test_every_byte_of_a_damaged_line_is_of_a_value_or_of_a_fault(pieces):
         assert line[part.offset : part.offset + len(part.data)] == part.data
         end = part.offset + len(part.data)
     assert not line[end:].strip()
+
+
+def test_values_of_lines_come_with_their_lines_and_name_the_member_that_they_are_of():
+    (line, value), (bad, fault) = line_values(BytesIO(b'\n  \r\n {"a":1}\r\n[oh'), "log", "part")
+    assert (line.offset, line.data, line.ended, value) == (5, b' {"a":1}', True, {"a": 1})
+    assert (bad.offset, bad.data, bad.ended) == (15, b"[oh", False)
+    assert (fault.uri, fault.member, fault.offset, fault.reason) == ("log", "part", 15, "truncated")
+
+
+@pytest.mark.parametrize(
+    ("data", "offset"), [(b"", None), (b" \n\t\r\n", None), (b"a\nb", 0), (b"\n \n\xff", 3), (b"\xef\xbb\xbfa", 3)]
+)
+def test_the_first_line_is_the_first_that_is_not_blank(data, offset):
+    line = first_line(MemoryBlob("log", data))
+    assert (line.offset if line else None) == offset
+
+
+def test_a_first_line_over_the_limit_is_one(monkeypatch):
+    blob = MemoryBlob("log", b"")
+    monkeypatch.setattr(blob, "open", lambda member="": Endless(200 << 20, b"\n{}\n"))
+    line = first_line(blob)
+    assert line is not None
+    assert line.data is None
 
 
 class Failing(BytesIO):
@@ -149,8 +238,48 @@ def test_numbers_that_json_does_not_have_are_written_as_null():
     assert json_text(value) == '{"a": null, "b": [null, {"c": [null, 1.5]}]}'
 
 
+def test_a_lone_surrogate_is_written_as_it_is():
+    assert json_text({"\ud800": "a\udfff"}) == '{"\ud800": "a\udfff"}'
+
+
+@given(JSON)
+def test_nesting_counts_the_levels_of_a_value(value):
+    def levels(one):
+        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else None
+        return 0 if inner is None else 1 + max(map(levels, inner), default=0)
+
+    assert nesting(value) == levels(value)
+    assert (shallow_json(value, 0) is None) == (levels(value) > 0)
+
+
 def test_what_nests_without_end_is_not_written():
     value: list[object] = []
     for _ in range(100_000):
         value = [value]
     assert shallow_json(value, 100) is None
+
+
+@given(st.lists(st.dictionaries(st.text(), JSON, min_size=1), min_size=1), st.sampled_from([1, 2, "\t"]))
+def test_records_of_an_indented_document_lie_at_their_places(records, indent):
+    data = json.dumps(records, indent=indent, ensure_ascii=False).encode()
+    found = places_by_lines(data, None, records)
+    for place, record in zip(found, records, strict=True):
+        assert json.JSONDecoder().raw_decode(data[place:].decode())[0] == record
+    within = json.dumps({"other": [{}], "records": records}, indent=indent).encode()
+    assert [within[place] for place in places_by_lines(within, "records", records)] == [ord("{")] * len(records)
+
+
+@pytest.mark.parametrize(
+    ("data", "by_line"),
+    [
+        (b'\n{"a": 1}\n{"a": 2}', True),
+        (b'{"a": 1}', True),
+        (b'{"a": \n{"a": 2}\n', True),
+        (b'{\n"a": 1}', False),
+        (b'[{"a": 1}]\n', False),
+        (b'{"a": ', False),
+        (b"", False),
+    ],
+)
+def test_objects_stand_one_a_line_if_the_first_line_is_one_or_a_damaged_one(data, by_line):
+    assert is_by_line(MemoryBlob("log", data)) is by_line

@@ -13,7 +13,7 @@ from tests.conftest import FUZZ
 from tests.connectors.mutations import damaged
 from trajmill.connectors.reading import structure
 from trajmill.connectors.reading.large import damage, outline, parts
-from trajmill.connectors.reading.large.outline import MANY, Array, DocumentError, Object, Shape
+from trajmill.connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
 from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import ParseError
 
@@ -131,6 +131,30 @@ def test_what_is_wrong_is_said_as_of_the_whole_document(data):
     assert found == said_whole(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": ["\\ud800", 1]}',
+        b'\xef\xbb\xbf{"a": [1]} \n',
+        b'{"a": [1], "a": [2]}',
+        b'{"b": {"x": 1, "x": 2}}',
+        b'{"a": [NaN, -Infinity, 1e999], "b": {"x": NaN}}',
+        b'{"a": [123456789012345678901, -9223372036854775809]}',
+        b'{"a": [1]}\0\0',
+        b"12",
+    ],
+)
+def test_what_json_allows_is_read(data):
+    assert said_of(data) == said_whole(data)
+
+
+def test_a_character_that_the_end_cuts_is_told_from_a_byte_of_another_encoding():
+    with pytest.raises(DocumentError) as cut:
+        outlined(b'{"a": ["\xe2\x82')
+    assert (cut.value.reason, cut.value.offset) == ("truncated", 10)
+    assert list(outlined(b'{"a": ["caf\xe9", 1]}')["a"]) == ["café", 1]
+
+
 def test_elements_have_their_offsets_and_are_read_in_any_order():
     data = b'{"c": [ {"a": [1, {"x": 2}]},\n 5, "t",{"b": {"k": "v"}}]}'
     found = outlined(data)["c"]
@@ -139,6 +163,11 @@ def test_elements_have_their_offsets_and_are_read_in_any_order():
     assert found[-1]["b"]["k"] == "v"
     assert found[1:3] == [5, "t"]
     assert plain(found[0]) == {"a": [1, {"x": 2}]}
+
+
+def test_chosen_elements_are_read_where_they_stand():
+    found = Chosen(outlined(b'{"a": [0, 1, 2, 3]}')["a"], [1, 3])
+    assert (len(found), list(found), found[-1], list(found[:1])) == (2, [1, 3], 3, [1])
 
 
 def test_small_parts_of_elements_are_plain_values(monkeypatch):
@@ -155,3 +184,11 @@ def test_a_part_that_is_too_long_and_of_no_shape_is_refused(monkeypatch):
     with pytest.raises(ParseError) as met:
         outlined(b'{"x": [%s 1]}' % (b"1, " * 50))
     assert (met.value.reason, met.value.offset) == ("value_too_long", 5)
+
+
+def test_a_document_is_held_only_up_to_its_limit(monkeypatch):
+    from trajmill.connectors.connector import MemoryBlob
+
+    monkeypatch.setattr(outline, "LARGE_BYTES", 4)
+    assert outline.held(MemoryBlob("log", b"1234")) == b"1234"
+    assert outline.held(MemoryBlob("log", b"12345")) is None

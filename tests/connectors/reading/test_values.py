@@ -9,9 +9,75 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.reading import values
-from trajmill.connectors.reading.documents import opening
-from trajmill.connectors.reading.values import JsonError, first_value, json_value
+from trajmill.connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
+from trajmill.schemas import ParseError
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+READ: list[tuple[bytes, Any]] = [
+    (b'{"a": NaN, "b": [Infinity, -Infinity, 1e999, -1e999]}', {"a": None, "b": [None] * 4}),
+    (b'{"NaN": "NaN, Infinity and 1e999"}', {"NaN": "NaN, Infinity and 1e999"}),
+    (b"123456789012345678901", 123456789012345678901),
+    (b"[-9223372036854775809, 18446744073709551615, 18446744073709551616]", [-(2**63) - 1, 2**64 - 1, 2**64]),
+    (b"9" * 400, int("9" * 400)),
+    (b'[NaN, 123456789012345678901, "\\ud800"]', [None, 123456789012345678901, "\ud800"]),
+    (b'"\\ud83d\\ude00 \\\\ud800"', "\U0001f600 \\ud800"),
+    (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+    (b'{"a": 1}\0\0\0', {"a": 1}),
+    (b'{"a": 1, "a": 2}', {"a": 2}),
+]
+REFUSED = [
+    (b"", "empty", 0),
+    (b" \n\t", "empty", 0),
+    (b"\0\0", "truncated", 0),
+    (b'{"a": "\xff" "\xc3"}', "bad_json", 10),
+    (b'{"a": "\xc3', "truncated", 8),
+    (b'{"a": NaN', "truncated", 9),
+    (b'{"a": NaN]', "bad_json", 9),
+    (b"I", "truncated", 1),
+    (b"[NaN, -Infini", "truncated", 13),
+    (b"N", "truncated", 1),
+    (b'{"a": nan}', "bad_json", 6),
+    (b'["\\ud800", "', "truncated", 12),
+    (b'{"a": 1} x', "bad_json", 9),
+    (b' x NaN "\\ud800"', "bad_json", 1),
+    (b"\xef\xbb\xbf[1,", "truncated", 6),
+    (nested(DEPTH + 1), "nested_too_deeply", 0),
+    (nested(5000), "nested_too_deeply", 0),
+    (b"[" * 100_000, "nested_too_deeply", 0),
+]
+
+
+@pytest.mark.parametrize(("data", "value"), READ)
+def test_what_writers_leave_beside_the_standard_is_read(data, value):
+    assert json_value(data) == value
+    assert document_in(data, "log") == value
+    assert json_value(data.decode()) == value
+    assert [one for _, one in json_lines(MemoryBlob("log", data + b"\n"))] == [value]
+
+
+@pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
+def test_what_is_no_value_is_refused_in_one_vocabulary(data, reason, offset):
+    with pytest.raises(JsonError) as told:
+        json_value(data)
+    assert (told.value.reason, told.value.offset) == (reason, offset)
+    with pytest.raises(ParseError) as failed:
+        json_document(MemoryBlob("log", data))
+    assert (failed.value.reason, failed.value.offset) == (reason, offset)
+
+
+@pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
+def test_a_line_is_refused_for_the_same_reason(data, reason, offset):
+    blob = MemoryBlob("log", b"1\n" + data.lstrip(b"\xef\xbb\xbf") + b"\n2")
+    found = [one.reason for _, one in json_lines(blob) if isinstance(one, ParseError)]
+    assert found == ([] if reason == "empty" else ["bad_json" if reason == "truncated" else reason])
 
 
 @pytest.mark.parametrize("data", [b"9" * 5000, b'{"a": -' + b"9" * 5000 + b"}", b"[NaN, " + b"9" * 5000 + b"]"])
@@ -20,6 +86,12 @@ def test_an_integer_of_more_digits_than_python_takes_is_no_value(data):
         with pytest.raises(JsonError) as told:
             read(data)
         assert told.value.reason == "bad_json"
+
+
+def test_values_nest_up_to_the_depth_and_not_beyond():
+    assert json_value(nested(DEPTH)) is not None
+    assert json_value(nested(DEPTH).replace(b"[]", b"[NaN]")) is not None
+    assert json_value(b'["' + b"[" * 2000 + b'"]') == ["[" * 2000]
 
 
 VALUES = st.recursive(
@@ -55,6 +127,34 @@ def reason_of(data: bytes) -> str | None:
     return None
 
 
+def test_values_that_follow_each_other_have_their_offsets():
+    found = list(concatenated(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
+    assert found == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
+    with pytest.raises(ParseError) as failed:
+        list(concatenated(b"1 [2", "log"))
+    assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nul", b"\xff", nested(DEPTH + 1)])
+def test_what_is_no_value_is_none_where_the_reason_is_not_asked_for(data):
+    assert value_or_none(data) is None
+    assert object_or_none(data) is None
+
+
+def test_an_object_is_told_from_other_values():
+    assert (value_or_none(b"[1]"), object_or_none(b"[1]"), object_or_none('{"a": NaN}')) == ([1], None, {"a": None})
+
+
+@pytest.mark.parametrize("data", [b'\xef\xbb\xbf {"a": 1}', b' \r\n{"a": 1}\0\0', '\ufeff{"a": 1}', '\t{"a": 1}'])
+def test_what_stands_before_an_object_hides_none(data):
+    assert object_or_none(data) == {"a": 1}
+
+
+@pytest.mark.parametrize("number", [b"1.2.3e4", b"1..e5", b"0.0.0e999"])
+def test_what_only_looks_like_a_number_is_no_value(number):
+    assert value_or_none(b'{"a": ' + number + b"}") is None
+
+
 @pytest.mark.parametrize(
     ("head", "values"),
     [
@@ -71,6 +171,12 @@ def test_of_a_document_that_is_cut_the_whole_elements_are_told(head, values):
     assert (found and found.values) == (None if values is None else (values,))
 
 
+def test_lines_and_a_document_with_nothing_behind_it_are_told_apart():
+    assert opening(b'{"a": 1}\n{"b": 2}\n') == Opening(True, ({"a": 1}, {"b": 2}))
+    assert opening(b'{"a": 1}\n\0\0') == Opening(False, ({"a": 1},))
+    assert opening(b'{"a":\n1}\n') == Opening(False, ({"a": 1},))
+
+
 def repeated(unit: str, size: int) -> str:
     return "[" + unit * (size // len(unit)) + "0]"
 
@@ -81,7 +187,7 @@ def test_json_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch, uni
     monkeypatch.setattr(values, "SMALL_BYTES", 1000)
     monkeypatch.setattr(values, "VALUES", 2000)
     monkeypatch.setattr("orjson.loads", lambda _: pytest.fail("it was parsed"))
-    with pytest.raises(JsonError, match="2000") as caught:
+    with pytest.raises(JsonError, match="of which 2000 are read") as caught:
         json_value(kind(repeated(unit, 20_000)))
     assert caught.value.reason == "too_many_values"
 

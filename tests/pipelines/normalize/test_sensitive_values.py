@@ -77,28 +77,7 @@ def android_shown(folder: Path, secret: str) -> None:
     (folder / "events.jsonl").write_text(lines({"event": "tap", "x": 3, "y": 5, "before": "a.xml", "after": "b.xml"}))
 
 
-def desktop(folder: Path, secret: str) -> None:
-    adapted(
-        "osworld/input/trees",
-        folder,
-        ("<text ", "<password-text "),
-        ("</text>", "</password-text>"),
-        ("typewrite('Ines'", f"typewrite('{secret}'"),
-        (">Ines<", ">••••<"),
-        ("Keep a copy", f"Keep {secret}"),
-    )
-
-
-def recorded_page(folder: Path, secret: str) -> None:
-    adapted(
-        "rrweb/input/shop.json",
-        folder,
-        ('"type": "text", "name": "q"', '"type": "password", "name": "q"'),
-        ("sencha", secret),
-    )
-
-
-def har(folder: Path, secret: str, **posted: str) -> None:
+def har(folder: Path, secret: str, answer: str = "", **posted: str) -> None:
     headers = [{"name": "Content-Type", "value": posted.get("kind", "application/x-www-form-urlencoded")}]
     entry = {
         "startedDateTime": "2024-05-06T08:00:00.000Z",
@@ -123,7 +102,11 @@ def har(folder: Path, secret: str, **posted: str) -> None:
             "redirectURL": "",
             "headersSize": -1,
             "bodySize": -1,
-            "content": {"size": 9, "mimeType": "text/plain", "text": f"hello {encoded(secret)}"},
+            "content": {
+                "size": 9,
+                "mimeType": "text/html" if answer else "text/plain",
+                "text": answer or f"hello {encoded(secret)}",
+            },
         },
         "cache": {},
         "timings": {"send": 1, "wait": 10, "receive": 1},
@@ -148,6 +131,14 @@ def json_body(folder: Path, secret: str) -> None:
 def multipart(folder: Path, secret: str) -> None:
     text = f'--x\r\nContent-Disposition: form-data; name="password"\r\n\r\n{secret}\r\n--x--\r\n'
     har(folder, secret, text=text, kind="multipart/form-data; boundary=x")
+
+
+def html_value_after_type(folder: Path, secret: str) -> None:
+    har(folder, secret, f'<p>Hi</p><input type="password" name="q" value="{secret}"><b>{secret}</b>', text="a=b")
+
+
+def html_value_before_type(folder: Path, secret: str) -> None:
+    har(folder, secret, f"<p>Hi</p><input value={secret} name=q type=password><b>{secret}</b>", text="a=b")
 
 
 def cast(folder: Path, secret: str, prompt: str) -> None:
@@ -220,23 +211,9 @@ def mcp_form(folder: Path, secret: str) -> None:
     jsonrpc(folder, secret, "browser_fill_form", {"fields": fields})
 
 
-def swe_selenium(folder: Path, secret: str) -> None:
-    adapted(
-        "sweagent/input/acme__rocket-12.traj",
-        folder,
-        (
-            "import engine; print(engine.thrust(2))",
-            f'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")',
-        ),
-        ("9.81 * mass", f"9.81 * {secret}"),
-    )
-
-
-PLACES = {
+MADE = {
     android_typed: "sunflower",
     android_shown: "marigolds",
-    desktop: "lavender",
-    recorded_page: "snapdragon",
     form: "buttercup",
     query: "honeysuckle",
     json_body: "bluebonnet",
@@ -248,8 +225,169 @@ PLACES = {
     mcp_header: "chrysanthemum",
     mcp_browser: "amaryllis",
     mcp_form: "gladiolus",
-    swe_selenium: "carnation",
+    html_value_after_type: "larkspur",
+    html_value_before_type: "foxglove",
 }
+"""How a log is made → the secret in it."""
+
+ADAPTED: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "atspi_typed": (
+        "osworld/input/trees",
+        "lavender",
+        [
+            ("<text ", "<password-text "),
+            ("</text>", "</password-text>"),
+            ("typewrite('Ines'", "typewrite('{secret}'"),
+            (">Ines<", ">••••<"),
+            ("Keep a copy", "Keep {secret}"),
+        ],
+    ),
+    "atspi_shown": (
+        "osworld/input/trees",
+        "peonies",
+        [
+            ("<text ", "<password-text "),
+            ("</text>", "</password-text>"),
+            (">Ines<", ">{secret}<"),
+            ("Keep a copy", "Keep {secret}"),
+        ],
+    ),
+    "atspi_typed_a_step_later": (
+        "osworld/input/trees",
+        "magnolia",
+        [
+            ("<text ", "<password-text "),
+            ("</text>", "</password-text>"),
+            ("\\npyautogui.typewrite('Ines', interval=0.05)", ""),
+            ("pyautogui.moveTo(230, 160)\\npyautogui.dragTo(335, 160, duration=1)", "pyautogui.write('{secret}\\\\n')"),
+            ("Keep a copy", "Keep {secret}"),
+            (">Ines<", ">••••<"),
+        ],
+    ),
+    "uia_field_by_name": (
+        "ufo/input/notes",
+        "camellia",
+        [
+            ('"name": "Page", "control_type": "Document"', '"name": "Password", "control_type": "Edit"'),
+            ('"control_text": "Page"', '"control_text": "Password"'),
+            ('"text": "low at noon"', '"text": "{secret}"'),
+            ("An empty page.", "The page says {secret}."),
+        ],
+    ),
+    "recorded_page": (
+        "rrweb/input/shop.json",
+        "snapdragon",
+        [('"type": "text", "name": "q"', '"type": "password", "name": "q"'), ("sencha", "{secret}")],
+    ),
+    "playwright_filled": (
+        "playwright_trace/input/unpacked",
+        "begonias",
+        [
+            ('["BUTTON", {}, "More"]', '["INPUT", {"type": "password"}]'),
+            (
+                '["BUTTON", {"__playwright_target__": ""}, "More"]',
+                '["INPUT", {"type": "password", "__playwright_target__": ""}]',
+            ),
+            (
+                '"method": "click", "params": {"selector": "text=More"',
+                '"method": "fill", "params": {"value": "{secret}", "selector": "#a"',
+            ),
+            ("Three teas", "Welcome {secret}"),
+        ],
+    ),
+    "playwright_shown": (
+        "playwright_trace/input/unpacked",
+        "narcissus",
+        [
+            ('["BUTTON", {}, "More"]', '["INPUT", {"value": "{secret}", "type": "password"}]'),
+            ("Three teas", "Welcome {secret}"),
+        ],
+    ),
+    "playwright_by_selector": (
+        "playwright_trace/input/unpacked",
+        "hibiscus",
+        [
+            (
+                '"method": "click", "params": {"selector": "text=More"',
+                '"method": "type", "params": {"text": "{secret}", "selector": "internal:label=\\"Password\\""',
+            ),
+            ("Three teas", "Welcome {secret}"),
+        ],
+    ),
+    "claude_code_browser": (
+        "claude_code/input/session.jsonl",
+        "primrose",
+        [
+            (
+                '"name":"Bash","input":{"command":"pytest -q tests/test_harvest.py","description":"Run the test"}',
+                '"name":"mcp__playwright__browser_type","input":{"element":"Password","ref":"e7","text":"{secret}"}',
+            ),
+            ("1 failed in 0.04s", "await page.locator('e7').fill('{secret}');"),
+        ],
+    ),
+    "claude_code_argument": (
+        "claude_code/input/session.jsonl",
+        "periwinkle",
+        [
+            (
+                '"name":"Bash","input":{"command":"pytest -q tests/test_harvest.py","description":"Run the test"}',
+                '"name":"mcp__db__connect","input":{"connection":{"host":"db","db_pass":"{secret}"}}',
+            ),
+            ("1 failed in 0.04s", "refused: {secret}"),
+        ],
+    ),
+    "swe_selenium": (
+        "sweagent/input/acme__rocket-12.traj",
+        "carnation",
+        [
+            (
+                "import engine; print(engine.thrust(2))",
+                'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")',
+            ),
+            ("9.81 * mass", "9.81 * {secret}"),
+        ],
+    ),
+    "selenium_on_a_phone": (
+        "appium_log/input/two_sessions.log",
+        "jasmines",
+        [
+            (
+                'resource-id=\\"org.example.tides:id/name\\"',
+                'password=\\"true\\" resource-id=\\"org.example.tides:id/name\\"',
+            ),
+            ('{"text":"Tórshavn","value":["T","ó","r","s","h","a","v","n"]}', '{"text":"{secret}"}'),
+            ("Tórshavn", "{secret}"),
+        ],
+    ),
+    "page_of_a_browser": (
+        "browsergym/input/run.json",
+        "crocuses",
+        [("textbox 'Station'", "textbox 'Password'"), ("old quay", "{secret}"), ("Low at noon", "Low {secret}")],
+    ),
+    "numbered_elements": (
+        "browser_use_history/input/2025.json",
+        "dahlias",
+        [
+            ("<input name=name />", "<input type=password name=q />"),
+            ("'Ada'", "'{secret}'"),
+            ('"text": "Ada"', '"text": "{secret}"'),
+        ],
+    ),
+    "annotated_page": (
+        "mind2web/input/task.json",
+        "verbenas",
+        [
+            (
+                'type=\\"text\\" placeholder=\\"Where to?\\" value=\\"\\"',
+                'value=\\"\\" placeholder=\\"Secret\\" type=\\"password\\"',
+            ),
+            ("Lyon", "{secret}"),
+        ],
+    ),
+}
+"""Fixture, the secret, and what is replaced in the fixture."""
+
+PLACES = {**{make.__name__: secret for make, secret in MADE.items()}, **{name: one[1] for name, one in ADAPTED.items()}}
 
 
 def contents(path: Path) -> Iterator[str]:
@@ -266,18 +404,20 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places")
     raw = folder / "raw"
     raw.mkdir()
-    for make, secret in PLACES.items():
+    for make, secret in MADE.items():
         make(raw / make.__name__, secret)
+    for name, (source, secret, changes) in ADAPTED.items():
+        adapted(source, raw / name, *((old, new.replace("{secret}", secret)) for old, new in changes))
     (folder / "recipe.yaml").write_text(RECIPE)
     Run(load_recipe(str(folder / "recipe.yaml")), [str(raw)], str(folder / "out")).run()
     return folder / "out"
 
 
-@pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
-def test_what_its_place_makes_a_secret_is_in_no_file_of_a_run(make, out):
-    secret = PLACES[make]
+@pytest.mark.parametrize("name", PLACES)
+def test_what_its_place_makes_a_secret_is_in_no_file_of_a_run(name, out):
+    secret = PLACES[name]
     rows = [row for path in (out / "transitions").rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
-    assert any(make.__name__ in row["provenance"]["uri"] for row in rows)
+    assert any(name in row["provenance"]["uri"] for row in rows)
     pair = base64.b64encode(f"ada:{secret}".encode()).decode()
     writings = (secret, quote(secret), pair, base64.b64encode(secret.encode()).decode().rstrip("="))
     held = {

@@ -169,3 +169,17 @@ def test_no_command_that_looks_at_raw_logs_shows_a_secret(tmp_path, command):
     assert done.exit_code == 0
     assert SECRET not in done.output
     assert SECRET[:20] not in done.output
+
+
+def test_workers_find_files_to_be_what_one_process_does_and_raise_what_it_raises(tmp_path, monkeypatch):
+    for number in range(150):
+        (tmp_path / f"{number:03d}.jsonl").write_bytes(GOOD if number % 3 else b"no log")
+    here = make_plan(RECIPE, [str(tmp_path)])
+    monkeypatch.setattr("trajmill.pipelines.plan.recognition.LEAST", 1)
+    assert make_plan(RECIPE, [str(tmp_path)], workers=2) == here
+    assert len(here.inputs) == 100
+    (tmp_path / "mapped.jsonl").write_text('{"a": 1}\n')
+    dataset = {"layout": "messages", "columns": {"messages": "missing"}}
+    mapping = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"dataset": dataset}})
+    with pytest.raises(ConfigError, match="no column 'missing'"):
+        make_plan(mapping, [str(tmp_path)], workers=2)

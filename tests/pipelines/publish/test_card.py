@@ -8,10 +8,17 @@ import pytest
 import yaml
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.publish.card import CARD_UNIT, card
-from trajmill.pipelines.publish.card_head import features, size_category
+from trajmill.pipelines.publish.card import (
+    CARD_UNIT,
+    card,
+    example_rows,
+    features,
+    inline,
+    named,
+    shortened,
+    size_category,
+)
 from trajmill.pipelines.publish.dataset import Config, Dataset
-from trajmill.pipelines.publish.example_rows import example_rows, inline, named, shortened
 from trajmill.pipelines.publish.licences import allowed_by, licences_of, on_hub
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

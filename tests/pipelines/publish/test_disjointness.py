@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.pipelines.publish.test_loading import sealed_anew
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.publish.disjointness import SHORT_TURN, disjointness
-from trajmill.pipelines.publish.near_pairs import near_pairs, similarity, sketches
+from trajmill.pipelines.publish.disjointness import SHORT_TURN, disjointness, near_pairs, similarity, sketches
 from trajmill.pipelines.publish.shown_samples import shown_samples
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.recipe.recipe_file import load_recipe

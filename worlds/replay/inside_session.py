@@ -1,6 +1,6 @@
 """A session inside a box: requests come in as lines of JSON, and each is answered by one.
 
-The first line holds the source of these modules, the second where the session's folder is, and how many bytes of a tar
+The first line holds the source of this module, the second where the session's folder is, and how many bytes of a tar
 archive follow, which are unpacked there. Then come commands, keys, calls of file tools and SQL. Whatever a command
 does to this process only ends the session: who asks outside trusts no answer, and waits no longer than it said.
 """
@@ -20,16 +20,147 @@ import resource
 import secrets
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import tarfile
 import termios
 import time
+from contextlib import closing
 from typing import Any, BinaryIO
 
-from trajmill.worlds.replay.inside.database import Database
-from trajmill.worlds.replay.inside.files import FileTools
+_LARGEST = 1 << 20
+
+
+class FileTools:
+    """Reads and changes files.
+
+    Args:
+        folder: that relative paths are in.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._before: dict[str, list[str | None]] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """`lines` of the file afterwards, or `failed` with why in `output`."""
+        path = os.path.join(self._folder, request["path"])
+        try:
+            if request["act"] == "read" and os.path.isdir(path):
+                return {"output": "\n".join(sorted(os.listdir(path))), "stopped": "", "code": None, "folder": True}
+            text = self._acted(path, request)
+        except (OSError, ValueError, UnicodeError) as error:
+            return {"output": f"{type(error).__name__}: {error}", "stopped": "", "code": None, "failed": True}
+        if len(text) > _LARGEST:
+            return {"output": "", "stopped": "output", "code": None}
+        return {"output": "", "stopped": "", "code": None, "lines": text.split("\n")}
+
+    def _acted(self, path: str, request: dict[str, Any]) -> str:
+        act = request["act"]
+        if act == "undo":
+            return self._undone(path)
+        there = os.path.exists(path)
+        before = self._read(path) if there else None
+        if act == "write":
+            if there and request.get("new"):
+                raise ValueError("it is there already")
+            return self._written(path, request["text"], before)
+        if before is None:
+            raise ValueError("there is no such file")
+        for change in request.get("changes", ()):
+            old, new = change["old"], change["new"]
+            times = before.count(old) if old else 0
+            if times == 0 or (times > 1 and not change["all"]):
+                raise ValueError(f"the text occurs {times} times")
+            before = before.replace(old, new)
+        if act == "insert":
+            lines, at = before.split("\n"), request["line"]
+            if not 0 <= at <= len(lines):
+                raise ValueError("there is no such line")
+            before = "\n".join([*lines[:at], *request["text"].split("\n"), *lines[at:]])
+        return before if act == "read" else self._written(path, before, self._read(path))
+
+    def _read(self, path: str) -> str:
+        with open(path, encoding="utf-8", errors="replace", newline="") as stream:
+            return stream.read(_LARGEST + 1)
+
+    def _written(self, path: str, text: str, before: str | None) -> str:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as stream:
+            stream.write(text)
+        self._before.setdefault(path, []).append(before)
+        return text
+
+    def _undone(self, path: str) -> str:
+        held = self._before.get(path)
+        if not held:
+            raise ValueError("nothing was changed")
+        before = held.pop()
+        if before is None:
+            os.remove(path)
+            return ""
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            stream.write(before)
+        return before
+
+
+_READS = "SELECT"
+
+
+class Database:
+    """The one database file in a folder.
+
+    Args:
+        folder: that holds it, whatever it is called.
+    """
+
+    def __init__(self, folder: str) -> None:
+        names = sorted(name for name in os.listdir(folder) if not name.endswith(("-wal", "-shm", "-journal")))
+        self._path = os.path.join(folder, names[0] if names else "world.db")
+
+    def answer(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer's text as `output`, and whether it is an error; `stopped` of a tool that nobody knows."""
+        try:
+            return {"output": self._answer(tool, arguments), "code": None, "stopped": ""}
+        except sqlite3.Error as error:
+            return {"output": f"Database error: {error}", "code": None, "stopped": ""}
+        except ValueError as error:
+            return {"output": f"Error: {error}", "code": None, "stopped": ""}
+
+    def _answer(self, tool: str, arguments: dict[str, Any]) -> str:
+        if tool == "list_tables":
+            return str(self._run("SELECT name FROM sqlite_master WHERE type='table'"))
+        if tool == "describe_table":
+            if "table_name" not in arguments:
+                raise ValueError("Missing table_name argument")
+            return str(self._run(f"PRAGMA table_info({arguments['table_name']})"))
+        query = str(arguments.get("query", ""))
+        first = query.strip().upper()
+        if tool == "read_query":
+            if not first.startswith(_READS):
+                raise ValueError("Only SELECT queries are allowed for read_query")
+            return str(self._run(query))
+        if tool == "write_query":
+            if first.startswith(_READS):
+                raise ValueError("SELECT queries are not allowed for write_query")
+            return str(self._run(query))
+        if not first.startswith("CREATE TABLE"):
+            raise ValueError("Only CREATE TABLE statements are allowed")
+        self._run(query)
+        return "Table created successfully"
+
+    def _run(self, query: str) -> list[dict[str, Any]]:
+        with closing(sqlite3.connect(self._path)) as connection:
+            connection.row_factory = sqlite3.Row
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(query)
+                if query.strip().upper().startswith(("INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER")):
+                    connection.commit()
+                    return [{"affected_rows": cursor.rowcount}]
+                return [dict(row) for row in cursor.fetchall()]
+
 
 _CHUNK = 1 << 16
 _BREATH = 0.05

@@ -4,22 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.conftest import ROOT
-from tests.pipelines.brittle import logs, register
+from tests.pipelines.brittle import HEAD, logs, register
+from trajmill.pipelines.execution import dying_inputs
+from trajmill.pipelines.execution.dying_inputs import Deaths, InputAtHand, at_hand_folder, take_dead
 from trajmill.pipelines.execution.pool import WorkerDiedError
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.normalize import dying_inputs
-from trajmill.pipelines.normalize.dying_inputs import normalize_parts
-from trajmill.pipelines.normalize.input_at_hand import InputAtHand, at_hand_folder, take_dead
-from trajmill.pipelines.normalize.normalizer import Normalizer
-from trajmill.pipelines.plan.plan import Part
-from trajmill.pipelines.plan.recognition import Input
-from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 
 RECIPE = "extends: terminal\nname: t\nsource: t\nnormalize:\n  max_reject_ratio: 0.9\n"
@@ -67,48 +63,57 @@ def test_an_input_that_ends_its_process_is_rejected_and_all_others_come_out_as_w
     assert not list(out.rglob(".unfinished-*"))
 
 
-def an_input(uri: str) -> Input:
-    return Input(uri, "asciicast", "1", "its first line", {}, 1, "0" * 64)
-
-
-PART = Part(0, "0" * 64, tuple(map(an_input, ("a", "b", "c"))))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_ends_the_process_that_asks_for_its_format_is_rejected_and_all_others_come_out(
+    run, tmp_path, workers
+):
+    ways = ["good", "unsniffed", *["good"] * 3, "unsniffed"]
+    raw, out = logs(tmp_path / "raw", *ways), tmp_path / "out"
+    with zipfile.ZipFile(raw / "packed.zip", "w") as archive:
+        for name, way in (("a.log", "good"), ("b.log", "unsniffed"), ("c.log", "good")):
+            archive.writestr(name, f"{HEAD}{way} {name}")
+    assert run(raw, out, workers).returncode == -signal.SIGSEGV  # so few files are looked into by the command itself
+    done = run(raw, out, workers)
+    assert done.returncode == 0, done.stderr
+    found = pl.read_parquet(out / "rejects/plan/*.parquet").sort("uri")
+    deadly = ["001-unsniffed.log", "005-unsniffed.log", "packed.zip/b.log"]
+    assert found.select("uri", "unit", "reason").rows() == [(name, "input", "worker_died") for name in deadly]
+    assert all("SIGSEGV" in detail for detail in found["detail"])
+    transitions = pl.read_parquet(out / "transitions/*/*.parquet", columns=["provenance"])
+    assert transitions["provenance"].struct.field("uri").n_unique() == 6
+    assert verify(str(out)).is_whole
+    assert run(raw, out, workers).returncode == 0, "the file was looked into again"
 
 
 def test_an_input_that_is_read_alone_and_is_at_hand_at_a_second_death_is_rejected(tmp_path, monkeypatch):
-    folder = Folder(str(tmp_path))
     runs = []
 
-    def over(parts, transform, isolated):
-        normalizer = transform._normalizer
-        runs.append((dict(normalizer.deadly), isolated))
-        if "b" not in normalizer.deadly:
+    def work(deadly, isolated):
+        runs.append((dict(deadly), isolated))
+        if "b" not in deadly:
             raise WorkerDiedError("SIGKILL")
 
     monkeypatch.setattr(dying_inputs, "died_alone", lambda *_: "")
     monkeypatch.setattr(dying_inputs, "take_dead", lambda _: [("b",)])
-    normalizer = Normalizer(Recipe(name="t", source="t"), folder, folder, at_hand=tmp_path)
-    normalize_parts(lambda _: [PART], normalizer, over)
+    Deaths(tmp_path).survive(work, lambda uri: lambda: None)
     assert [(list(deadly), isolated) for deadly, isolated in runs] == [([], False), ([], True), (["b"], True)]
     assert "SIGKILL" in runs[-1][0]["b"]
 
 
 @pytest.mark.parametrize("at_hand", [[], [("a", "b")]])
 def test_deaths_that_no_single_input_explains_end_the_run(tmp_path, monkeypatch, at_hand):
-    folder = Folder(str(tmp_path))
-
-    def over(*_):
+    def work(*_):
         raise WorkerDiedError("SIGKILL")
 
     monkeypatch.setattr(dying_inputs, "died_alone", lambda *_: "")
     monkeypatch.setattr(dying_inputs, "take_dead", lambda _: at_hand)
-    normalizer = Normalizer(Recipe(name="t", source="t"), folder, folder, at_hand=tmp_path)
     with pytest.raises(WorkerDiedError, match="--workers"):
-        normalize_parts(lambda _: [PART], normalizer, over)
+        Deaths(tmp_path).survive(work, lambda uri: lambda: None)
 
 
 def test_inputs_at_hand_are_those_of_dead_processes(tmp_path):
     dies = (
-        "import os, sys; from pathlib import Path; from trajmill.pipelines.normalize.input_at_hand import InputAtHand\n"
+        "import os, sys; from pathlib import Path; from trajmill.pipelines.execution.dying_inputs import InputAtHand\n"
         "at_hand = InputAtHand(Path(sys.argv[1])); at_hand.__enter__()\n"
         "at_hand.note('a longer name', 'b'); at_hand.note('ü'); os.kill(os.getpid(), 9)"
     )

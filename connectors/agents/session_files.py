@@ -1,0 +1,90 @@
+"""Sessions in files of their own that belong together: one that started sub-agents, and those of the sub-agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from trajmill.connectors.connector import Blob, Log
+from trajmill.schemas import ParseError, Reject, Trajectory
+
+
+class Session(NamedTuple):
+    """A file with a session.
+
+    Attributes:
+        path: of the file.
+        id: of the session, empty if it has none.
+        parent: id of the session that started it, empty if none did.
+    """
+
+    path: str
+    id: str
+    parent: str
+
+
+def _ancestors(session: Session, by_id: Mapping[str, Session]) -> list[Session]:
+    """The sessions that a session came out of, the nearest first."""
+    found: list[Session] = []
+    parent = by_id.get(session.parent)
+    while parent is not None and parent.id and parent not in found:
+        found.append(parent)
+        parent = by_id.get(parent.parent)
+    return found
+
+
+def _by_id(sessions: Iterable[Session]) -> dict[str, Session]:
+    """Of several files of one session, the first."""
+    return {session.id: session for session in sorted(sessions, reverse=True)}
+
+
+def session_logs(sessions: Sequence[Session]) -> Iterator[Log]:
+    """The sessions that started others, each with all that came out of it as one log."""
+    by_id = _by_id(sessions)
+    files: dict[str, list[str]] = {}
+    for session in sessions:
+        first = (_ancestors(session, by_id) or [session])[-1]
+        files.setdefault(first.path, []).append(session.path)
+    for path, paths in files.items():
+        if len(paths) > 1 and path in paths:
+            folder = path[: path.rfind("/") + 1]
+            yield Log(path, {one.removeprefix(folder): one for one in paths}, path.removeprefix(folder))
+
+
+def read_sessions(
+    blob: Blob,
+    name: str,
+    session_of: Callable[[str, Blob, str], Session],
+    read: Callable[[Blob, str, dict[str, int]], Iterator[Trajectory | Reject]],
+) -> Iterator[Trajectory | Reject]:
+    """The trajectories of a log of one or several sessions; those of sub-agents after their parents, with these.
+
+    Args:
+        blob: the log.
+        name: of the connector.
+        session_of: reads what session a member of a blob holds; the path is the member's name.
+        read: reads the session of a member, and fills in the step that started each sub-agent, by the sub-agent's id.
+
+    Raises:
+        ParseError: the only session cannot be read; of several, each such one is a reject.
+    """
+    members = tuple(blob.members)
+    if len(members) == 1:
+        yield from read(blob, members[0], {})
+        return
+    sessions = [session_of(member, blob, member) for member in members]
+    by_id = _by_id(sessions)
+    started: dict[str, tuple[str, int]] = {}
+    for session in sorted(sessions, key=lambda one: (len(_ancestors(one, by_id)), one.path)):
+        steps: dict[str, int] = {}
+        try:
+            for found in read(blob, session.path, steps):
+                if isinstance(found, Trajectory) and found.relation == "subagent":
+                    parent, step = started.get(session.id, (session.parent or None, None))
+                    yield replace(found, parent=parent, parent_step=step)
+                else:
+                    yield found
+        except ParseError as error:
+            yield Reject.of(error, "record", name)
+        started |= {agent: (session.id, step) for agent, step in steps.items()}

@@ -1,1 +1,0 @@
-"""What runs inside a box, and nowhere else: it imports nothing of ours, and is handed over as source."""
