@@ -169,16 +169,16 @@ def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(made, tmp
 @pytest.mark.parametrize(
     "mix",
     [
-        ({"stages": {"rl": {"budget": 100}}}),
-        ({"stages": {"cpt": {"components": {"replay": {"kind": "text"}}}}}),
-        ({"passages": [{"name": "replay", "kind": "text", "path": "x", "licence": "MIT"}]}),
+        {"stages": {"rl": {"budget": 100}}},
+        {"stages": {"cpt": {"components": {"replay": {"kind": "text"}}}}},
+        {"passages": [{"name": "replay", "kind": "text", "path": "x", "licence": "MIT"}]},
         (
             {
                 "passages": [{"name": "replay", "kind": "text", "path": "x", "licence": "MIT"}],
                 "stages": {"rl": {"components": {"replay": {"kind": "text"}}}},
             }
         ),
-        ({"templates": "no/such/folder"}),
+        {"templates": "no/such/folder"},
     ],
 )
 def test_a_mixture_that_cannot_be_made_is_refused_at_launch(mix):

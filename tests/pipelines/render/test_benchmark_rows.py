@@ -142,18 +142,16 @@ ONE = {
 @pytest.mark.parametrize(
     "more",
     [
-        ({"response": ["a"]}),
-        ({"prompt": ["### Turn 2\n**Action:**\n" + written({})]}),
-        ({"prompt": ["### Turn 1\nls"], "current_prompt": "### Turn 1\nls"}),
-        ({"turn_idx": 2}),
-        ({"response": []}),
-        ({"current_prompt": "other"}),
-        (
-            {
-                "prompt": ['### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```'],
-                "current_prompt": '### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```',
-            },
-        ),
+        {"response": ["a"]},
+        {"prompt": ["### Turn 2\n**Action:**\n" + written({})]},
+        {"prompt": ["### Turn 1\nls"], "current_prompt": "### Turn 1\nls"},
+        {"turn_idx": 2},
+        {"response": []},
+        {"current_prompt": "other"},
+        {
+            "prompt": ['### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```'],
+            "current_prompt": '### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```',
+        },
     ],
 )
 def test_a_row_of_another_form_is_told(more):
