@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_files
 from tests.connectors.android_records import BUTTON, FRAME, PNG, example, forest, screen, tfrecord
-from tests.rows import parsed
 from trajmill.connectors.android.android_control import AndroidControl
 from trajmill.connectors.android.android_control.forest import read_forest
 from trajmill.connectors.android.android_control_jsonl import AndroidControlJsonl
@@ -88,21 +87,6 @@ VALUES = st.recursive(
 )
 
 
-@given(
-    st.sampled_from(["click", "type", "scroll", "open_app", "wait", "", "other"]),
-    st.dictionaries(st.sampled_from(["x", "y", "text", "direction", "app_name", "seconds", "z"]), VALUES, max_size=5),
-)
-def test_actions_of_any_shape_raise_nothing_but_a_parse_error(word: str, told: dict[str, Any]) -> None:
-    blob = MemoryBlob("any", tfrecord(episode({"action_type": word, **told})))
-    if outcome(CONNECTOR, blob)[0]:
-        assert parsed(CONNECTOR, blob)[0]
-    content = {"action": word, **told, "coordinate": [told.get("x"), told.get("y")]}
-    line = json.dumps({"goal": told.get("text"), "steps": [{"action_content": content}]})
-    lines = MemoryBlob("any", line.encode("utf-8", "surrogatepass"))
-    if outcome(LINES, lines)[0]:
-        assert parsed(LINES, lines)[0]
-
-
 @given(st.sampled_from(["click", "long_press"]), st.lists(st.floats() | st.integers() | VALUES, min_size=2, max_size=2))
 def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, pair: list[Any]) -> None:
     plain = {"action": word, "coordinate": pair, "bbox": [1, 2]}
@@ -112,11 +96,6 @@ def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, p
     for trajectory in trajectories:
         touch, other = trajectory.steps
         assert touch.action == other.action
-
-
-@given(st.binary(max_size=80))
-def test_forests_of_any_bytes_raise_nothing_but_a_parse_error(data: bytes) -> None:
-    outcome(CONNECTOR, MemoryBlob("any", tfrecord(episode({"action_type": "wait"}, trees=[data, data]))))
 
 
 @pytest.mark.corpus

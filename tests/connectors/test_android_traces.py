@@ -7,11 +7,8 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.connectors.android_logs import outcome, read
-from tests.rows import parsed
+from tests.connectors.android_logs import read
 from trajmill.connectors.android.android_world import AndroidWorld
 from trajmill.connectors.android.rico import Rico
 from trajmill.connectors.connector import Choices, MemoryBlob
@@ -89,30 +86,3 @@ def test_heads_tell_the_files_of_each() -> None:
     paths = ["a/t/gestures.json", "a/t/screenshots/1.jpg", "a/t/view_hierarchies/1.json", "b/gestures.json"]
     (log,) = RICO.join(paths)
     assert (log.uri, log.anchor, len(log.members)) == ("a/t", "gestures.json", 3)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["bounds", "children", "class", "x_min", "text"]), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["1", "2", "x"]), VALUES), VALUES, VALUES)
-def test_values_of_any_shape_raise_nothing_but_a_parse_error(points: dict[str, Any], one: Any, other: Any) -> None:
-    hierarchies = {
-        "view_hierarchies/1.json": json.dumps({"activity_name": one, "activity": {"root": other}}),
-        "view_hierarchies/2.json": json.dumps({"activity": {"root": {"children": [one, other], "bounds": one}}}),
-        "gestures.json": json.dumps({"1": [[0.1, 0.1]], **points}),
-    }
-    step = {"before_element_list": [one, other], "after_element_list": one, "action_output_json": other}
-    click = {"before_element_list": [{"bbox_pixels": one, "text": other}], "action_output": output(action_type="click")}
-    episode = json.dumps({"goal": one, "episode_data": [step, click], "is_successful": other, "seed": one})
-    cases = ((RICO, hierarchies), (WORLD, {"": episode}))
-    for connector, members in cases:
-        blob = MemoryBlob("any", {name: text.encode("utf-8", "surrogatepass") for name, text in members.items()})
-        if outcome(connector, blob)[0]:
-            assert parsed(connector, blob)[0]

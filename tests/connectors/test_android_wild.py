@@ -6,12 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.connectors.android_logs import outcome, read
+from tests.connectors.android_logs import read
 from tests.connectors.android_records import example, tfrecord
-from tests.rows import parsed
 from trajmill.connectors.android.aitw import AndroidInTheWild
 from trajmill.connectors.android.aitz import AndroidInTheZoo
 from trajmill.connectors.connector import MemoryBlob
@@ -65,19 +62,3 @@ def test_heads_tell_the_files_of_each() -> None:
     assert WILD.sniff(tfrecord(example(episode_id="3", goal_info="g")), "x") is not None
     assert ZOO.sniff(json.dumps([zoo(0, 6)]).encode(), "x") is not None
     assert ZOO.sniff(b'[{"ui_positions": 1}]', "x") is None
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just("[[1, 2, 3, 4]]"),
-    lambda inner: st.lists(inner, max_size=4),
-    max_leaves=6,
-)
-KEYS = ["episode_id", "step_id", "ui_positions", "ui_text", "ui_types", "result_action_type", "result_touch_yx"]
-
-
-@given(st.dictionaries(st.sampled_from([*KEYS, "result_lift_yx", "instruction", "coat_action_think"]), VALUES))
-def test_steps_of_any_shape_raise_nothing_but_a_parse_error(told: dict[str, Any]) -> None:
-    text = json.dumps([zoo(0, 4, "[0.1, 0.2]", "[0.1, 0.2]", **told)])
-    blob = MemoryBlob("any", text.encode("utf-8", "surrogatepass"))
-    if outcome(ZOO, blob)[0]:
-        assert parsed(ZOO, blob)[0]

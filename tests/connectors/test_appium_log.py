@@ -6,10 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.connectors.android_logs import outcome, read
+from tests.connectors.android_logs import read
 from trajmill.connectors.android.appium_log import AppiumLog
 from trajmill.connectors.android.appium_log.commands import Elements, performed
 from trajmill.connectors.connector import MemoryBlob
@@ -138,42 +136,6 @@ def test_a_command_that_acts_is_an_action_of_the_vocabulary(path, body, name, to
 )
 def test_a_command_that_only_looks_is_no_action(path, body):
     assert performed(path, body, Elements(), 0, None) is None
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["actions", "type", "x", "y", "origin", "duration", "action", "options", "element", "args"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
-PATHS = [
-    "actions",
-    "touch/perform",
-    "execute/sync",
-    "element/1/click",
-    "element/1/value",
-    "element",
-    "elements",
-    "keys",
-    "x",
-]
-
-
-@given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES, VALUES), max_size=5))
-def test_commands_of_any_shape_raise_nothing_but_a_parse_error(commands):
-    log = asked("GET", "source", value=source("a")) + "".join(
-        asked("POST", path, {"using": "id", "value": "a", "script": "mobile: x", "actions": body, "args": body}, value)
-        for path, body, value in commands
-    )
-    outcome(CONNECTOR, MemoryBlob("appium.log", log.encode("utf-8", "replace")))
 
 
 @pytest.mark.parametrize(

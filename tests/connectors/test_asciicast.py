@@ -63,24 +63,6 @@ def test_what_stood_before_an_action_is_what_the_one_before_it_led_to(path: Path
             assert before.next_observation is after.observation
 
 
-@given(st.sampled_from(INPUTS), st.data())
-def test_a_recording_cut_at_any_byte_raises_nothing_but_parse_errors(path: Path, data: st.DataObject) -> None:
-    whole = path.read_bytes()
-    cut = data.draw(st.integers(0, len(whole)))
-    error = refusal_of(whole[:cut])
-    assert error is None or -1 <= error.offset <= cut
-
-
-@given(st.sampled_from(INPUTS), st.data())
-def test_a_mangled_recording_raises_nothing_but_parse_errors(path: Path, data: st.DataObject) -> None:
-    whole = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(whole) - 1))
-        whole[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
-    error = refusal_of(bytes(whole))
-    assert error is None or error.reason
-
-
 _codes = st.sampled_from(["o", "o", "o", "i", "r", "m", "x", "?"])
 _data = st.text(st.sampled_from("ab $>\r\n\b\x03\x04\x1b[]?2004hl1049^CHJm0;:\ud800é漢"), max_size=12) | st.just("9x9")
 _events = st.lists(st.tuples(st.floats(0, 3), _codes, _data).map(list), max_size=40)

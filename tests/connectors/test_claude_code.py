@@ -13,7 +13,6 @@ from tests.connectors.claude_logs import (
     log,
     parsed,
     said,
-    seen,
     text,
     use,
 )
@@ -114,23 +113,6 @@ def test_who_answered_a_call_is_told_apart(tool: str, content: str, error: bool,
 )
 def test_exit_code_is_what_the_log_states(tool: str, content: str, more: Any, code: int | None) -> None:
     assert answered(tool, content, **more).exit_code == code
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (
-            [text("a"), "b", {"type": "tool_reference", "tool_name": "X"}],
-            'a\nb\n{"type": "tool_reference", "tool_name": "X"}',
-        ),
-        ({"a": [1]}, '{"a": [1]}'),
-        (None, ""),
-        ([], ""),
-        (7, "7"),
-    ],
-)
-def test_content_of_any_shape_becomes_text(content: Any, expected: str) -> None:
-    assert seen(answered("Bash", content)) == expected
 
 
 def test_json_is_told_by_its_media_type() -> None:

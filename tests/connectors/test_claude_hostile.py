@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.connectors.claude_logs import (
     CONNECTOR,
     FIXTURES,
-    Line,
     Talk,
     log,
     parsed,
@@ -46,69 +45,6 @@ ODD = st.one_of(
     st.just([]),
     st.just({}),
 )
-BLOCKS = st.lists(
-    st.one_of(
-        ODD,
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "type": st.one_of(
-                    ODD, st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image", "document"])
-                ),
-                "text": ODD,
-                "thinking": ODD,
-                "id": ODD,
-                "tool_use_id": ODD,
-                "name": ODD,
-                "input": ODD,
-                "content": ODD,
-                "source": st.one_of(ODD, st.just({"data": "aGk="}), st.just({"data": "?"})),
-            },
-        ),
-    ),
-    max_size=4,
-)
-LINES = st.fixed_dictionaries(
-    {"type": st.one_of(ODD, st.sampled_from(["user", "assistant", "system", "attachment", "summary"]))},
-    optional={
-        "message": st.one_of(
-            ODD, st.fixed_dictionaries({"content": st.one_of(ODD, BLOCKS)}, optional={"id": ODD, "model": ODD})
-        ),
-        "uuid": st.one_of(ODD, st.sampled_from("abcd")),
-        "parentUuid": st.one_of(ODD, st.sampled_from("abcd")),
-        "logicalParentUuid": st.sampled_from("abcd"),
-        "subtype": st.just("compact_boundary"),
-        "compactMetadata": st.one_of(ODD, st.just({"preservedMessages": {"uuids": ["a", 1, "b"]}})),
-        "attachment": st.one_of(
-            ODD, st.fixed_dictionaries({"type": st.just("queued_command"), "prompt": st.one_of(ODD, BLOCKS)})
-        ),
-        "isSidechain": st.booleans(),
-        "agentId": ODD,
-        "sessionId": ODD,
-        "timestamp": st.one_of(ODD, st.just("2025-11-03T09:00:00Z")),
-        "cwd": ODD,
-        "version": ODD,
-        "origin": ODD,
-        "toolUseResult": st.one_of(ODD, st.just({"interrupted": True, "agentId": 3, "exitCode": 2**40})),
-    },
-)
-
-
-@given(st.lists(LINES, max_size=8))
-def test_lines_of_any_shape_raise_nothing_but_parse_errors_and_keep_the_invariants(lines: list[Line]) -> None:
-    data = log(*lines)
-    found, _ = parsed(data)
-    if found:
-        assert len(rows(data)) == sum(len(one.steps) for one in found)
-
-
-@given(st.sampled_from(sorted(path.name for path in (FIXTURES / "input").iterdir())), st.data())
-def test_log_cut_at_any_byte_raises_nothing_but_a_parse_error(name: str, data: st.DataObject) -> None:
-    whole = (FIXTURES / "input" / name).read_bytes()
-    cut = whole[: data.draw(st.integers(0, len(whole)))]
-    found, rejects = parsed(cut)
-    assert found or rejects
-    assert all(-1 <= reject.offset <= len(cut) for reject in rejects)
 
 
 @given(st.dictionaries(st.text(max_size=5), st.recursive(ODD, lambda inner: st.lists(inner, max_size=3), max_leaves=6)))

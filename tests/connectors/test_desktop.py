@@ -23,7 +23,6 @@ from trajmill.connectors.desktop.osworld.runtime_log import aligned, answers_of
 from trajmill.connectors.desktop.pyautogui import calls_of
 from trajmill.connectors.desktop.workflow import Workflow
 from trajmill.connectors.registry import sniff
-from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
 
 KINDS: Final = {"st": "state", "attr": "attributes", "cp": "component", "val": "value", "act": "action"}
@@ -103,22 +102,6 @@ def test_what_is_no_screen_is_refused_for_its_reason() -> None:
     assert reason(b'{"AT": 7}') == "empty"
     assert reason(b"<html><body/></html>") == "no_nodes"
     assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "nested_too_deeply"
-
-
-@settings(max_examples=20 * FUZZ)
-@given(data=st.data())
-def test_a_dump_cut_or_damaged_at_any_byte_raises_nothing_but_a_parse_error(data: Any) -> None:
-    whole = desktop(frame("W", f'<entry name="é" {SHOWN}{box(1, 1, 5, 5)}>text</entry>', 'st:active="true" '))
-    place = data.draw(st.integers(0, len(whole)))
-    dump = (
-        whole[:place] + data.draw(st.sampled_from([b"", b"<", b"&x;", b"\0", b"\xff", b"<!--", b'"'])) + whole[place:]
-    )
-    for one in (whole[:place], dump):
-        try:
-            shown = read_screen(one, "dump")
-        except ParseError:
-            continue
-        assert Tree.parse(shown.text).text == shown.text
 
 
 PIECES: Final = (

@@ -7,27 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_folders
-from tests.rows import parsed
 from trajmill.connectors.android.droidbot import DroidBot
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import Observation, Step
 
 CONNECTOR = DroidBot()
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["bounds", "view_str", "temp_id"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-KEYS = ["event_type", "x", "y", "view", "name", "intent", "text", "direction", "start_x", "children", "parent", "class"]
 
 
 def view(key: int, name: str, box: list[list[int]], parent: int = 0, **more: object) -> dict[str, Any]:
@@ -56,25 +43,6 @@ def steps(**members: bytes) -> list[Step]:
     names = {key.replace("events_", "events/event_", 1).replace("states_", "states/state_", 1): key for key in members}
     blob = MemoryBlob("run", {f"{name}.json": members[key] for name, key in names.items()})
     return list(read(CONNECTOR, blob)[0][0].steps)
-
-
-@given(
-    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6),
-    st.lists(
-        st.dictionaries(st.sampled_from([*KEYS, "temp_id", "bounds", "view_str", "visible"]), VALUES, max_size=6),
-        max_size=4,
-    ),
-    st.sampled_from(["touch", "key", "swipe", "set_text", "scroll", "intent", "kill_app", "other"]),
-)
-def test_events_and_views_of_any_shape_raise_nothing_but_a_parse_error(
-    told: dict[str, object], views: list[dict[str, object]], kind: str
-) -> None:
-    record = {"event": {**told, "event_type": kind}, "start_state": "a", "stop_state": "a"}
-    shown = {"state_str": "a", "views": [view(0, "r", [[0, 0], [9, 9]], -1, children=[1, 2, 0]), *views]}
-    members = {"events/event_1.json": json.dumps(record), "states/state_1.json": json.dumps(shown)}
-    blob = MemoryBlob("any", {name: text.encode("utf-8", "surrogatepass") for name, text in members.items()})
-    if outcome(CONNECTOR, blob)[0]:
-        assert parsed(CONNECTOR, blob)[0]
 
 
 def seen(*sides: Observation | None) -> list[tuple[str, str] | None]:

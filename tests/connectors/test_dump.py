@@ -88,20 +88,6 @@ def test_the_id_of_an_element_of_a_web_view_is_shown_where_it_lasts(ident: str, 
     assert (button.name, button.ident) == ("A", shown)
 
 
-@given(
-    st.binary(max_size=200) | st.builds(lambda a, b: dump(a)[:b], st.just(node("[0,0][9,9]", "x")), st.integers(0, 400))
-)
-def test_a_dump_cut_or_made_of_any_bytes_raises_nothing_but_a_parse_error(data: bytes) -> None:
-    try:
-        screen = read_dump(data, "x")
-    except ParseError as error:
-        place = error.offset
-    else:
-        place = 0
-        assert Tree.parse(screen.text).text == screen.text
-    assert 0 <= place <= len(data)
-
-
 def test_a_dump_cut_at_any_byte_is_truncated_at_its_broken_tag() -> None:
     data = dump(node("[0,0][9,9]", "é"), node("[0,9][9,18]", "b"))
     end = data.index(b"</hierarchy>") + len(b"</hierarchy>")

@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.connectors.android_logs import dump, node, outcome, read, real_files
-from tests.rows import blob_at, parsed
+from tests.rows import blob_at
 from trajmill.connectors.android.uiautomator import UiAutomator
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.schemas import ParseError, Step
@@ -34,40 +32,6 @@ def shown(step: Step) -> tuple[str | None, str | None]:
     """The names of the buttons before and after a step; None where no screen is known."""
     sides = (step.observation, step.next_observation)
     return tuple(side.content.split('button "')[1].split('"')[0] if side and side.content else None for side in sides)  # type: ignore[return-value]
-
-
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["action", "x", "y", "element", "before", "time", "key", "args"]),
-            st.recursive(
-                st.none()
-                | st.booleans()
-                | st.integers()
-                | st.floats()
-                | st.text(max_size=8)
-                | st.sampled_from(["tap", "swipe", "adb shell input tap 1 2"]),
-                lambda inner: (
-                    st.lists(inner, max_size=3)
-                    | st.dictionaries(st.sampled_from(["x", "bounds", "type"]), inner, max_size=3)
-                ),
-                max_leaves=6,
-            ),
-        ),
-        max_size=4,
-    )
-)
-def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[str, object]]) -> None:
-    log = "".join(json.dumps(record) + "\n" for record in records)
-    blob = MemoryBlob("any", {"events.jsonl": log.encode("utf-8", "surrogatepass"), "screen_1.xml": screen("a")})
-    trajectories, _ = outcome(CONNECTOR, blob)
-    if trajectories:
-        assert parsed(CONNECTOR, blob)[0]
-
-
-@given(st.text(st.sampled_from("adb shell input tap swipe text keyevent 12'\"\\>;|&\n#-:"), max_size=120))
-def test_commands_of_any_shape_raise_nothing_but_a_parse_error(log: str) -> None:
-    outcome(CONNECTOR, MemoryBlob("any", {"adb.log": log.encode(), "screen_1.xml": screen("a")}))
 
 
 def test_dumps_that_leave_a_gap_or_do_not_add_up_are_refused() -> None:

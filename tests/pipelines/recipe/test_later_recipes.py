@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trajmill.pipelines.recipe.later_recipes import FREE, changes, recalled, recorded
+from trajmill.pipelines.recipe.later_recipes import changes, recalled, recorded
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 
@@ -79,15 +79,6 @@ def test_rules_budgets_and_weights_may_change(after, key):
 )
 def test_what_ledgers_rest_on_may_not_change(after, key):
     assert found(recipe(**after))[key] is False
-
-
-def test_the_keys_that_may_change_are_keys_of_a_recipe():
-    values = recorded(recipe())
-    for name in FREE:
-        at: Any = values
-        for key in name.split("."):
-            assert key in at, name
-            at = at[key]
 
 
 def test_a_recorded_recipe_comes_back_with_the_salt_at_hand_and_without_it_not():
