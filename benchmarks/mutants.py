@@ -22,12 +22,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
@@ -185,44 +186,52 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def killed(mutant: Mutant, tree: Path, python: str, timeout: float) -> str | None:
-    """The first tests that notice a mutant, None if all pass; tests that come to no end notice it too."""
-    path = tree / mutant.path
-    original = path.read_bytes()
-    path.write_text(mutant.code, "utf-8")
-    try:
+class Trials:
+    """Mutants tried in a copy of the tree.
+
+    Args:
+        tree: the copy.
+        python: that the tests run with.
+        timeout: seconds for the tests of one mutant.
+    """
+
+    passing: ClassVar[set[tuple[str, ...]]] = set()
+    """Tests that pass without a mutant: only by these is one noticed."""
+
+    def __init__(self, tree: Path, python: str, timeout: float) -> None:
+        self._tree, self._timeout = tree, timeout
+        self._command = [python, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "-m", "not corpus"]
+
+    def is_noticed(self, mutant: Mutant) -> bool:
+        """Return whether tests fail, or come to no end, over a mutant.
+
+        Raises:
+            RuntimeError: they fail without it.
+        """
+        path = self._tree / mutant.path
+        original = path.read_bytes()
         for tests in tests_of(mutant):
-            command = [
-                python,
-                "-m",
-                "pytest",
-                "-x",
-                "-q",
-                "-p",
-                "no:xdist",
-                "-p",
-                "no:cacheprovider",
-                "-m",
-                "not corpus",
-                *tests,
-            ]
+            path.write_text(mutant.code, "utf-8")
             try:
-                done = subprocess.run(
-                    command,
-                    check=False,
-                    cwd=tree,
-                    env=environment(tree),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=timeout,
-                )
-            except subprocess.TimeoutExpired:
-                return "timeout"
-            if done.returncode:
-                return " ".join(tests)
-        return None
-    finally:
-        path.write_bytes(original)
+                passes = self._passes(tests)
+            finally:
+                path.write_bytes(original)
+            if not passes:
+                if tuple(tests) not in self.passing and not self._passes(tests):
+                    raise RuntimeError(f"These tests fail without a mutant: {' '.join(tests)}")
+                self.passing.add(tuple(tests))
+                return True
+        return False
+
+    def _passes(self, tests: list[str]) -> bool:
+        names = [*self._command, *tests]
+        silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                names, check=False, cwd=self._tree, env=environment(self._tree), timeout=self._timeout, **silent
+            )
+            return done.returncode == 0
+        return False
 
 
 def environment(tree: Path) -> dict[str, str]:
@@ -239,25 +248,25 @@ def main() -> None:
     told = parser.parse_args()
     mutants = [mutant for room in told.only for mutant in drawn(room, told.each)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(told.jobs) as pool:
-        trees: SimpleQueue[Path] = SimpleQueue()
+        trials: SimpleQueue[Trials] = SimpleQueue()
         for number in range(told.jobs):
-            trees.put(copied(Path(folder, str(number))))
+            trials.put(Trials(copied(Path(folder, str(number))), told.python, told.timeout))
 
-        def tried(mutant: Mutant) -> str | None:
-            tree = trees.get()
+        def tried(mutant: Mutant) -> bool:
+            trial = trials.get()
             begun = time.monotonic()
-            by = killed(mutant, tree, told.python, told.timeout)
-            trees.put(tree)
-            print(f"{'survived' if by is None else 'killed'}\t{mutant}\t{time.monotonic() - begun:.0f} s", flush=True)
-            return by
+            noticed = trial.is_noticed(mutant)
+            trials.put(trial)
+            print(f"{'killed' if noticed else 'survived'}\t{mutant}\t{time.monotonic() - begun:.0f} s", flush=True)
+            return noticed
 
         fates = [*pool.map(tried, mutants)]
     print()
     for room in told.only:
-        ours = [by for mutant, by in zip(mutants, fates, strict=True) if mutant.room == room]
-        dead = sum(by is not None for by in ours)
+        ours = [noticed for mutant, noticed in zip(mutants, fates, strict=True) if mutant.room == room]
+        dead = sum(ours)
         print(f"{room:<10}{len(ours):>6}{dead:>6} killed{100 * dead / len(ours):>8.1f} %")
-    dead = sum(by is not None for by in fates)
+    dead = sum(fates)
     print(f"{'all':<10}{len(fates):>6}{dead:>6} killed{100 * dead / len(fates):>8.1f} %")
     sys.exit(dead < 0.85 * len(fates))
 
