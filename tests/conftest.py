@@ -24,7 +24,7 @@ FUZZ = int(os.environ.get("TRAJMILL_FUZZ", "1"))
 """How many times as many random cases as usual are tried; above 1 they differ from run to run."""
 
 settings.register_profile(
-    "trajmill", derandomize=FUZZ == 1, deadline=None, print_blob=True, max_examples=16 if FUZZ == 1 else 100
+    "trajmill", derandomize=FUZZ == 1, deadline=None, print_blob=True, max_examples=24 if FUZZ == 1 else 100
 )
 settings.load_profile("trajmill")
 

@@ -1,4 +1,4 @@
-"""How many lines of each package the tests reach, told at the end of a run: `TRAJMILL_COVERAGE=1 pytest -n 2`.
+"""How many lines of each package the tests reach, told at the end of `make coverage`.
 
 Counted is what runs in the processes of pytest; what a test starts in a process of its own is not. SlipCover takes its
 probes out where they were met, so that a long run is hardly longer; a tracer made it longer by a third.

@@ -98,28 +98,6 @@ def is_module(parts):
         return False
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_command_that_is_named_is_one_with_its_options(page):
-    known: dict[str, set[str]] = {
-        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
-        for name, command in commands().items()
-    }
-    text = page.read_text("utf-8")
-    for command, rest in re.findall(r"^trajmill ([\w-]+)([^#\n]*)", "\n".join(blocks(page, "(?:bash)?")), re.MULTILINE):
-        assert command in known
-        assert set(re.findall(r"--[\w-]+", rest)) <= known[command], rest
-    assert set(re.findall(r"`trajmill ([\w-]+)", text)) <= set(known)
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert {one for one in re.findall(r"^make (\w+)|`make (\w+)", text, re.MULTILINE) for one in one if one} <= targets
-
-
-def test_the_readme_names_every_command_and_is_short():
-    text = (ROOT / "README.md").read_text("utf-8")
-    shown = "\n".join(blocks(ROOT / "README.md", "bash"))
-    assert set(re.findall(r"^trajmill ([\w-]+)", shown, re.MULTILINE)) == set(commands())
-    assert len(text.splitlines()) <= 120
-
-
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     logs = ROOT / "samples" / "terminal"

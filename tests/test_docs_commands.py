@@ -143,13 +143,6 @@ def test_options_of_programs_are_named_in_them():
                 assert option in source, one
 
 
-def test_every_command_is_run_or_has_a_reason_why_not_and_no_reason_is_idle():
-    open_ = [str(one) for one in SHOWN if one.reason is None and not one.line.startswith("trajmill ")]
-    assert not open_, open_
-    for pattern in REASONS:
-        assert any(re.match(pattern, str(one)) for one in SHOWN), pattern
-
-
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory) -> Path:
     """A folder as the pages take for granted: logs, recipes, a tokenizer, labels, and a finished run."""

@@ -10,7 +10,6 @@ from benchmarks import judge_memory
 from benchmarks.logs.rollouts import DOMAINS, task
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.schemas.trajectory import canonical_content
 
 
 @pytest.mark.parametrize("domain", list(DOMAINS))
@@ -22,15 +21,6 @@ def test_rollouts_of_a_task_begin_alike_and_the_same_seed_gives_the_same(domain:
     for of in several:
         assert len({one.steps[0].action for one in of}) == 1
         assert len({one.native_id for one in of}) == len(of)
-
-
-def test_some_rollouts_are_there_twice():
-    found = [one for place in range(60) for one in task("search", place, 7)]
-    again = [one for one in found if one.native_id.endswith("-again")]
-    contents = {one.native_id: list(canonical_content(one)) for one in found}
-    assert again
-    for one in again:
-        assert contents[one.native_id] == contents[one.native_id.removesuffix("-again")]
 
 
 def test_a_unit_of_rollouts_is_judged_with_every_rule(tmp_path: Path):

@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.published.adp import Adp
-from trajmill.connectors.registry import sniff
 from trajmill.schemas import ParseError, Reject, Trajectory
 
 
@@ -39,11 +37,6 @@ def answers(one: Trajectory) -> list[tuple[str, str | None, int]]:
     ]
 
 
-def test_linked_answers_go_to_their_calls_in_any_order():
-    one = read(api("f", "1"), api("g", "2"), text("of g", tool_call_id="2"), text("of f", tool_call_id="1"))
-    assert answers(one) == [("f", "of f", 0), ("g", "of g", 0)]
-
-
 def test_repeated_links_go_to_the_call_of_the_turn_before():
     one = read(api("f", "1"), text("of f", tool_call_id="1"), api("g", "1"), text("of g", tool_call_id="1"))
     assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
@@ -70,40 +63,6 @@ def test_an_answer_without_a_call_is_what_the_environment_showed_unasked():
     assert answers(one) == [("f", "of f", 0), ("g", None, 1)]
     assert one.steps[1].observation is not None
     assert one.steps[1].observation.content == "late"
-
-
-def test_without_links_as_many_observations_as_calls_answer_them_in_order():
-    one = read(api("f"), api("g"), text("of f"), text("of g"))
-    assert answers(one) == [("f", "of f", 0), ("g", "of g", 0)]
-
-
-def test_without_links_one_observation_answers_the_last_of_several_calls():
-    assert answers(read(api("f"), api("g"), text("of g"))) == [("f", None, 0), ("g", "of g", 0)]
-
-
-def test_without_links_what_follows_the_answer_stands_before_the_next_action():
-    one = read(api("f"), text("of f"), text("and then"), api("g"), text("of g"))
-    assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
-    assert one.steps[1].observation is not None
-    assert one.steps[1].observation.content == "and then"
-
-
-def test_the_agents_own_text_is_never_an_observation():
-    one = read(api("f"), text("of f"), text("I see.", "agent"), api("g"), text("mine", "assistant"))
-    assert answers(one) == [("f", "of f", 0), ("g", None, 1)]
-    assert one.steps[1].action.message == "I see.\n\nmine"
-
-
-def test_a_users_word_after_an_unlinked_call_is_its_answer_and_the_users():
-    one = read(text("Go.", "user"), api("f"), text("It failed.", "user"))
-    assert one.task.instruction == "Go."
-    assert one.steps[0].next_observation is not None
-    assert (one.steps[0].next_observation.content, one.steps[0].next_observation.origin) == ("It failed.", "user")
-
-
-def test_a_users_word_among_linked_calls_is_interleaved():
-    one = read(api("f", "1"), text("of f", tool_call_id="1"), text("Go on.", "user"), api("g", "2"))
-    assert one.steps[1].interleaved == '[{"role": "user", "content": "Go on."}]'
 
 
 def test_rewards_of_actions_and_of_observations_are_kept():
@@ -136,10 +95,6 @@ def test_the_domain_is_what_tools_and_pages_tell(content, domain):
     assert read(*content).domain == domain
 
 
-def test_the_domain_that_the_recipe_states_goes_before():
-    assert read(api("f"), text("x"), choices=Choices(rows=Rows(domain="android"))).domain == "android"
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -156,10 +111,3 @@ def test_a_row_that_is_not_read_is_refused_whole(content, reason):
     assert [next(parsing).reason] == [reason]  # type: ignore[union-attr]
     with pytest.raises(ParseError, match="no_transitions"):
         next(parsing)
-
-
-def test_a_single_atif_document_is_left_to_its_own_connector():
-    document = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": []}
-    line = json.dumps(document).encode() + b"\n"
-    assert sniff(line, "trajectory.json")[0][0].name == "atif"
-    assert sniff(line + line, "std.jsonl")[0][0].name == "adp"

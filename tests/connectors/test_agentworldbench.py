@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
-from trajmill.connectors.published.agentworldbench import AgentWorldBench, items
+from trajmill.connectors.published.agentworldbench import items
 from trajmill.connectors.registry import sniff
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import make_plan
@@ -29,11 +29,6 @@ SAMPLE = {
 }
 
 
-def test_every_sample_is_refused_as_the_benchmark():
-    found = list(AgentWorldBench().parse(MemoryBlob(FILE.name, FILE.read_bytes())))
-    assert [(one.reason, one.transitions) for one in found if isinstance(one, Reject)] == [("benchmark", 1)] * 2
-
-
 def test_in_a_run_the_file_is_named_and_nothing_of_it_is_taken_in():
     recipe = Recipe(name="t", source="t")
     plan = make_plan(recipe, [str(FILE)])
@@ -48,21 +43,6 @@ def test_a_sample_longer_than_what_is_sniffed_is_known_by_how_it_begins(first):
     sample.update({"prompt": ["### Turn 1"], first: long[first]})
     head = json.dumps(sample).encode()[:HEAD_BYTES]
     assert [one.name for one, _ in sniff(head, "mcp_test.jsonl")] == ["agentworldbench"]
-
-
-def test_other_rows_with_a_prompt_are_not_taken_for_the_benchmark():
-    for row in (
-        {"task": "x", "id": 1, "prompt": "Hi", "answer": "Ho"},
-        {"id": 1, "prompt": ["### Turn 1"]},
-        {"task": 1},
-    ):
-        assert AgentWorldBench().sniff(json.dumps(row).encode() + b"\n", "mcp_test.jsonl") is None
-
-
-def test_items_hold_every_turn_and_the_one_that_is_evaluated():
-    one = next(items(MemoryBlob("mcp_test.jsonl", json.dumps(SAMPLE).encode())))
-    assert (one.id, one.domain, one.turn, one.place) == ("1", "mcp", 1, 0)
-    assert one.texts == ("a", "b", "c", "A", "B", "C")
 
 
 def test_a_prompt_that_stands_apart_and_bare_texts_are_taken_in_too():

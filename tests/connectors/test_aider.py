@@ -3,7 +3,7 @@
 import json
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
@@ -12,33 +12,6 @@ from trajmill.connectors.swe.aider.lines import sessions
 from trajmill.schemas import Trajectory
 
 START = "# aider chat started at 2024-01-01 00:00:00\n\n"
-
-
-def voices(text: str) -> list[tuple[str, str]]:
-    return [(block.voice, block.text) for one in sessions(MemoryBlob("h.md", text.encode())) for block in one.blocks]
-
-
-def test_headings_and_quotes_of_the_model_stay_in_its_reply():
-    text = START + "#### Go.  \n\nWell:\n\n#### Plan\n\n> quoted\n\n> Tokens: 1 sent  \n"
-    assert voices(text) == [("user", "Go."), ("reply", "Well:\n\n#### Plan\n\n> quoted"), ("tool", "Tokens: 1 sent")]
-
-
-def test_an_output_of_several_lines_runs_to_the_line_that_ends_in_two_spaces():
-    text = START + "#### /run x  \n> first\nsecond\n\n    \nthird  \n\nThe reply.\n"
-    assert voices(text)[1:] == [("tool", "first\nsecond\n\n    \nthird"), ("reply", "The reply.")]
-
-
-def test_within_an_open_fence_the_users_line_needs_two_blank_lines_before_it():
-    text = START + "#### Go.  \n\n```\n\n#### inside  \n\n\n#### Again.  \n"
-    assert voices(text)[1:] == [("reply", "```\n\n#### inside  "), ("user", "Again.")]
-
-
-def test_a_reply_that_did_not_fit_the_edit_format_is_answered_by_the_harness():
-    text = START + "#### Go.  \n\n<<<<<<< SEARCH\na\n\n> The LLM did not conform to the edit format.  \n"
-    made = next(iter(Aider().parse(MemoryBlob("h.md", text.encode()))))
-    assert isinstance(made, Trajectory)
-    assert made.steps[0].next_observation is not None
-    assert (made.steps[0].action.name, made.steps[0].next_observation.origin) == ("edit", "harness")
 
 
 def test_what_aider_asks_and_the_user_types_then_is_no_output():
@@ -65,14 +38,6 @@ def test_an_edit_of_lines_that_the_file_does_not_hold_is_answered_by_the_environ
     assert (seen.origin, seen.is_error) == ("environment", True)
 
 
-def test_what_an_edit_does_is_told_by_the_tools():
-    text = START + "#### Go.  \n\n<<<<<<< SEARCH\na\n\n> Applied edit to a.py  \n"
-    made = next(iter(Aider().parse(MemoryBlob("h.md", text.encode()))))
-    assert isinstance(made, Trajectory)
-    assert made.context.origin == "derived"
-    assert [tool["name"] for tool in json.loads(made.context.action_space or "")] == ["edit"]
-
-
 LINES = [
     "",
     "#### say  ",
@@ -89,7 +54,6 @@ LINES = [
 ]
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=30))
 def test_blocks_hold_every_word_of_a_history_in_order(lines):
     text = "\n".join([START.strip(), *lines])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_files
 from tests.connectors.android_records import BUTTON, FRAME, PNG, example, forest, screen, tfrecord
-from tests.rows import parsed
 from trajmill.connectors.android.android_control import AndroidControl
 from trajmill.connectors.android.android_control.forest import read_forest
 from trajmill.connectors.android.android_control_jsonl import AndroidControlJsonl
-from trajmill.connectors.connector import Choices, MemoryBlob
-from trajmill.schemas import ParseError, Reject, Step, Trajectory
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.schemas import ParseError, Reject, Step
 
 CONNECTOR = AndroidControl()
 LINES = AndroidControlJsonl()
@@ -39,62 +37,6 @@ def steps(*actions: Any, **more: Any) -> list[Step]:
 
 
 @pytest.mark.parametrize(
-    ("told", "name", "arguments"),
-    [
-        ({"action_type": "click", "x": 10, "y": 10}, "click", {"element": "#2"}),
-        ({"action_type": "click", "x": 60, "y": 10.5}, "click", {"x": 60, "y": 11}),
-        ({"action_type": "click"}, "click", {}),
-        ({"action_type": "long_press", "x": 10, "y": 10}, "long_press", {"element": "#2"}),
-        ({"action_type": "scroll", "direction": "up"}, "scroll", {"direction": "up"}),
-        ({"action_type": "open_app", "app_name": "Zed Mail"}, "open_app", {"app": "Zed Mail"}),
-        ({"action_type": "input_text", "text": "a"}, "input_text", {"text": "a"}),
-        (
-            {"action_type": "type", "text": "a", "x": 10, "y": 10},
-            "input_text",
-            {"element": "#2", "text": "a", "enter": True},
-        ),
-        ({"action_type": "navigate_home"}, "press", {"key": "home"}),
-        ({"action_type": "navigate_back"}, "press", {"key": "back"}),
-        ({"action_type": "wait"}, "wait", {}),
-        ({"action_type": "rotate", "angle": 90}, "rotate", {"angle": 90}),
-    ],
-)
-def test_an_action_is_of_the_vocabulary(told: dict[str, Any], name: str, arguments: dict[str, Any]) -> None:
-    (step,) = steps(told)
-    assert json.loads(step.action.text) == {"name": name, "arguments": arguments}
-
-
-def test_screens_stand_before_and_after_their_actions_and_pictures_are_digests() -> None:
-    trees = [screen({**OK, "text": name}) for name in ("one", "two", "three")]
-    first, second = steps({"action_type": "wait"}, {"action_type": "wait"}, trees=trees)
-    shown = [first.observation, first.next_observation, second.observation, second.next_observation]
-    assert [
-        name for one in shown for name in ("one", "two", "three") if one and f'"{name}"' in (one.content or "")
-    ] == [
-        "one",
-        "two",
-        "two",
-        "three",
-    ]
-    assert second.next_observation is not None
-    assert second.next_observation.attachments[0].sha256 == hashlib.sha256(PNG + b"\2").hexdigest()
-
-
-def test_a_screen_without_a_tree_has_its_picture_and_null_content() -> None:
-    (step,) = steps({"action_type": "click", "x": 10, "y": 10}, trees=[b"", screen(OK)])
-    assert step.observation is not None
-    assert step.observation.content is None
-    assert len(step.observation.attachments) == 1
-    assert json.loads(step.action.text)["arguments"] == {"x": 10, "y": 10}
-
-
-def test_instructions_are_the_agents_words_and_never_an_observation() -> None:
-    found = steps({"action_type": "wait"}, {"action_type": "wait"}, step_instructions=["Wait a bit", "Wait a bit"])
-    assert [step.action.message for step in found] == ["Wait a bit", "Wait a bit"]
-    assert steps({"action_type": "wait"}, step_instructions=["a", "b"])[0].action.message is None
-
-
-@pytest.mark.parametrize(
     ("record", "reasons"),
     [
         (episode({"action_type": "wait"}, trees=[screen(OK)] * 3), ["unaligned", "no_transitions"]),
@@ -112,24 +54,6 @@ def test_an_episode_whose_screens_cannot_be_told_apart_is_rejected(record: bytes
         next(found)
     assert isinstance(rejected, Reject)
     assert [rejected.reason, caught.value.reason] == reasons
-
-
-def test_a_bad_record_between_two_good_ones_costs_itself_alone() -> None:
-    good = episode({"action_type": "wait"})
-    data = tfrecord(good, b"\x0a\xff", good)
-    found = list(CONNECTOR.parse(MemoryBlob("x", data)))
-    assert [type(one) for one in found] == [Trajectory, Reject, Trajectory]
-    assert found[1].offset == len(good) + 16  # type: ignore[union-attr]
-    assert found[2].steps[0].offset == len(good) + 16 + 2 + 16  # type: ignore[union-attr]
-
-
-def test_windows_come_topmost_first_and_a_covered_button_is_not_touched() -> None:
-    over = {"layer": 9, "views": [FRAME | {"children": [1]}, {**OK, "text": "over"}], "window_type": 2}
-    under = {"layer": 1, "views": [FRAME | {"children": [1]}, OK], "window_type": 1, "is_focused": True}
-    shown = read_forest(forest(under, over), "x", 0)
-    assert [node.name for node in shown.tree.nodes] == ["org.example", "over", "org.example", "OK"]
-    (step,) = steps({"action_type": "click", "x": 10, "y": 10}, trees=[forest(under, over)] * 2)
-    assert json.loads(step.action.text)["arguments"] == {"element": "#2"}
 
 
 def test_views_off_the_screen_and_those_never_laid_out_have_no_line() -> None:
@@ -156,30 +80,6 @@ def test_views_that_circle_or_hang_loose_are_walked_once_and_the_unseen_have_no_
     ]
 
 
-def test_the_package_is_that_of_the_focused_window_else_of_an_app() -> None:
-    def window(package: str, **told: Any) -> dict[str, Any]:
-        return {"views": [FRAME | {"package_name": package}], **told}
-
-    bar, app = window("system", layer=9, window_type=3), window("app", layer=1, window_type=1)
-    assert read_forest(forest(bar, app), "x", 0).package == "app"
-    assert read_forest(forest(bar, app, window("other", is_focused=True)), "x", 0).package == "other"
-
-
-def test_a_raw_screen_is_the_forest_as_json_and_actions_name_its_attributes() -> None:
-    data = tfrecord(episode({"action_type": "click", "x": 10, "y": 10}))
-    (trajectory,), _ = read(CONNECTOR, MemoryBlob("x", data, Choices(screen="raw")))
-    step = trajectory.steps[0]
-    assert step.observation is not None
-    assert (step.observation.media_type, step.observation.dialect) == (
-        "application/json",
-        "android_accessibility_forest",
-    )
-    shown = json.loads(step.observation.content or "")
-    assert shown["windows"][0]["tree"]["nodes"][1]["view_id_resource_name"] == "org.example:id/ok"
-    element = {"resource_id": "org.example:id/ok", "bounds": [[0, 0], [50, 50]]}
-    assert json.loads(step.action.text)["arguments"] == {"element": element}
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -187,24 +87,7 @@ VALUES = st.recursive(
 )
 
 
-@given(
-    st.sampled_from(["click", "type", "scroll", "open_app", "wait", "", "other"]),
-    st.dictionaries(st.sampled_from(["x", "y", "text", "direction", "app_name", "seconds", "z"]), VALUES, max_size=5),
-)
-@settings(max_examples=40)
-def test_actions_of_any_shape_raise_nothing_but_a_parse_error(word: str, told: dict[str, Any]) -> None:
-    blob = MemoryBlob("any", tfrecord(episode({"action_type": word, **told})))
-    if outcome(CONNECTOR, blob)[0]:
-        assert parsed(CONNECTOR, blob)[0]
-    content = {"action": word, **told, "coordinate": [told.get("x"), told.get("y")]}
-    line = json.dumps({"goal": told.get("text"), "steps": [{"action_content": content}]})
-    lines = MemoryBlob("any", line.encode("utf-8", "surrogatepass"))
-    if outcome(LINES, lines)[0]:
-        assert parsed(LINES, lines)[0]
-
-
 @given(st.sampled_from(["click", "long_press"]), st.lists(st.floats() | st.integers() | VALUES, min_size=2, max_size=2))
-@settings(max_examples=80)
 def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, pair: list[Any]) -> None:
     plain = {"action": word, "coordinate": pair, "bbox": [1, 2]}
     told = [plain, {**plain, "time": None}]
@@ -213,21 +96,6 @@ def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, p
     for trajectory in trajectories:
         touch, other = trajectory.steps
         assert touch.action == other.action
-
-
-@given(st.binary(max_size=80))
-@settings(max_examples=40)
-def test_forests_of_any_bytes_raise_nothing_but_a_parse_error(data: bytes) -> None:
-    outcome(CONNECTOR, MemoryBlob("any", tfrecord(episode({"action_type": "wait"}, trees=[data, data]))))
-
-
-def test_the_connectors_know_their_files_and_no_others() -> None:
-    data = tfrecord(episode({"action_type": "wait"}))
-    assert CONNECTOR.sniff(data, "x") is not None
-    assert CONNECTOR.sniff(tfrecord(example(image__width=3)), "x") is None
-    assert CONNECTOR.sniff(data[1:], "x") is None
-    assert LINES.sniff(b'{"goal": "x", "steps": [{"action_content": {}}]}\n', "x") is not None
-    assert LINES.sniff(b'{"goal": "x", "steps": []}\n', "x") is None
 
 
 @pytest.mark.corpus

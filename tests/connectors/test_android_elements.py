@@ -52,14 +52,6 @@ def test_an_element_is_a_node_of_the_tree_that_it_was_touched_in(connector: Conn
     assert_named(connector, blob_at(path))
 
 
-@pytest.mark.parametrize(
-    "name", ["droidbot", "appagent", "uiautomator", "android_control", "aitw", "aitz", "android_world", "rico"]
-)
-def test_a_fixture_of_each_format_with_screens_names_elements(name: str) -> None:
-    one = connectors()[name]
-    assert sum(assert_named(one, blob_at(path)) for path in (FIXTURES / name / "input").iterdir())
-
-
 @pytest.mark.parametrize(("connector", "path"), CASES)
 def test_a_raw_screen_is_the_logs_own_text_and_has_no_ids(connector: Connector, path: Path) -> None:
     plain = blob_at(path)

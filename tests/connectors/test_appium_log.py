@@ -6,14 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.connectors.android_logs import outcome, read
+from tests.connectors.android_logs import read
 from trajmill.connectors.android.appium_log import AppiumLog
-from trajmill.connectors.android.appium_log.commands import Elements, Found, performed
+from trajmill.connectors.android.appium_log.commands import Elements, performed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.schemas import Reject, Step
+from trajmill.schemas import Step
 
 CONNECTOR = AppiumLog()
 SESSION = "4d2e1c5b-0a63-4f0e-9b1d-7c1f6a2b3c4d"
@@ -57,26 +55,6 @@ def names(step: Step) -> list[list[str] | None]:
 CLICK = asked("POST", "element/1/click", {"id": "1"})
 
 
-def test_screens_are_the_sources_that_were_asked_for_around_an_action_of_several_the_last():
-    found = steps(
-        asked("GET", "source", value=source("a")),
-        CLICK,
-        asked("GET", "source", value=source("loading")),
-        asked("GET", "source", value=source("b")),
-        CLICK,
-        CLICK,
-        asked("GET", "source", value=source("c")),
-    )
-    assert [names(step) for step in found] == [[["a"], ["b"]], [["b"], None], [None, ["c"]]]
-
-
-def test_a_source_that_the_server_cut_is_null_and_not_the_one_before():
-    found = steps(
-        asked("GET", "source", value=source("a")), CLICK, asked("GET", "source", value=source("b"), cut=90), CLICK
-    )
-    assert [names(step) for step in found] == [[["a"], None], [None, None]]
-
-
 def test_a_command_whose_body_was_cut_is_rejected_and_its_effect_is_no_other_commands():
     screen = asked("GET", "source", value=source("a")), asked("GET", "source", value=source("b"))
     typed = asked("POST", "element/1/value", {"text": "long"}).replace('{"text": "long"}', '{"text": "lo...')
@@ -84,11 +62,6 @@ def test_a_command_whose_body_was_cut_is_rejected_and_its_effect_is_no_other_com
     (found,), rejects = read(CONNECTOR, MemoryBlob("appium.log", log.encode()))
     assert [names(step) for step in found.steps] == [[["a"], None], [["b"], None]]
     assert [one.reason for one in rejects] == ["truncated"]
-
-
-def test_a_session_whose_sources_are_all_cut_is_rejected():
-    log = asked("GET", "source", value=source("a"), cut=60) + CLICK
-    assert outcome(CONNECTOR, MemoryBlob("appium.log", log.encode())) == ([], ["no_observation"])
 
 
 @pytest.mark.parametrize(
@@ -107,18 +80,6 @@ def test_an_element_is_a_line_of_the_screen_where_what_it_was_found_by_names_one
     (step,) = steps(asked("GET", "source", value=screen), found, CLICK)
     told = json.loads(step.action.text)["arguments"]
     assert told == ({"element": wanted} if wanted else {"target": f"{locator['using']}={locator['value']}"})
-
-
-def test_a_command_that_failed_keeps_its_row_and_the_next_one_is_told_why():
-    failed = CLICK.replace(" 200 ", " 404 ").replace("driver.any() result: null", "error: null")
-    told = failed.replace(
-        "[HTTP] <--", "[W3C (4d2e1c5b)] Encountered internal error running command: Stale\n[HTTP] <--"
-    )
-    screen = asked("GET", "source", value=source("a"))
-    first, second = steps(screen, told, screen, CLICK)
-    assert first.next_observation is not None
-    assert first.next_observation.is_error
-    assert json.loads(second.interleaved or "") == [{"role": "harness", "content": "Stale"}]
 
 
 def finger(*points: tuple[int, int], pause: int = 0) -> dict[str, Any]:
@@ -162,19 +123,6 @@ def test_a_command_that_acts_is_an_action_of_the_vocabulary(path, body, name, to
     assert (deed.name, dict(deed.told), deed.offset) == (name, told, 7)
 
 
-def test_an_element_of_a_script_is_what_it_was_found_by_and_not_the_servers_id():
-    known = Elements()
-    known.learn({"using": "id", "value": "p:id/ok"}, {"ELEMENT": "x"})
-    for path, body in (
-        ("execute/sync", script("doubleClickGesture", elementId="x")),
-        ("appium/element/x/replace_value", {"text": "a"}),
-    ):
-        deed = performed(path, body, known, 0, None)
-        assert deed is not None
-        assert deed.target == {"resource_id": "p:id/ok", "target": "id=p:id/ok"}
-        assert "x" not in deed.told.values()
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -188,62 +136,6 @@ def test_an_element_of_a_script_is_what_it_was_found_by_and_not_the_servers_id()
 )
 def test_a_command_that_only_looks_is_no_action(path, body):
     assert performed(path, body, Elements(), 0, None) is None
-
-
-def test_of_several_elements_that_were_found_each_keeps_its_number():
-    known = Elements()
-    known.learn({"using": "class name", "value": "B"}, [{"ELEMENT": "x"}, {"ELEMENT": "y"}])
-    assert known.get("y") == Found("class name", "B", 2)
-    assert known.get("y").told == "class name=B [2]"  # type: ignore[union-attr]
-
-
-def test_sessions_that_run_side_by_side_keep_their_own_answers():
-    other = "99aa0011-0a63-4f0e-9b1d-7c1f6a2b3c4d"
-    log = (
-        f"[HTTP] --> GET /session/{SESSION}/source\n[HTTP] --> GET /session/{other}/source\n"
-        f"[W3C (4d2e1c5b)] Responding to client with driver.getPageSource() result: {json.dumps(source('mine'))}\n"
-        f"[W3C (99aa0011)] Responding to client with driver.getPageSource() result: {json.dumps(source('theirs'))}\n"
-        f"[HTTP] <-- GET /session/{SESSION}/source 200 1 ms - 9\n[HTTP] <-- GET /session/{other}/source 200 1 ms - 9\n"
-    ) + "".join(f"[HTTP] --> POST /session/{one}/back\n[HTTP] {{}}\n" for one in (SESSION, other))
-    found, _ = read(CONNECTOR, MemoryBlob("appium.log", log.encode()))
-    assert {one.native_id: names(one.steps[0])[0] for one in found} == {SESSION: ["mine"], other: ["theirs"]}
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["actions", "type", "x", "y", "origin", "duration", "action", "options", "element", "args"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
-PATHS = [
-    "actions",
-    "touch/perform",
-    "execute/sync",
-    "element/1/click",
-    "element/1/value",
-    "element",
-    "elements",
-    "keys",
-    "x",
-]
-
-
-@given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES, VALUES), max_size=5))
-@settings(max_examples=60, deadline=None)
-def test_commands_of_any_shape_raise_nothing_but_a_parse_error(commands):
-    log = asked("GET", "source", value=source("a")) + "".join(
-        asked("POST", path, {"using": "id", "value": "a", "script": "mobile: x", "actions": body, "args": body}, value)
-        for path, body, value in commands
-    )
-    outcome(CONNECTOR, MemoryBlob("appium.log", log.encode("utf-8", "replace")))
 
 
 @pytest.mark.parametrize(
@@ -263,9 +155,3 @@ def test_commands_of_any_shape_raise_nothing_but_a_parse_error(commands):
 def test_the_format_is_recognized_by_its_lines(head, score):
     told = CONNECTOR.sniff(head, "appium.log")
     assert (told.score if told else None) == score
-
-
-def test_a_session_without_a_screen_is_rejected_and_the_others_go_on():
-    other = CLICK.replace(SESSION, "99aa0011-0a63-4f0e-9b1d-7c1f6a2b3c4d")
-    found = list(CONNECTOR.parse(MemoryBlob("l", (asked("GET", "source", value=source("a")) + CLICK + other).encode())))
-    assert [one.reason if isinstance(one, Reject) else one.native_id for one in found] == [SESSION, "no_observation"]

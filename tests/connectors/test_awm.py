@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.rows import blob_at
 from trajmill.connectors.benches.awm import Awm
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.schemas import Outcome, Trajectory
@@ -38,27 +37,6 @@ def run(**verdicts: Any) -> Trajectory:
 )
 def test_the_outcome_is_the_verdict_and_not_known_where_the_judge_failed(verdicts, outcome):
     assert run(**verdicts).outcome == outcome
-
-
-def test_only_the_first_call_of_a_turn_was_run_and_the_others_stay_in_the_text():
-    step = run().steps[1]
-    assert step.action.name == "find_boats"
-    assert step.num_calls == 1
-    assert "list_tools" in (step.action.message or "")
-    assert "find_boats" not in (step.action.message or "")
-
-
-def test_a_folder_is_joined_only_if_a_verdict_or_a_database_stands_beside_the_trajectory():
-    paths = ["a/trajectory.json", "a/final.db", "a/server.log", "b/trajectory.json", "b/server.log", "c/final.db"]
-    logs = list(Awm().join(sorted(paths)))
-    assert [(log.uri, sorted(log.members)) for log in logs] == [("a", ["final.db", "server.log", "trajectory.json"])]
-
-
-def test_no_database_is_opened_and_its_digest_is_the_instance():
-    blob = blob_at(FOLDER)
-    (found,) = [one for one in Awm().parse(blob) if isinstance(one, Trajectory)]
-    assert found.environment.instance_id == f"sha256:{blob.digest('initial.db')}"
-    assert found.environment.kind == "code"
 
 
 def test_a_run_that_does_not_state_its_limit_is_recognized_by_its_iterations():

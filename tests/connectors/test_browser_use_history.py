@@ -24,64 +24,6 @@ def steps(*items) -> list[Any]:
     return list(one.steps)  # type: ignore[union-attr]
 
 
-def test_the_next_observation_is_the_next_state_with_the_results_under_it():
-    first, last = steps(item("http://a/", {"go_back": {}}), item("http://b/", {"wait": {"seconds": 1}}, results=[]))
-    assert first.observation.uri == "http://a/"
-    assert first.next_observation is last.observation
-    assert last.observation.content.endswith("Action result: ok")
-    assert last.next_observation is None
-
-
-def test_elements_are_written_as_the_agent_saw_them():
-    items = [
-        {"index": 0, "text": "Low", "is_text_only": True, "depth": 1},
-        {"index": 7, "text": "<a></a>", "is_text_only": False, "depth": 2},
-    ]
-    (step,) = steps(item("http://a/", {"click_element": {"index": 7}}, items=items))
-    assert step.observation.content.split("\n")[-2:] == ["_[:]\tLow", "7[:]\t\t<a></a>"]
-    assert json.loads(step.action.text) == {"name": "click", "arguments": {"element": 7}}
-    assert json.loads(step.action.arguments) == {"index": 7}
-
-
-def test_a_state_without_its_elements_is_cut_by_the_recorder():
-    (step,) = steps(item("http://a/", {"go_back": {}}))
-    assert step.observation.truncation == "recorder"
-
-
-def test_actions_that_were_not_done_are_followed_by_nothing():
-    two = [{"extracted_content": "typed"}, {"extracted_content": "clicked"}]
-    first = item(
-        "http://a/", {"input": {"index": 1, "text": "x"}}, {"click": {"index": 2}}, {"go_back": {}}, results=two
-    )
-    typed, clicked, skipped, _ = steps(first, item("http://b/", {"wait": {"seconds": 1}}))
-    assert [step.call_index for step in (typed, clicked, skipped)] == [0, 1, 2]
-    assert typed.next_observation.content == "Action result: typed"
-    assert clicked.next_observation.uri == "http://b/"
-    assert skipped.next_observation is None
-
-
-def test_what_the_agent_says_when_done_is_no_observation():
-    done = [{"is_done": True, "success": False, "extracted_content": "I give up"}]
-    (one,) = list(
-        HISTORY.parse(
-            MemoryBlob(
-                "h",
-                json.dumps({"history": [item("http://a/", {"done": {"text": "I give up"}}, results=done)]}).encode(),
-            )
-        )
-    )
-    assert one.steps[0].action.name == "task_complete"  # type: ignore[union-attr]
-    assert one.steps[0].next_observation is None  # type: ignore[union-attr]
-    assert one.outcome.resolved is False  # type: ignore[union-attr]
-
-
-def test_a_failed_answer_is_told_before_the_next_action():
-    failed = item("http://a/", results=[{"error": "no valid answer"}])
-    (step,) = steps(failed, item("http://a/", {"go_back": {}}))
-    assert json.loads(step.interleaved) == [{"role": "harness", "content": "no valid answer"}]
-    assert "no valid answer" not in step.observation.content
-
-
 def test_scrolling_has_one_form_in_all_versions():
     told = [
         json.loads(step.action.text)["arguments"]
@@ -117,11 +59,3 @@ def test_actions_are_placed_where_their_items_begin_whatever_screenshots_hold():
     text = json.dumps({"history": items}).encode()
     places = [step.offset for step in steps(*items)]
     assert [json.JSONDecoder().raw_decode(text.decode(), place)[0] for place in places] == items
-
-
-def test_places_are_not_told_where_items_begin_otherwise():
-    first, last = item("http://a/", {"go_back": {}}), item("http://b/", {"go_back": {}})
-    turned = dict(reversed(last.items()))
-    assert [step.offset for step in steps(first, turned)] == [0, 0]
-    within = item("http://b/", {"go_back": {}}, items=[{"model_output": 1}])
-    assert [step.offset for step in steps(first, within)] == [0, 0]

@@ -49,13 +49,6 @@ def test_what_is_no_call_with_constants_is_no_action(code):
     assert read_calls(code) == []
 
 
-def test_numbers_that_json_does_not_have_are_kept_as_their_text():
-    ((_, told, _),) = read_calls("scroll(1e999, 99999999999999999999)")
-    assert told == {"dx": "inf", "dy": "99999999999999999999"}
-    ((_, told, _),) = read_calls("noop(" + "9" * 400 + ")")
-    assert told == {"seconds": None}
-
-
 def test_a_pickle_is_refused_by_name_and_its_bytes_are_not_looked_at():
     data = b"\x80\x04cposix\nsystem\n(S'false'\ntR."
     assert GYM.sniff(data, "run/step_3.pkl") is not None
@@ -73,37 +66,6 @@ def test_a_folder_is_one_run_and_each_pickle_in_it_a_reject():
     assert [next(found).reason for _ in range(2)] == ["pickle", "pickle"]  # type: ignore[union-attr]
     with pytest.raises(ParseError):
         next(found)
-
-
-def test_an_error_of_an_action_stands_under_the_page_after_it():
-    steps = [
-        {"action": "click('1')", "axtree": "Root"},
-        {"action": None, "axtree": "Root", "last_action_error": "ValueError: no 1"},
-    ]
-    (one,) = GYM.parse(MemoryBlob("r", json.dumps({"steps": steps}).encode()))
-    (step,) = one.steps  # type: ignore[union-attr]
-    assert step.next_observation is not None
-    assert step.next_observation.content == "Root\n\nError from previous action: ValueError: no 1"
-    assert step.next_observation.is_error is True
-
-
-def test_rewards_stand_with_the_page_that_the_action_led_to():
-    steps = [
-        {"obs": {"axtree_txt": "A", "goal": "g"}, "action": "click('1')", "agent_info": {"think": "t"}, "reward": 0},
-        {"obs": {"axtree_txt": "B"}, "action": "click('2')\nclick('3')", "reward": 0.5, "terminated": False},
-        {"obs": {"axtree_txt": "C"}, "action": None, "reward": 1, "terminated": True, "truncated": False},
-    ]
-    (one,) = GYM.parse(MemoryBlob("r", json.dumps({"steps": steps}).encode()))
-    assert [step.reward for step in one.steps] == [0.5, None, 1.0]  # type: ignore[union-attr]
-    assert [step.terminated for step in one.steps] == [False, None, True]  # type: ignore[union-attr]
-    assert one.task.instruction == "g"  # type: ignore[union-attr]
-    assert one.steps[0].action.reasoning == "t"  # type: ignore[union-attr]
-
-
-def test_what_followed_a_step_is_not_known_where_the_next_one_is_missing():
-    step = json.dumps({"action": "click('1')", "axtree": "Root"}).encode()
-    (one,) = GYM.parse(MemoryBlob("r", {"step_0.json": step, "step_2.json": step, "step_3.json": step}))
-    assert [step.next_observation is None for step in one.steps] == [True, False, True]  # type: ignore[union-attr]
 
 
 def test_an_action_that_is_no_calls_is_rejected_and_the_rest_is_kept():

@@ -80,66 +80,6 @@ def test_what_holds_no_conversation_with_calls_is_not_claimed(value):
     assert CONNECTOR.sniff(lines(value, value), "log.jsonl") is None
 
 
-def test_a_response_of_the_api_by_itself_holds_the_calls_that_the_api_made():
-    made = {"type": "mcp_call", "id": "m", "name": "roll", "arguments": "{}", "output": "4", "server_label": "dice"}
-    listed = {"type": "mcp_list_tools", "id": "l", "server_label": "dice", "tools": [{"name": "roll"}]}
-    found, rejects = parsed(lines({"id": "resp_1", "object": "response", "model": "m", "output": [listed, made]}))
-    assert rejects == []
-    assert found[0].native_id == "resp_1"
-    assert found[0].context.action_space == '[{"name": "roll"}]'
-    assert found[0].steps[0].next_observation is not None
-    assert found[0].steps[0].next_observation.content == "4"
-
-
-def test_a_document_longer_than_the_head_is_claimed_by_its_beginning():
-    data = json.dumps({"messages": [*TALK, *TALK * 2000]}, indent=1).encode()
-    assert len(data) > HEAD_BYTES
-    assert CONNECTOR.sniff(data[:HEAD_BYTES], "log.json") is not None
-
-
-def test_a_first_line_longer_than_the_head_is_a_line():
-    long = {"messages": [*TALK, {"role": "user", "content": "x" * 2 * HEAD_BYTES}]}
-    data = lines(long, {"messages": TALK})
-    found, rejects = parsed(data)
-    assert [one.steps[0].offset for one in found] == [0, data.index(b"\n") + 1]
-    assert rejects == []
-
-
-def test_a_damaged_line_costs_only_itself():
-    whole = lines({"messages": TALK})
-    for data, offset in ((b'{"messages": [\n' + whole, 0), (whole + b"{]\n" + whole, len(whole))):
-        found, rejects = parsed(data)
-        assert len(found) == data.count(whole)
-        assert rejects == [("bad_json", offset)]
-
-
-def test_a_conversation_with_a_message_of_no_known_shape_is_refused_whole():
-    whole = lines({"messages": TALK})
-    broken = lines({"messages": [*TALK, {"role": "tool", "content": "x"}, {"role": "alien"}]})
-    found, rejects = parsed(broken + whole)
-    assert len(found) == 1
-    assert rejects == [("unknown_role", 0)]
-
-
-def test_conversations_without_a_name_have_no_parent():
-    found, _ = parsed(lines({"messages": TALK}, {"messages": [*TALK, *TALK]}))
-    assert all(one.native_id for one in found)
-    assert [one.parent for one in found] == [None, None]
-
-
-def test_large_integers_in_written_arguments_stay_whole():
-    (found,), _ = parsed(lines({"messages": [call(wei=10**21 + 7)]}))
-    assert found.steps[0].action.arguments == '{"wei": 1000000000000000000007}'
-
-
-def test_lone_surrogates_and_nul_bytes_are_read():
-    data = json.dumps([call(text="\ud800\x00"), {"role": "tool", "tool_call_id": "1", "content": "\udfff"}]).encode()
-    (found,), rejects = parsed(data)
-    assert found.steps[0].next_observation is not None
-    assert found.steps[0].next_observation.content == "\udfff"
-    assert rejects == []
-
-
 @pytest.mark.parametrize("depth", [120, 300, 900, 1100, 100_000])
 def test_deep_json_is_refused_and_never_overflows(depth):
     value = '{"a":' * depth + "1" + "}" * depth

@@ -71,22 +71,6 @@ def test_a_sub_agent_in_a_file_of_its_own_has_the_step_that_started_it_as_its_pa
     assert (orphan.parent, orphan.relation) == (None, "subagent")
 
 
-def test_a_sub_agent_of_a_sub_agent_has_that_as_its_parent(tmp_path):
-    talk = Talk(isSidechain=True, agentId="x1")
-    starts = log(
-        talk.user("x-u", "look", None, timestamp="2025-11-03T09:00:30.000Z"),
-        talk.agent("x-a", "msg_x", use("x-t", "Agent", prompt="look closer")),
-        talk.result("x-r", "x-t", [text("closer")], toolUseResult={"agentId": "a0"}),
-    )
-    inner = agent("a0").replace(b"T09:", b"T10:")
-    folder = f"p/{SESSION}/subagents"
-    (main, outer, found), _ = read(
-        laid(tmp_path, {LOG: session(), f"{folder}/agent-a0.jsonl": inner, f"{folder}/agent-x1.jsonl": starts})
-    )
-    assert (outer.parent, outer.parent_step) == (main.native_id, 0)
-    assert (found.parent, found.parent_step) == (outer.native_id, 0)
-
-
 @pytest.mark.parametrize(
     "to",
     [f"/home/u/.claude/projects/p/{SESSION}/tool-results/b1.txt", rf"C:\u\.claude\p\{SESSION}\tool-results\b1.txt"],

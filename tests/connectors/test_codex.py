@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import product
 from typing import Any
 
 import pytest
 
 from trajmill.connectors.agents.codex import Codex
-from trajmill.connectors.agents.codex_exec import CodexExec
-from trajmill.connectors.agents.codex_texts import CLIENT, origin, voices
+from trajmill.connectors.agents.codex_texts import origin, voices
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.connectors.conversation.client_outputs import codex_output
-from trajmill.connectors.conversation.harness_text import truncation
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import sniff
-from trajmill.schemas import ParseError, Reject, Step, Trajectory
+from trajmill.schemas import Reject, Step, Trajectory
 
 META: dict[str, Any] = {
     "timestamp": "2026-01-05T10:00:00Z",
@@ -66,69 +63,12 @@ def turns(*lines: Line) -> list[int]:
     return [step.turn for step in steps(*lines)]
 
 
-def test_calls_before_the_first_answer_are_one_turn():
-    assert turns(call(1, "a"), call(1.5, "b"), answer(2, "b"), answer(3, "a"), call(4, "c"), answer(5, "c")) == [
-        0,
-        0,
-        1,
-    ]
-
-
-def test_calls_and_answers_written_in_pairs_at_one_moment_are_one_turn():
-    pairs = [call(1, "a"), answer(1, "a"), call(1.001, "b"), answer(1.001, "b")]
-    assert turns(*pairs) == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"), [("0.9.0", [0, 0]), ("0.40.0", [0, 0]), ("0.41.0", [0, 1]), ("0.145.0", [0, 1])]
-)
-def test_versions_after_0_40_write_a_replayed_session_at_one_moment_without_token_counts(version, expected):
-    meta: dict[str, Any] = {**META, "payload": {**META["payload"], "cli_version": version}}
-    replay = [call(1, "a"), answer(1.001, "a"), call(1.002, "b"), answer(1.003, "b")]
-    assert [step.turn for step in read(log(meta, *replay), Codex())[0][0].steps] == expected
-
-
-def test_calls_at_one_moment_are_two_turns_if_a_response_ended_between_them():
-    assert turns(call(1, "a"), answer(1, "a"), event(1, "token_count"), call(1, "b"), answer(1, "b")) == [0, 1]
-    context = {"timestamp": at(1), "type": "turn_context", "payload": {"model": "m"}}
-    assert turns(call(1, "a"), answer(1, "a"), context, call(1, "b"), answer(1, "b")) == [0, 1]
-
-
-def test_a_call_some_time_after_an_answer_is_another_turn_though_no_event_tells_so():
-    assert turns(call(1, "a"), answer(1, "a"), call(2, "b"), answer(2, "b")) == [0, 1]
-
-
-def test_answers_go_by_id_and_in_order_where_an_id_repeats():
-    made = steps(call(1, "a"), answer(2, "a", "one"), call(3, "a"), answer(4, "a", "two"))
-    assert [step.next_observation and step.next_observation.content for step in made] == ["one", "two"]
-
-
 def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
     search = item(1, "tool_search_call", id="t", call_id=None, execution="server", arguments={"paths": ["rate"]})
     found = item(1, "tool_search_output", id="o", call_id=None, execution="server", tools=[{"name": "rate"}])
     told = steps(call(0, "a"), search, found, answer(2, "a"))
     shown = [(one.action.name, one.next_observation and one.next_observation.content) for one in told]
     assert shown == [("shell", "ok"), ("tool_search", '[{"name": "rate"}]')]
-
-
-def test_a_text_that_stands_twice_is_said_once():
-    speech = item(2, "message", role="assistant", content=[{"type": "output_text", "text": "So."}])
-    made = steps(event(1, "agent_message"), speech, call(3, "a"), answer(4, "a"))
-    assert made[0].action.message == "So."
-
-
-def test_a_call_whose_line_was_written_after_its_command_ran_does_not_tell_when_it_began():
-    ran = json.dumps({"output": "", "metadata": {"exit_code": 0, "duration_seconds": 4.0}})
-    late, live = steps(call(9, "a"), answer(9, "a", ran), call(10, "b"), answer(14, "b", ran))
-    assert late.started_at is None
-    assert live.started_at is not None
-    assert late.duration_s == live.duration_s == 4.0
-
-
-def test_what_stands_after_an_unanswered_call_is_not_known():
-    made = steps(call(1, "a"), answer(2, "a", "one"), call(3, "b"), event(3, "turn_aborted"), call(5, "c"))
-    assert made[1].next_observation is None
-    assert made[2].observation is None
 
 
 @pytest.mark.parametrize(
@@ -175,40 +115,11 @@ def test_who_answered_is_told_by_the_words_and_by_the_tool():
     assert origin("wait", "{}") == "agent"
 
 
-def test_a_command_may_put_out_the_words_of_a_harness():
-    ran = json.dumps({"output": "aborted by user", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
-    shown = [
-        step.next_observation
-        for step in steps(call(1, "a"), answer(1, "a", ran), call(2, "b"), answer(2, "b", "aborted"))
-    ]
-    assert [one and one.origin for one in shown] == ["environment", "user"]
-
-
-def test_a_cut_output_was_seen_cut():
-    assert truncation("a\n[... omitted 3 of 9 lines ...]\nb", CLIENT) == "harness"
-    assert truncation("a…12 tokens truncated…b", CLIENT) == "harness"
-    assert truncation("3 lines were omitted and truncated", CLIENT) == "none"
-
-
 def test_the_editor_is_told_apart_from_the_user():
     text = "# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\nDo it.\n"
     assert list(voices(text)) == [("harness", "# Context from my IDE setup:\n\n## Open tabs:\n- a"), ("user", "Do it.")]
     assert list(voices("<environment_context>x")) == [("harness", "<environment_context>x")]
     assert list(voices(" \n")) == []
-
-
-@pytest.mark.parametrize(
-    ("names", "domain"),
-    [
-        (["mcp__docs__find", "update_plan"], "mcp"),
-        (["web_search"], "search"),
-        (["mcp__docs__find", "shell"], "terminal"),
-        (["update_plan"], "terminal"),
-    ],
-)
-def test_the_domain_follows_the_tools(names, domain):
-    lines = [one for n, name in enumerate(names) for one in (call(n, f"{n}", name), answer(n + 0.5, f"{n}"))]
-    assert read(log(META, *lines), Codex())[0][0].domain == domain
 
 
 def test_a_deeply_nested_call_is_refused_and_the_rest_is_read():
@@ -235,64 +146,11 @@ def test_an_early_rollout_is_told_from_any_other_json_lines():
     assert Codex().sniff(b'{"timestamp":"t","type":"session_meta","payload":{"id":"' + b"x" * 70000, "a") is not None
 
 
-def test_an_event_stream_is_told_from_a_rollout():
-    stream = log({"type": "thread.started", "thread_id": "t"})
-    assert [one.name for one, _ in sniff(stream, "out.jsonl")] == ["codex_exec"]
-    assert [one.name for one, _ in sniff(log(META), "out.jsonl")] == ["codex"]
-
-
-def test_a_stream_of_two_threads_is_two_trajectories_and_a_resumed_thread_is_one():
-    def run(thread: str) -> list[Line]:
-        command = {
-            "id": "item_0",
-            "type": "command_execution",
-            "command": "ls",
-            "aggregated_output": "a",
-            "exit_code": 0,
-        }
-        return [{"type": "thread.started", "thread_id": thread}, {"type": "item.completed", "item": command}]
-
-    assert [one.native_id for one in read(log(*run("a"), *run("b")), CodexExec())[0]] == ["a", "b"]
-    (resumed,) = read(log(*run("a"), *run("a")), CodexExec())[0]
-    assert len(resumed.steps) == 2
-
-
-def test_reading_takes_time_in_proportion_to_the_log():
-    pairs = [one for n in range(3000) for one in (call(1, "a"), answer(2, f"x{n % 7}"), answer(3, "a"))]
-    begin = time.process_time()
-    found, _ = read(log(META, *pairs), Codex())
-    assert len(found[0].steps) == 3000
-    assert time.process_time() - begin < 5
-
-
 def test_an_id_that_comes_again_is_answered_where_it_came_last_though_an_aborted_call_had_it() -> None:
     stop = item(2, "message", role="user", content=[{"type": "input_text", "text": "Stop."}])
     found = steps(call(1, "a"), stop, call(3, "a", arguments='{"n": 2}'), answer(4, "a", "two"))
     after = [step.next_observation for step in found]
     assert [one and one.content for one in after] == [None, "two"]
-
-
-def test_what_follows_a_search_that_the_api_ran_is_another_turn() -> None:
-    search = item(2, "web_search_call", status="completed", action={"type": "search", "query": "x"})
-    told = item(2, "message", role="assistant", content=[{"type": "output_text", "text": "It is y."}])
-    asked = item(3, "message", role="user", content=[{"type": "input_text", "text": "And z?"}])
-    found = steps(call(1, "a"), answer(1, "a"), search, search, told, asked, call(4, "b"), answer(5, "b"))
-    assert [(step.action.name, step.turn, step.num_calls) for step in found] == [
-        ("shell", 0, 1),
-        ("web_search", 1, 1),
-        ("web_search", 2, 1),
-        ("message", 3, 1),
-        ("shell", 4, 1),
-    ]
-    assert [step.action.message for step in found] == [None] * 5
-    after = found[3].next_observation
-    assert after is not None
-    assert (after.content, after.origin) == ("And z?", "user")
-
-
-def test_a_log_without_a_call_is_refused():
-    with pytest.raises(ParseError, match="no_transitions"):
-        read(log(META), Codex())
 
 
 def test_a_log_that_ends_within_a_call_or_in_an_aborted_turn_is_truncated() -> None:
@@ -304,10 +162,6 @@ def test_a_log_that_ends_within_a_call_or_in_an_aborted_turn_is_truncated() -> N
     )
     done = item(3, "message", role="assistant", content=[{"type": "output_text", "text": "done"}])
     assert steps(call(1, "a"), answer(2, "a"), done)[-1].truncated is None
-
-
-def test_parallel_calls_of_which_one_is_open_truncate_the_last_step() -> None:
-    assert [step.truncated for step in steps(call(1, "a"), call(1, "b"), answer(2, "b"))] == [None, True]
 
 
 def test_an_answer_that_comes_after_a_later_turn_began_stood_before_none_of_its_calls() -> None:

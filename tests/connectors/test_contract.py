@@ -1,9 +1,10 @@
 """What every connector must do, over its fixtures: `tests/fixtures/<name>/{input,expected,bad}`.
 
-A case is a family of formats; what fails in it is told by format and fixture. `-k NAME` takes the family of a format.
+A case is a family of formats; what fails in it is told by format and fixture. TRAJMILL_CONNECTOR takes one format.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -25,7 +26,9 @@ from trajmill.schemas import Assembler, ParseError, Reject, spool
 from trajmill.schemas.invariants import check
 
 FIXTURES = ROOT / "tests" / "fixtures"
-NAMES = sorted(connectors())
+ONE = os.environ.get("TRAJMILL_CONNECTOR")
+NAMES = [ONE] if ONE else sorted(connectors())
+"""All formats, or the one that is worked on."""
 
 
 @cache

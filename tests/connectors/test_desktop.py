@@ -15,7 +15,6 @@ from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.desktop import action as act
 from trajmill.connectors.desktop import dump_xml
 from trajmill.connectors.desktop.action import action_of
-from trajmill.connectors.desktop.agentnet import AgentNet
 from trajmill.connectors.desktop.atspi import Screen, read_screen
 from trajmill.connectors.desktop.dump_xml import Reader
 from trajmill.connectors.desktop.osworld import OSWorld
@@ -24,7 +23,6 @@ from trajmill.connectors.desktop.osworld.runtime_log import aligned, answers_of
 from trajmill.connectors.desktop.pyautogui import calls_of
 from trajmill.connectors.desktop.workflow import Workflow
 from trajmill.connectors.registry import sniff
-from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
 
 KINDS: Final = {"st": "state", "attr": "attributes", "cp": "component", "val": "value", "act": "action"}
@@ -55,55 +53,6 @@ def reason(data: bytes) -> str:
     return caught.value.reason
 
 
-def test_only_what_is_showing_and_visible_has_a_line() -> None:
-    inside = (
-        f'<push-button name="A" {SHOWN}{box(0, 0, 9, 9)}/>'
-        f'<push-button name="B" st:visible="true" {box(0, 0, 9, 9)}/>'
-        f'<push-button name="C" st:showing="true" {box(0, 0, 9, 9)}/>'
-        f'<panel name="D" st:visible="true"><label name="E" {SHOWN}{box(9, 9, 9, 9)}/></panel>'
-        f'<label name="F" {SHOWN}{box(0, 0, 0, 9)}/><label name="G" {SHOWN}{box(-20, 0, 10, 9)}/>'
-        f'<label name="H" {SHOWN}{box(-2147483648, -2147483648, 9, 9)}/>'
-    )
-    shown = screen(frame("W", inside))
-    assert [node.name for node in shown.tree.nodes] == ["W", "A", "E"]
-    assert list(shown.tree.depths) == [0, 1, 1]
-
-
-def test_equal_screens_have_equal_text_whichever_program_answered_first() -> None:
-    first, second, third = frame("Mail", ""), frame("Files", ""), frame("Notes", "", 'st:active="true" ')
-    texts = {screen("".join(order)).text for order in ([first, second, third], [third, first, second])}
-    assert len(texts) == 1
-    assert [node.name for node in screen(first + second + third).tree.nodes] == ["Notes", "Files", "Mail"]
-
-
-def test_siblings_of_a_windows_dump_stand_in_reading_order() -> None:
-    parts = [
-        f'<button name="{name}" st:visible="true" {box(left, top, 20, 10)} class:friendly_class_name="Button"/>'
-        for name, left, top in (("a", 5, 40), ("b", 50, 10), ("c", 5, 10))
-    ]
-    dumps = ["".join(order) for order in (parts, parts[::-1])]
-    texts = {
-        screen(f'<window name="W" {box(0, 0, 90, 90)}>{dump}</window>', "windows", "desktop").text for dump in dumps
-    }
-    assert len(texts) == 1
-    assert [node.name for node in Tree.parse(texts.pop()).nodes] == ["W", "c", "b", "a"]
-
-
-def test_a_windows_widget_is_what_its_friendly_class_says_and_false_states_count() -> None:
-    inside = (
-        f'<edit name="Name" st:visible="true" st:enabled="true" st:editable="false" {box(1, 1, 9, 9)} '
-        'class:friendly_class_name="Edit">Ada</edit>'
-        f'<tag32770 name="Go" st:visible="true" st:enabled="false" {box(1, 20, 9, 9)} '
-        'class:friendly_class_name="Button"/>'
-        f'<button name="Gone" st:visible="false" {box(1, 40, 9, 9)}/>'
-    )
-    text = screen(f'<window name="W" {box(0, 0, 90, 90)}>{inside}</window>', "windows", "desktop").text
-    assert text.splitlines()[1:] == [
-        '  #2 textbox "Name" value="Ada" readonly [1,1][10,10]',
-        '  #3 button "Go" disabled [1,20][10,29]',
-    ]
-
-
 def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is() -> None:
     inside = (
         f'<taste role:AXRole="AXButton" attr:AXTitle="Sichern" st:AXEnabled="True" {box(1, 1, 9, 9)}/>'
@@ -118,17 +67,6 @@ def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is()
     ]
 
 
-@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
-def test_an_id_that_a_toolkit_of_the_web_draws_afresh_is_left_out(drawn: str) -> None:
-    shown = {"ubuntu": 'st:showing="true" st:visible="true"', "windows": "", "macos": ""}
-    for system, key in (("ubuntu", "attr:id"), ("windows", "class:automation_id"), ("macos", "attr:AXDOMIdentifier")):
-        told = f'<button name="A" {shown[system]} {{}} {box(1, 1, 9, 9)}/>'
-        texts = [screen(frame("W", told.format(more)), system).text for more in ("", f'{key}="{drawn}"')]
-        assert texts[0] == texts[1]
-        assert "button" in texts[0]
-        assert "id=save" in screen(frame("W", told.format(f'{key}="save"')), system).text
-
-
 def test_of_two_ids_the_one_that_lasts_is_shown() -> None:
     told = f'<button name="A" attr:id=":r4:" class:automation_id="save" {box(1, 1, 9, 9)}/>'
     assert screen(frame("W", told), "windows").text.endswith('button "A" id=save [1,1][10,10]')
@@ -139,11 +77,6 @@ def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
     shown = 's:showing="true" s:visible="true" s:enabled="true" c:screencoord="(1, 2)" c:size="(3, 4)"'
     dump = f'<desktop-frame {spaces}><application name="a"><frame name="W" {shown}/></application></desktop-frame>'
     assert read_screen(dump.encode(), "dump").text == '#1 window "W" description="a" [1,2][4,6]'
-
-
-def test_the_answer_of_the_server_is_read_as_the_dump_in_it() -> None:
-    answer = json.dumps({"AT": desktop(frame("W", "")).decode()}).encode()
-    assert read_screen(answer, "dump").text == screen(frame("W", "")).text
 
 
 @pytest.mark.parametrize(
@@ -169,22 +102,6 @@ def test_what_is_no_screen_is_refused_for_its_reason() -> None:
     assert reason(b'{"AT": 7}') == "empty"
     assert reason(b"<html><body/></html>") == "no_nodes"
     assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "nested_too_deeply"
-
-
-@settings(max_examples=20 * FUZZ)
-@given(data=st.data())
-def test_a_dump_cut_or_damaged_at_any_byte_raises_nothing_but_a_parse_error(data: Any) -> None:
-    whole = desktop(frame("W", f'<entry name="é" {SHOWN}{box(1, 1, 5, 5)}>text</entry>', 'st:active="true" '))
-    place = data.draw(st.integers(0, len(whole)))
-    dump = (
-        whole[:place] + data.draw(st.sampled_from([b"", b"<", b"&x;", b"\0", b"\xff", b"<!--", b'"'])) + whole[place:]
-    )
-    for one in (whole[:place], dump):
-        try:
-            shown = read_screen(one, "dump")
-        except ParseError:
-            continue
-        assert Tree.parse(shown.text).text == shown.text
 
 
 PIECES: Final = (
@@ -265,12 +182,6 @@ def test_the_wheel_turns_the_list_around_a_row_and_not_the_row() -> None:
     assert names(5, 70) == ["Volume", "Volume"]
     assert names(110, 5) == ["Play", "Play"]
     assert names(5000, 5) == []
-
-
-def test_a_window_that_says_it_is_busy_is_not_at_rest() -> None:
-    document = f'<document-web name="page" st:busy="true" {SHOWN}{box(0, 0, 9, 9)}/>'
-    assert screen(frame("W", document, 'st:active="true" ')).observation(raw=False).truncation == "recorder"
-    assert screen(frame("W", document.replace("busy", "focused"))).observation(raw=False).truncation == "none"
 
 
 @pytest.mark.parametrize(
@@ -404,40 +315,6 @@ def contents(one: Trajectory) -> list[tuple[str | None, str | None]]:
     return [(title(step.observation), title(step.next_observation)) for step in one.steps]
 
 
-def test_a_screen_belongs_after_the_action_that_it_is_named_for() -> None:
-    members = {
-        "traj.jsonl": line(1) + line(2),
-        "step_0.xml": dump("a"),
-        "step_1.xml": dump("b"),
-        "step_2.xml": dump("c"),
-    }
-    (one,), rejects = parsed(members)
-    assert contents(one) == [("a", "b"), ("b", "c")]
-    assert rejects == []
-    assert (one.agent.model, one.environment.id, one.task.id) == ("org/model", "calc", "7")
-    del members["step_0.xml"]
-    assert contents(parsed(members)[0][0]) == [(None, "b"), ("b", "c")]
-
-
-def test_after_a_line_that_cannot_be_read_the_screen_before_is_not_known() -> None:
-    trees = {"step_0.xml": dump("a"), "step_1.xml": dump("b"), "step_3.xml": dump("d")}
-    (one,), rejects = parsed({"traj.jsonl": line(1) + line(2, 7) + line(3), **trees})
-    assert contents(one) == [("a", "b"), (None, "d")]
-    assert rejects == ["bad_record"]
-    (one,), rejects = parsed({"traj.jsonl": line(1) + b'{"Error": "x"}\n' + line(3), **trees})
-    assert contents(one) == [("a", "b"), ("b", "d")]
-    assert rejects == ["harness_error"]
-
-
-def test_a_run_that_was_appended_is_a_trajectory_of_its_own_and_has_the_result() -> None:
-    found, _ = parsed({"traj.jsonl": line(1) + line(2) + line(1), "result.txt": b"0.5\n", "step_2.xml": dump("b")})
-    assert [len(one.steps) for one in found] == [2, 1]
-    assert [one.native_id for one in found] == ["7", "7#2"]
-    assert [one.outcome and one.outcome.score for one in found] == [None, 0.5]
-    assert contents(found[0]) == [(None, None), (None, "b")]
-    assert contents(found[1]) == [(None, None)]
-
-
 def test_a_step_at_which_nothing_was_done_is_the_screen_before_the_first_action() -> None:
     start = {"step_num": 0, "action_timestamp": "20250101@000000", "action": "__init__", "screenshot_file": "a.png"}
     log = json.dumps(start).encode() + b"\n" + line(1)
@@ -452,14 +329,6 @@ def test_a_step_at_which_nothing_was_done_is_the_screen_before_the_first_action(
     assert [contents(one) for one in found] == [[("a", None)], [("a", None)]]
 
 
-def test_a_number_that_two_lines_share_names_no_screen() -> None:
-    (one,), _ = parsed({"traj.jsonl": line(1) + line(1), "step_1.xml": dump("b")})
-    assert contents(one) == [(None, None), (None, None)]
-    named = line(1, screenshot_file="x.png") + line(1, screenshot_file="y.png")
-    (one,), _ = parsed({"traj.jsonl": named, "x.xml": dump("x"), "y.xml": dump("y")})
-    assert contents(one) == [(None, "x"), ("x", "y")]
-
-
 def test_a_tree_in_the_line_counts_and_a_file_outside_of_the_folder_does_not() -> None:
     (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree=dump("b").decode())})
     assert contents(one) == [(None, "b")]
@@ -467,31 +336,6 @@ def test_a_tree_in_the_line_counts_and_a_file_outside_of_the_folder_does_not() -
     (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree_file="../../etc/passwd")})
     assert contents(one) == [(None, None)]
     assert rejects == ["missing_screen"]
-
-
-def test_a_screenshot_alone_is_an_attachment_without_content() -> None:
-    members = {"traj.jsonl": line(1, screenshot_file="step_1.png") + line(2), "step_1.png": b"\x89PNG\r\n\x1a\n"}
-    (one,), _ = parsed(members)
-    after = one.steps[0].next_observation
-    assert after is not None
-    assert after.content is None
-    assert [picture.name for picture in after.attachments] == ["step_1.png"]
-    assert one.steps[1].next_observation is None
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
-    (one,), _ = parsed({**members, "step_1.png": pointer})
-    assert one.steps[0].next_observation is None
-
-
-def test_by_choice_the_dump_is_kept_as_it_is_and_no_node_is_named() -> None:
-    tree = desktop(frame("W", f'<push-button name="Go" {SHOWN}{box(0, 0, 20, 20)}/>'))
-    members = {"traj.jsonl": line(1, "pyautogui.click(5, 5)"), "step_0.xml": tree, "step_1.xml": tree}
-    (one,), _ = parsed(members)
-    assert json.loads(one.steps[0].action.text)["arguments"] == {"element": "#2", "x": 5, "y": 5}
-    (one,), _ = parsed(members, raw=True)
-    assert json.loads(one.steps[0].action.text)["arguments"] == {"x": 5, "y": 5}
-    assert one.steps[0].observation is not None
-    assert one.steps[0].observation.content == tree.decode()
-    assert one.steps[0].observation.dialect == "osworld-a11y"
 
 
 def test_a_table_of_the_agents_log_is_matched_by_the_answer_that_follows_it() -> None:
@@ -521,17 +365,6 @@ def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
     assert taken(b'{"events": [{"event": "Mouse"}]}', "any.json") == []
     task = b'{"task_id": "1", "traj": [{"image": "a.png", "value": {"code": "pyautogui.press(1)"}}]}\n'
     assert taken(task, "any.jsonl") == ["agentnet"]
-
-
-def test_over_a_step_that_is_missing_nothing_is_known_of_what_came_of_the_one_before() -> None:
-    def taken(index: int) -> dict[str, Any]:
-        return {"index": index, "image": f"{index}.png", "value": {"code": "pyautogui.click(x=0.1, y=0.2)"}}
-
-    task = {"task_id": "1", "traj": [taken(0), taken(2), taken(3)]}
-    (one,) = AgentNet().parse(MemoryBlob("a.jsonl", json.dumps(task).encode()))
-    assert isinstance(one, Trajectory)
-    after = [step.next_observation and step.next_observation.uri for step in one.steps]
-    assert after == [None, "3.png", None]
 
 
 def test_a_screenshot_that_two_lines_name_shows_what_the_later_one_led_to() -> None:
@@ -599,14 +432,6 @@ def test_a_combination_counts_once_though_its_last_key_is_told_as_well() -> None
     assert recorded(copy, c, copy, c) == recorded(copy, copy) == recorded(c, c) == ["hotkey", "hotkey"]
     assert recorded(copy, key(86, None, "ctrl")) == ["hotkey", "hotkey"]
     assert recorded(copy, mouse("Down"), mouse("Up"), c) == ["hotkey", "click", "hotkey"]
-
-
-def test_text_told_again_after_the_click_that_left_its_field_is_typed_once() -> None:
-    field = "TextInputCompleted", {"text_value": "hi", "field_name": "Name", "keystroke_count": 2}
-    click = mouse("Down"), clicked(), mouse("Up")
-    assert recorded(key(72), key(73), *click, field) == ["type", "click"]
-    assert recorded(key(72), key(73), *click, field, field) == ["type", "click", "type"]
-    assert recorded(*click, field) == ["click", "type"]
 
 
 def test_pasted_text_is_the_combination_that_pasted_it() -> None:

@@ -7,27 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.connectors.android_logs import outcome, read, real_folders
-from tests.rows import parsed
 from trajmill.connectors.android.droidbot import DroidBot
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import Observation, Step
 
 CONNECTOR = DroidBot()
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["bounds", "view_str", "temp_id"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-KEYS = ["event_type", "x", "y", "view", "name", "intent", "text", "direction", "start_x", "children", "parent", "class"]
 
 
 def view(key: int, name: str, box: list[list[int]], parent: int = 0, **more: object) -> dict[str, Any]:
@@ -58,86 +45,6 @@ def steps(**members: bytes) -> list[Step]:
     return list(read(CONNECTOR, blob)[0][0].steps)
 
 
-@given(
-    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6),
-    st.lists(
-        st.dictionaries(st.sampled_from([*KEYS, "temp_id", "bounds", "view_str", "visible"]), VALUES, max_size=6),
-        max_size=4,
-    ),
-    st.sampled_from(["touch", "key", "swipe", "set_text", "scroll", "intent", "kill_app", "other"]),
-)
-@settings(max_examples=60, deadline=None)
-def test_events_and_views_of_any_shape_raise_nothing_but_a_parse_error(
-    told: dict[str, object], views: list[dict[str, object]], kind: str
-) -> None:
-    record = {"event": {**told, "event_type": kind}, "start_state": "a", "stop_state": "a"}
-    shown = {"state_str": "a", "views": [view(0, "r", [[0, 0], [9, 9]], -1, children=[1, 2, 0]), *views]}
-    members = {"events/event_1.json": json.dumps(record), "states/state_1.json": json.dumps(shown)}
-    blob = MemoryBlob("any", {name: text.encode("utf-8", "surrogatepass") for name, text in members.items()})
-    if outcome(CONNECTOR, blob)[0]:
-        assert parsed(CONNECTOR, blob)[0]
-
-
-@pytest.mark.parametrize(
-    ("told", "name", "arguments"),
-    [
-        ({"view": view(1, "a", [[0, 0], [100, 50]])}, "click", {"element": "#2"}),
-        ({"view": view(1, "a", [[0, 0], [100, 51]])}, "click", {"x": 50, "y": 25}),
-        ({"x": 5, "y": 5}, "click", {"element": "#2"}),
-        ({"x": 5.4, "y": 150.5}, "click", {"x": 5, "y": 151}),
-        ({"event_type": "long_touch", "view": view(1, "a", [[0, 0], [100, 50]])}, "long_press", {"element": "#2"}),
-        ({"event_type": "scroll", "direction": "UP"}, "scroll", {"direction": "up"}),
-        ({"event_type": "set_text", "x": 5, "y": 5, "text": "hi"}, "input_text", {"element": "#2", "text": "hi"}),
-        ({"event_type": "key", "name": "MENU"}, "press", {"key": "menu"}),
-        (
-            {"event_type": "intent", "intent": "am start org.example/.Main"},
-            "open_app",
-            {"package": "org.example", "activity": ".Main"},
-        ),
-        ({"event_type": "intent", "intent": "am broadcast -a x.Y"}, "intent", {"command": "am broadcast -a x.Y"}),
-        (
-            {"event_type": "kill_app", "stop_intent": "am force-stop org.example"},
-            "close_app",
-            {"package": "org.example"},
-        ),
-        (
-            {"event_type": "swipe", "start_x": 1, "start_y": 2, "end_view": view(1, "a", [[0, 0], [100, 50]])},
-            "swipe",
-            {"from": [1, 2], "to": [50, 25]},
-        ),
-        ({"event_type": "spawn", "master": "m"}, "spawn", {}),
-        ({"event_type": "exit"}, "exit", {}),
-    ],
-)
-def test_an_event_becomes_an_action_of_the_vocabulary(
-    told: dict[str, object], name: str, arguments: dict[str, object]
-) -> None:
-    (step,) = steps(events_1=event("a", "a", **told), states_1=state("a", view(1, "a", [[0, 0], [100, 50]])))
-    assert json.loads(step.action.text) == {"name": name, "arguments": arguments}
-
-
-def test_of_two_files_of_a_state_the_nearest_before_starts_and_the_next_after_stops() -> None:
-    def at(top: int) -> bytes:
-        return state("a", view(1, "b", [[0, top], [100, top + 10]]))
-
-    found = steps(
-        events_5=event("a", "a", x=1, y=1),
-        events_25=event("a", "a", x=1, y=1),
-        states_4=at(4),
-        states_10=at(10),
-        states_9=at(9),
-    )
-    tops = [
-        [
-            int((side.content or "").split("[0,")[2].split("]")[0])
-            for side in (one.observation, one.next_observation)
-            if side
-        ]
-        for one in found
-    ]
-    assert tops == [[4, 9], [10, 10]]
-
-
 def seen(*sides: Observation | None) -> list[tuple[str, str] | None]:
     """(what the button says, truncation) of each."""
     found = [side and ((side.content or "").split('button "')[1].split('"')[0], side.truncation) for side in sides]
@@ -152,16 +59,6 @@ HERE, SOON, LATE = "2024-05-06_235955", "2024-05-07_000005", "2024-05-07_000006"
 def pair(tag: str, stop: str, **states: bytes) -> list[Step]:
     """The steps of two events, the second of which begins with the state `d`."""
     return steps(**{f"events_{HERE}": event("l", stop), f"events_{tag}": event("d", "d"), **states})
-
-
-def test_a_known_stop_state_wins_and_is_marked_where_the_next_event_soon_began_elsewhere() -> None:
-    saved = {f"states_{HERE}": WAIT, f"states_{SOON}": DONE}
-    first, second = pair(SOON, "l", **saved)
-    assert seen(first.next_observation, second.observation) == [("Wait", "recorder"), ("Done", "none")]
-    assert seen(pair(LATE, "l", **saved)[0].next_observation) == [("Wait", "none")]
-    assert seen(pair(SOON, "d", **saved)[0].next_observation) == [("Done", "none")]
-    first, second = pair(SOON, "l", **{f"states_{HERE}": WAIT})
-    assert seen(first.next_observation, second.observation) == [("Wait", "recorder"), None]
 
 
 def test_without_a_stop_state_the_next_events_start_counts_within_ten_seconds_in_the_same_app() -> None:
@@ -184,89 +81,11 @@ def runs(*events: tuple[str, dict[str, object], str]) -> list[tuple[str, str | N
     return [(one.native_id, one.environment.id, len(one.steps)) for one in found]
 
 
-def test_a_run_ends_before_a_kill_a_long_gap_and_another_app() -> None:
-    tap: dict[str, object] = {"x": 1, "y": 1}
-    kill: dict[str, object] = {"event_type": "kill_app", "stop_intent": "am force-stop org.one"}
-    assert runs(("080000", tap, "org.one"), ("080005", kill, "org.one"), ("080009", tap, "org.one")) == [
-        ("out/1", "org.one", 1),
-        ("out/2", "org.one", 2),
-    ]
-    assert runs(("080000", tap, "org.one"), ("080100", tap, "org.one")) == [("out", "org.one", 2)]
-    assert [one[2] for one in runs(("080000", tap, "org.one"), ("080101", tap, "org.one"))] == [1, 1]
-    assert runs(("080000", tap, "org.one"), ("080005", tap, "org.two"), ("080010", tap, "org.two")) == [
-        ("out/1", "org.one", 1),
-        ("out/2", "org.two", 2),
-    ]
-
-
 def test_a_run_that_kills_its_app_while_another_is_open_is_of_the_killed_app() -> None:
     kill: dict[str, object] = {"event_type": "kill_app", "stop_intent": "am force-stop org.one"}
     start: dict[str, object] = {"event_type": "intent", "intent": "am start org.one/.Main"}
     home = "com.android.launcher3"
     assert runs(("080000", kill, "org.two"), ("080004", start, home)) == [("out", "org.one", 2)]
-
-
-def test_a_run_passes_through_the_home_screen_and_questions_and_an_app_that_is_opened_begins_one() -> None:
-    tap: dict[str, object] = {"x": 1, "y": 1}
-    start: dict[str, object] = {"event_type": "intent", "intent": "am start org.two/.Main"}
-    home, question = "com.android.launcher3", "com.google.android.permissioncontroller"
-    times = [f"0800{second:02}" for second in range(0, 50, 5)]
-    places = [(tap, home), (tap, "org.one"), (tap, question), (tap, "org.one"), (start, home), (tap, "org.two")]
-    told = [(time, what, app) for time, (what, app) in zip(times, places, strict=False)]
-    assert [one[1:] for one in runs(*told)] == [("org.one", 4), ("org.two", 2)]
-
-
-def test_what_an_event_led_to_is_not_told_by_what_stands_behind_an_event_that_cannot_be_read() -> None:
-    loading, loaded = state("l", view(1, "Wait", [[0, 0], [9, 9]])), state("d", view(1, "Done", [[0, 0], [9, 9]]))
-    first, _ = steps(
-        events_1=event("l", "l"), events_2=b"{", events_3=event("d", "d"), states_1=loading, states_2=loaded
-    )
-    assert seen(first.next_observation) == [("Wait", "none")]
-
-
-def test_a_view_says_the_same_under_the_names_of_either_tool() -> None:
-    told = {"class": "android.widget.EditText", "text": "hi", "visible": True, "enabled": False}
-    box = [[0, 0], [9, 9]]
-    ours = view(1, "", box, content_description="d", resource_id="a:id/b", long_clickable=True, is_password=True) | told
-    theirs = view(1, "", box, checkable=[1], focused={}, hint=None) | told
-    theirs |= {"content-desc": "d", "resource-id": "a:id/b", "long-clickable": "true", "password": 1}
-    (first,), (second,) = (steps(events_1=event("a", "a"), states_1=state("a", one)) for one in (ours, theirs))
-    assert first.observation is not None
-    assert first.observation == second.observation
-    line = 'textbox "d" value="hi" clickable long_clickable password disabled id=b [0,0][9,9]'
-    assert (first.observation.content or "").endswith(line)
-
-
-def test_a_view_told_to_be_invisible_has_no_line_whatever_equal_ones_had() -> None:
-    shown, hidden = view(1, "b", [[0, 0], [9, 9]], visible=True), view(1, "b", [[0, 0], [9, 9]], visible=False)
-    (first,), (second,) = (steps(events_1=event("a", "a"), states_1=state("a", one)) for one in (shown, hidden))
-    assert first.observation is not None
-    assert second.observation is not None
-    assert ("button" in (first.observation.content or ""), "button" in (second.observation.content or "")) == (1, 0)
-
-
-def test_views_scrolled_off_the_screen_have_no_line_and_groups_by_id_alone_none_either() -> None:
-    off, on = view(1, "off", [[0, 200], [100, 300]]), view(2, "on", [[0, 150], [100, 300]])
-    group = view(3, "", [[0, 0], [9, 9]], resource_id="org.example:id/row", clickable=False)
-    group["class"] = "android.widget.LinearLayout"
-    (step,) = steps(events_1=event("a", "b"), states_0=state("a", off, on, group))
-    assert step.observation is not None
-    assert (
-        step.observation.content
-        == '#1 window "org.example" [0,0][100,200]\n  #2 button "on" clickable [0,150][100,300]'
-    )
-
-
-def test_a_file_that_holds_the_touched_view_goes_before_a_nearer_one() -> None:
-    touched = view(1, "b", [[0, 9], [100, 19]])
-    (step,) = steps(
-        events_5=event("a", "a", view=touched),
-        states_3=state("a", touched),
-        states_4=state("a", view(1, "b", [[0, 4], [100, 14]])),
-    )
-    assert json.loads(step.action.text)["arguments"] == {"element": "#2"}
-    assert step.observation is not None
-    assert "[0,9]" in (step.observation.content or "")
 
 
 def test_a_start_of_a_name_that_no_file_bears_is_what_is_tagged_alike_and_holds_the_touched_view() -> None:
@@ -294,31 +113,6 @@ def test_a_touch_is_named_by_the_view_that_takes_it_in_the_middle_of_the_chosen_
     assert node.name == "on"
 
 
-def test_events_come_in_the_order_of_their_tags_numbers_by_value() -> None:
-    members = {f"events_{tag}": event("a", "a", x=int(tag), y=1) for tag in ("10", "9", "100")}
-    found = steps(**members, states_1=state("a"))
-    assert [json.loads(step.action.text)["arguments"]["x"] for step in found] == [9, 10, 100]
-
-
-def test_a_state_that_was_not_saved_is_null_and_an_empty_file_is_rejected() -> None:
-    blob = MemoryBlob(
-        "x",
-        {
-            "events/event_1.json": event("a", "lost"),
-            "events/event_2.json": b"",
-            "states/state_1.json": state("a"),
-            "utg.js": b"var utg = \n{",
-        },
-    )
-    (trajectory,), rejects = read(CONNECTOR, blob)
-    assert trajectory.steps[0].observation is not None
-    assert trajectory.steps[0].next_observation is None
-    assert [(one.reason, one.member, one.offset) for one in rejects] == [
-        ("truncated", "utg.js", 12),
-        ("empty", "events/event_2.json", 0),
-    ]
-
-
 def test_views_in_a_circle_or_without_a_root_are_read_once_or_refused() -> None:
     round_trip = view(1, "b", [[0, 0], [9, 9]], children=[0, 1])
     (step,) = steps(events_1=event("a", "a", x=1, y=1), states_1=state("a", round_trip))
@@ -329,25 +123,6 @@ def test_views_in_a_circle_or_without_a_root_are_read_once_or_refused() -> None:
         CONNECTOR, MemoryBlob("x", {"events/event_1.json": event("a", "a"), "states/state_1.json": lost})
     )
     assert reasons == ["no_nodes"]
-
-
-def test_output_folders_are_joined_by_the_names_of_their_files() -> None:
-    paths = sorted(
-        [
-            "a/events/event_1.json",
-            "a/states/state_1.json",
-            "a/states/screen_1.png",
-            "a/utg.js",
-            "b/device_states/device_state_1.json",
-        ]
-    )
-    paths += ["b/droidbot_event.json", "c/events/event_1.json", "d/utg.js", "events/other.json"]
-    logs = {log.uri: (log.anchor, sorted(log.members)) for log in CONNECTOR.join(paths)}
-    assert logs == {
-        "a": ("utg.js", ["events/event_1.json", "states/screen_1.png", "states/state_1.json", "utg.js"]),
-        "b": ("device_states/device_state_1.json", ["device_states/device_state_1.json", "droidbot_event.json"]),
-        "c": ("events/event_1.json", ["events/event_1.json"]),
-    }
 
 
 @pytest.mark.parametrize(

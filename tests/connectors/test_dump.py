@@ -7,14 +7,13 @@ from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
 from tests.connectors.android_logs import dump, node, real_files
 from trajmill.connectors.android.action import target_at
 from trajmill.connectors.android.dump import read_dump
-from trajmill.connectors.android.view import role_of
 from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import ParseError
 
@@ -44,7 +43,6 @@ def _quoted(text: str, single: bool) -> str:
 
 
 @given(documents())
-@settings(max_examples=48, deadline=None)
 def test_the_tree_is_what_an_xml_library_sees(document: str) -> None:
     seen = [
         (one.get("text"), one.get("resource-id", "").rpartition(":id/")[2], one.get("checked") == "true")
@@ -58,7 +56,6 @@ FLAG = st.sampled_from(["true", "false", "", "TRUE"])
 
 
 @given(st.lists(XML_TEXT, min_size=6, max_size=6), st.lists(FLAG, min_size=11, max_size=11), st.booleans(), st.data())
-@settings(max_examples=48, deadline=None)
 def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
     texts: list[str], flags: list[str], newer: bool, data: st.DataObject
 ) -> None:
@@ -91,21 +88,6 @@ def test_the_id_of_an_element_of_a_web_view_is_shown_where_it_lasts(ident: str, 
     assert (button.name, button.ident) == ("A", shown)
 
 
-@given(
-    st.binary(max_size=200) | st.builds(lambda a, b: dump(a)[:b], st.just(node("[0,0][9,9]", "x")), st.integers(0, 400))
-)
-@settings(max_examples=60, deadline=None)
-def test_a_dump_cut_or_made_of_any_bytes_raises_nothing_but_a_parse_error(data: bytes) -> None:
-    try:
-        screen = read_dump(data, "x")
-    except ParseError as error:
-        place = error.offset
-    else:
-        place = 0
-        assert Tree.parse(screen.text).text == screen.text
-    assert 0 <= place <= len(data)
-
-
 def test_a_dump_cut_at_any_byte_is_truncated_at_its_broken_tag() -> None:
     data = dump(node("[0,0][9,9]", "é"), node("[0,9][9,18]", "b"))
     end = data.index(b"</hierarchy>") + len(b"</hierarchy>")
@@ -114,27 +96,6 @@ def test_a_dump_cut_at_any_byte_is_truncated_at_its_broken_tag() -> None:
             read_dump(data[:length], "x")
         assert caught.value.reason == "truncated"
         assert data[caught.value.offset : caught.value.offset + 1] in (b"<", "é".encode()[:1], b"")
-
-
-def test_containers_without_text_state_or_use_give_way_to_their_children() -> None:
-    box, group = "[0,0][50,50]", "android.widget.LinearLayout"
-    data = dump(
-        node(box, inner=node(box, "a"), **{"class": group}),
-        node(box, **{"class": group}),
-        node(box, inner=node(box, "b"), **{"class": group, "clickable": "true"}),
-        node(box, **{"class": "android.view.View", "resource_id": "org.example:id/line"}),
-        node(box, inner=node(box, "c"), **{"class": "androidx.cardview.widget.CardView"}),
-        node(box, **{"class": group, "enabled": "false"}),
-        node(box, **{"class": "android.widget.ImageView"}),
-    )
-    assert read_dump(data, "x").text.split("\n") == [
-        '#1 window "org.example" [0,0][100,200]',
-        '  #2 text "a" [0,0][50,50]',
-        "  #3 group clickable [0,0][50,50]",
-        '    #4 text "b" [0,0][50,50]',
-        '  #5 text "c" [0,0][50,50]',
-        "  #6 image [0,0][50,50]",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -158,30 +119,6 @@ def test_a_view_has_a_line_where_its_box_has_a_place_on_the_screen(box: str, sho
     screen = read_dump(dump(node(box, "out", inner, clickable="true")), "x")
     assert [one.name for one in screen.tree.nodes[1:]] == ["out", "inside"][not shown :]
     assert screen.marks[0][0] == (2 if shown else 0)
-
-
-def test_a_window_is_as_large_as_the_larger_of_its_box_and_its_topmost_view() -> None:
-    root = node("[0,0][100,200]", inner=node("[0,0][50,50]", "a"), **{"class": "android.widget.FrameLayout"})
-    data = f'<displays><display id="0"><window bounds="[0,100][100,200]">{root}</window></display></displays>'
-    assert [one.name for one in read_dump(data.encode(), "x").tree.nodes] == ["org.example", "a"]
-
-
-def test_states_and_labels_of_a_field_and_a_switch() -> None:
-    data = dump(
-        node("[0,0][9,9]", "ada", content_desc="Name", focused="true", password="true", **{"class": "a.EditText"}),
-        node("[0,9][9,18]", "", hint="Phone", **{"class": "androidx.x.TextInputEditText"}),
-        node("[0,18][9,27]", "ON", content_desc="Live", checkable="true", **{"class": "android.widget.Switch"}),
-        node("[0,27][9,36]", "x", focusable="true", clickable="true", enabled="false", selected="true"),
-        node("[0,36][9,45]", "y", focusable="true", scrollable="true", long_clickable="true"),
-        node("[0,45][9,54]", "gone", visible_to_user="false"),
-    )
-    assert read_dump(data, "x").text.split("\n")[1:] == [
-        '  #2 textbox "Name" value="ada" focused password [0,0][9,9]',
-        '  #3 textbox "Phone" [0,9][9,18]',
-        '  #4 switch "ON" description="Live" unchecked [0,18][9,27]',
-        '  #5 text "x" clickable selected disabled [0,27][9,36]',
-        '  #6 text "y" long_clickable scrollable focusable [0,36][9,45]',
-    ]
 
 
 @pytest.mark.parametrize(
@@ -252,31 +189,6 @@ def test_nesting_without_lines_of_its_own_has_no_limit() -> None:
     assert read_dump(data, "x").text.split("\n")[1] == '  #2 node "a"'
 
 
-def test_what_was_read_before_does_not_change_what_is_read() -> None:
-    data = dump(node("[0,0][9,9]", "a"), node("[0,9][9,18]", "b" * 9000))
-    first = read_dump(data, "x").text
-    with pytest.raises(ParseError):
-        read_dump(data[:-30], "x")
-    assert read_dump(data, "x").text == first
-
-
-@pytest.mark.parametrize(
-    ("kind", "role"),
-    [
-        ("android.widget.Button", "button"),
-        ("com.google.android.material.button.MaterialButton", "button"),
-        ("android.widget.RadioButton", "radio"),
-        ("androidx.constraintlayout.widget.ConstraintLayout", "group"),
-        ("android.app.ActionBar$Tab", "tab"),
-        ("android.widget.SeekBar", "slider"),
-        ("com.example.Ünlü Chart", "nl_chart"),
-        ("", "view"),
-    ],
-)
-def test_a_class_has_a_short_role(kind: str, role: str) -> None:
-    assert role_of(kind) == role
-
-
 @pytest.mark.corpus
 def test_real_dumps_have_the_texts_that_an_xml_library_sees(record_property: Callable[[str, object], None]) -> None:
     for file in real_files("appagent_task", "*.xml", record_property):
@@ -292,13 +204,6 @@ def test_real_dumps_have_the_texts_that_an_xml_library_sees(record_property: Cal
         assert seen <= shown
         assert all(re.search(r"\[-?\d+,-?\d+\]$", line) for line in screen.text.split("\n"))
         assert not re.search(r"^ +#\d+ group( disabled)?( id=\S+)? \[", screen.text, re.MULTILINE)
-
-
-def test_a_page_source_of_appium_hides_what_is_not_displayed() -> None:
-    inner = '<android.widget.Button class="android.widget.Button" text="{}" bounds="[0,0][9,9]" displayed="{}" />'
-    shown = f'<android.widget.FrameLayout displayed="true">{inner.format("a", "true")}{inner.format("b", "false")}'
-    text = f'<hierarchy rotation="0" width="9">{shown}</android.widget.FrameLayout></hierarchy>'
-    assert [node.name for node in read_dump(text.encode(), "x").tree.nodes][1:] == ["a"]
 
 
 def test_a_page_source_of_ios_is_named_as_none_of_android() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.android_logs import dump, node, read, real_files
@@ -64,17 +64,6 @@ def test_fingers_are_followed_from_down_to_up(
     assert all(isinstance(one, Gesture) for one in gestures)
 
 
-def test_two_fingers_at_once_are_one_gesture_and_two_after_each_other_are_two() -> None:
-    assert len(found(lines(CASES[3][0]))) == 1
-    assert len(found(lines(CASES[2][0]))) == 2
-
-
-def test_a_finger_that_is_still_down_at_the_end_is_no_gesture() -> None:
-    touches = Touches(MemoryBlob("x", lines("id=1 x=5 y=6 . x=9 .").encode()))
-    assert list(touches.events()) == []
-    assert touches.is_cut
-
-
 def test_a_key_is_one_press_and_other_sensors_are_passed_over() -> None:
     other = "[ 1.0] /dev/input/event9: EV_REL REL_X 00000008\n[ 1.0] /dev/input/event9: EV_SYN SYN_REPORT 00000000\n"
     (key,) = found(lines("KEY_BACK=1 . KEY_BACK=0 .") + other)
@@ -116,13 +105,6 @@ def test_beside_screens_a_gesture_is_one_action_in_pixels(events: str, name: str
     assert json.loads(step.action.text) == {"name": name, "arguments": arguments}
 
 
-@pytest.mark.parametrize("head", [HEAD, HEAD + RANGES.replace("1999", "500")])
-def test_points_without_a_scale_are_refused(head: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        steps("id=1 x=5 y=6 . id=-1 .", head)
-    assert caught.value.reason == "unscaled"
-
-
 @given(
     st.lists(
         st.sampled_from(
@@ -130,7 +112,6 @@ def test_points_without_a_scale_are_refused(head: str) -> None:
         )
     )
 )
-@settings(max_examples=60)
 def test_events_in_any_order_make_gestures_with_points(events: list[str]) -> None:
     for one in found(lines(" ".join(events))):
         assert not isinstance(one, ParseError)
@@ -144,28 +125,3 @@ def test_real_logs_hold_the_taps_that_they_show(record_property: Callable[[str, 
     (gesture,) = [one for one in found(yelp.read_bytes().decode()) if isinstance(one, Gesture)]
     assert gesture.fingers == (((0x172, 0x9D4), (0x172, 0x9D5)),)
     assert (gesture.started, gesture.ended) == (10462.142048, 10462.256008)
-
-
-def test_events_of_one_device_alone_name_no_device_and_are_read_with_its_ranges() -> None:
-    def tap(time: int, across: int, down: int) -> str:
-        rows = (
-            ("EV_ABS", "ABS_MT_TRACKING_ID", "0000001a"),
-            ("EV_ABS", "ABS_MT_POSITION_X", f"{across:08x}"),
-            ("EV_ABS", "ABS_MT_POSITION_Y", f"{down:08x}"),
-            ("EV_SYN", "SYN_REPORT", "00000000"),
-            ("EV_ABS", "ABS_MT_TRACKING_ID", "ffffffff"),
-            ("EV_SYN", "SYN_REPORT", "00000000"),
-        )
-        return "".join(f"[ {time:12.6f}] {kind:<12} {code:<20} {value}\r\n" for kind, code, value in rows)
-
-    log = tap(10, 540, 350) + tap(12, 540, 550)
-    listed = (
-        "add device 1: /dev/input/event2\n  events:\n    ABS (0003): ABS_MT_POSITION_X : value 0, min 0, max 1079,\n"
-    )
-    none: dict[str, int] = {}
-    for text, device, ranges in ((log, "", none), (listed + log, "/dev/input/event2", {"x": 1079})):
-        touches = Touches(MemoryBlob("log", text.encode()))
-        found = [one for one in touches.events() if isinstance(one, Gesture)]
-        assert [one.fingers for one in found] == [(((540, 350),),), (((540, 550),),)]
-        assert {one.device for one in found} == {device}
-        assert touches.ranges.get(device, {}) == ranges

@@ -2,21 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from trajmill.connectors.agents.harbor import Harbor
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.registry import sniff
-from trajmill.pipelines.plan.plan import make_plan
-from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.schemas import Outcome, ParseError, Reject, Trajectory
+from trajmill.schemas import Outcome, Reject, Trajectory
 
-FIXTURES = ROOT / "tests" / "fixtures" / "harbor" / "input"
 STEPS = [
     {"step_id": 1, "source": "user", "message": "Grind."},
     {
@@ -53,17 +46,6 @@ def outcome(**members: object) -> Outcome | None:
     return made[0].outcome
 
 
-def test_a_trial_folder_is_one_input_with_all_that_lies_in_it():
-    plan = make_plan(Recipe(name="trial", source="trial"), [str(FIXTURES)])
-    found = {Path(one.uri).name: (one.connector, len(one.members)) for one in plan.inputs}
-    assert found == {
-        "grind-flour__aB3dEf9": ("harbor", 11),
-        "bake__steps": ("harbor", 4),
-        "unfinished": ("harbor", 3),
-    }
-    assert plan.unrecognized == ()
-
-
 def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_documents_without_a_trial():
     paths = [
         "job/config.json",
@@ -82,34 +64,6 @@ def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_docume
         "job/a__1": ("result.json", ["agent/sub/trajectory.json", "agent/trajectory.json", "result.json"]),
         "job/b__1": ("config.json", ["config.json", "steps/x/agent/trajectory.json"]),
     }
-
-
-def test_a_reward_of_one_or_zero_says_whether_the_task_was_solved_and_another_does_not():
-    assert outcome(result={"verifier_result": {"rewards": {"reward": 1}}}) == Outcome(True, 1.0, "harbor verifier")
-    assert outcome(reward_txt="0\n") == Outcome(False, 0.0, "harbor verifier")
-    assert outcome(reward_txt="0.25") == Outcome(None, 0.25, "harbor verifier")
-    assert outcome() is None
-
-
-def test_the_result_goes_before_the_files_of_the_verifier_and_the_reward_before_the_tests():
-    tests = {"results": {"summary": {"tests": 4, "passed": 3}}}
-    told = outcome(result={"verifier_result": {"rewards": {"reward": 0.5}}}, reward_txt="1", ctrf_json=tests)
-    assert told == Outcome(None, 0.5, "harbor verifier")
-    assert outcome(reward_json={"reward": 0.0, "style": 1.0}, reward_txt="1") == Outcome(False, 0.0, "harbor verifier")
-    assert outcome(reward_txt="1", ctrf_json=tests) == Outcome(True, 1.0, "harbor verifier")
-    assert outcome(ctrf_json=tests) == Outcome(None, 0.75, "harbor verifier")
-
-
-def test_of_several_rewards_none_is_chosen_and_the_only_one_counts_by_any_name():
-    assert outcome(reward_json={"style": 1.0, "speed": 0.0}) is None
-    assert outcome(result={"verifier_result": {"rewards": {"accuracy": 1.0}}}) == Outcome(True, 1.0, "harbor verifier")
-    assert outcome(reward_json={"style": 1.0, "speed": 0.0}, reward_txt="0") == Outcome(False, 0.0, "harbor verifier")
-
-
-@pytest.mark.parametrize("text", ["passed", "", "nan", "1e999", "1 1", "9" * 100])
-def test_a_reward_that_is_no_number_is_told_and_the_steps_stand(text):
-    made, rejects = read({"agent/trajectory.json": document(), "verifier/reward.txt": text})
-    assert (len(made), made[0].outcome, rejects) == (1, None, [("bad_reward", "verifier/reward.txt")])
 
 
 def test_a_damaged_result_is_told_and_the_steps_stand():
@@ -136,60 +90,9 @@ def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():
     assert {one.task.id for one in made} == {"grind"}
 
 
-def test_another_failure_than_the_agents_time_limit_cuts_nothing():
-    failed = {"exception_info": {"exception_type": "VerifierTimeoutError"}}
-    made, _ = read({"result.json": failed, "agent/trajectory.json": document()})
-    assert made[0].steps[-1].truncated is None
-
-
-def test_tasks_in_a_row_come_in_the_order_of_the_result_each_with_its_own_verdict():
-    members = {
-        "result.json": {
-            "verifier_result": {"rewards": {"reward": 1.0}},
-            "step_results": [
-                {"step_name": "second", "verifier_result": {"rewards": {"reward": 0.0}}},
-                {"step_name": "first"},
-            ],
-        },
-        "steps/first/agent/trajectory.json": document("of first"),
-        "steps/second/agent/trajectory.json": document("of second"),
-    }
-    made, _ = read(members)
-    assert [(one.native_id, one.outcome and one.outcome.score) for one in made] == [
-        ("of second", 0.0),
-        ("of first", None),
-    ]
-    assert [one.steps[0].member for one in made] == [
-        "steps/second/agent/trajectory.json",
-        "steps/first/agent/trajectory.json",
-    ]
-
-
 def test_a_step_that_cannot_be_read_costs_itself():
     made, rejects = read({"steps/a/agent/trajectory.json": "{", "steps/b/agent/trajectory.json": document()})
     assert (len(made), rejects) == (1, [("truncated", "steps/a/agent/trajectory.json")])
-
-
-def test_what_the_document_says_of_agent_and_task_goes_before_the_trial():
-    info = {"name": "b", "version": "9", "model_info": {"name": "m"}}
-    made, _ = read({"result.json": {"agent_info": info}, "agent/trajectory.json": document()})
-    assert (made[0].agent.name, made[0].agent.version, made[0].agent.model) == ("a", "9", "m")
-
-
-def test_results_of_trials_are_told_from_those_of_jobs_and_of_terminal_bench():
-    trial = {"id": "i", "task_name": "t", "trial_name": "t__1", "trial_uri": "file:///t__1", "task_id": {"path": "t"}}
-    found = sniff(json.dumps(trial).encode(), "result.json")
-    assert [one.name for one, _ in found] == ["harbor"]
-    job = {"id": "i", "n_total_trials": 1, "stats": {"evals": {}}, "trial_results": [trial]}
-    assert sniff(json.dumps(job).encode(), "result.json") == []
-    older = {"id": "i", "trial_name": "t.1", "task_id": "t", "instruction": "Go.", "is_resolved": True}
-    assert [one.name for one, _ in sniff(json.dumps(older).encode(), "results.json")] == ["terminal_bench"]
-
-
-def test_a_trial_without_documents_is_refused():
-    with pytest.raises(ParseError) as caught:
-        read({"result.json": {"task_name": "t"}})
-    assert caught.value.reason == "no_trajectory"
 
 
 LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4)

@@ -265,43 +265,6 @@ def test_harness_text_is_interleaved_and_in_no_observation(name, log, harness):
         assert text in "\n".join(one["content"] for one in said)
 
 
-def test_what_an_evaluation_answers_in_the_users_place_is_the_harnesss():
-    asked = "Please continue working on the task on whatever approach you think is suitable.\nDo not ask."
-    log = whole(
-        [
-            {"id": 1, "source": "user", "action": "message", "args": {"content": "Do it."}},
-            {"id": 2, "source": "agent", "action": "message", "args": {"content": "May I?"}},
-            {"id": 3, "source": "user", "action": "message", "args": {"content": asked}},
-            {"id": 4, "source": "agent", "action": "run", "args": {"command": "ls"}},
-            {"id": 5, "source": "user", "action": "message", "args": {"content": asked}},
-            {"id": 6, "source": "agent", "action": "run", "args": {"command": "ls"}},
-        ]
-    )
-    rows, _ = parsed(connectors()["openhands"], MemoryBlob("log", log))
-    assert (rows[0]["next_observation"]["origin"], rows[0]["next_observation"]["content"]) == ("harness", asked)
-    assert json.loads(rows[2]["interleaved"]) == [{"role": "harness", "content": asked}]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown", "notes", "code"),
-    [
-        ("a\nb\n", "a\nb\n", (), None),
-        ("OBSERVATION:\n", "", ("OBSERVATION:",), None),
-        ("EXECUTION RESULT of [execute_bash]:\na", "a", ("EXECUTION RESULT of [execute_bash]:",), None),
-        ("[Command finished with exit code 7]", "", ("[Command finished with exit code 7]",), 7),
-        ("a\n[Command finished with exit code -1]", "a", ("[Command finished with exit code -1]",), None),
-        ("a [Command finished with exit code 7]", "a [Command finished with exit code 7]", (), None),
-        ("[Command finished with exit code 7]\na", "[Command finished with exit code 7]\na", (), None),
-        ("x\nOBSERVATION:\ny", "x\nOBSERVATION:\ny", (), None),
-        ("a\n[1, 2]", "a\n[1, 2]", (), None),
-        ("a\n(Open file: n/a)\nbash-$", "a\n(Open file: n/a)\nbash-$", (), None),
-    ],
-)
-def test_only_whole_templates_at_the_ends_are_taken_off(text, shown, notes, code):
-    told = undressed(text)
-    assert (told.text, told.notes, told.exit_code) == (shown, notes, code)
-
-
 @pytest.mark.parametrize(
     "text", ["(Open file: " * 50000 + "\nbash-$", "[Current working directory:]\n" * 50000, "\n" * 500000]
 )

@@ -91,15 +91,14 @@ class Styled(str):
     """A text that is written in one style of YAML."""
 
 
-@pytest.mark.parametrize("style", ["|", '"', "'", None])
-@pytest.mark.parametrize("width", [80, 10**9])
+@pytest.mark.parametrize(("style", "width"), [("|", 80), ('"', 80), ("'", 10**9), (None, 10**9)])
 def test_a_cassette_whose_first_body_is_long_is_a_cassette(style, width):
     class Dumper(yaml.SafeDumper):
         """Writes styled texts in the style."""
 
     Dumper.add_representer(Styled, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style))
     cassette = yaml.safe_load((FIXTURES / "vcr_cassette" / "input" / "anthropic.yaml").read_bytes())
-    for one in cassette["interactions"]:
+    for one in cassette["interactions"][:2]:
         one["request"]["body"] = Styled(json.dumps({"words": "and more " * (LONG // 9)}, indent=0))
     data = yaml.dump(cassette, Dumper=Dumper, sort_keys=True, width=width).encode()
     assert b"uri:" not in data[:HEAD_BYTES]

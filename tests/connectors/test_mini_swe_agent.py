@@ -6,7 +6,7 @@ import pytest
 
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.swe.mini_swe_agent import MiniSweAgent
-from trajmill.schemas import MESSAGE, Observation, Step, Trajectory
+from trajmill.schemas import Observation, Step, Trajectory
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 PROMPT = [{"role": "system", "content": "One ```bash block."}, {"role": "user", "content": "Mend it."}]
@@ -36,42 +36,6 @@ def tool(call_id: str, text: str, **extra: object) -> dict:
 def seen(step: Step) -> Observation:
     assert step.next_observation is not None
     return step.next_observation
-
-
-def test_the_one_block_of_the_text_is_the_action_and_the_thought_its_reasoning():
-    step = read(
-        [agent("THOUGHT: look.\n\n```bash\nls | cat\n```"), user("<returncode>2</returncode>\n<output>\n</output>")]
-    )[0]
-    assert (step.action.arguments, step.action.reasoning, step.exit_code) == (
-        '{"command": "ls | cat"}',
-        "THOUGHT: look.",
-        2,
-    )
-
-
-def test_a_message_with_two_blocks_is_no_action_and_the_harness_answers_it():
-    step = read([agent("```bash\nls\n```\n```bash\npwd\n```"), user("Please always provide EXACTLY ONE action")])[0]
-    assert (step.action.name, seen(step).origin) == (MESSAGE, "harness")
-
-
-def test_blocks_are_those_that_the_prompt_names():
-    own = {"role": "system", "content": "Use ```mswea_bash_command blocks."}
-    messages = [own, user("Go."), agent("```bash\nnot this\n```\n```mswea_bash_command\nthis\n```"), user("ok")]
-    data = json.dumps(messages).encode()
-    made = next(iter(MiniSweAgent().parse(MemoryBlob("x.traj.json", data))))
-    assert isinstance(made, Trajectory)
-    assert made.steps[0].action.arguments == '{"command": "this"}'
-
-
-def test_the_warning_of_the_harness_is_taken_out_of_the_answer_and_stands_before_the_next_step():
-    warning = "<warning>\nToo long.\n</warning>"
-    cut = "<output_head>\na\n</output_head>\n<elided_chars>\n9 characters elided\n</elided_chars>"
-    steps = read(
-        [agent("```bash\na\n```"), user(f"<returncode>0</returncode>\n{warning}{cut}"), agent("```bash\nb\n```")]
-    )
-    assert seen(steps[0]).content == "a\n[9 characters elided]"
-    assert seen(steps[0]).truncation == "harness"
-    assert json.loads(steps[1].interleaved or "") == [{"role": "harness", "content": "Too long."}]
 
 
 @pytest.mark.parametrize(
@@ -118,47 +82,6 @@ def notes(step: Step) -> list[str]:
 NEXT = agent("```bash\nb\n```")
 
 
-def test_a_return_code_of_a_command_that_timed_out_is_none_and_the_exception_is_the_harnesss():
-    exception = "<exception>An error occurred while executing the command: 'sleep 99' timed out after 60 s</exception>"
-    shown = "<returncode>-1</returncode>\n<output>\nhalf a line</output>"
-    for extra in ({}, {"returncode": -1}, {"returncode": -1, "exception_info": "timed out"}):
-        steps = read([agent("", ("a", "sleep 99")), tool("a", f"{exception}\n{shown}", **extra), NEXT])
-        assert (seen(steps[0]).content, seen(steps[0]).origin, steps[0].exit_code) == (
-            "half a line",
-            "environment",
-            None,
-        )
-        assert (steps[0].timed_out, steps[0].time_limit_s) == (True, 60)
-        assert notes(steps[1]) == [exception]
-
-
-def test_a_return_code_of_minus_one_without_a_word_is_none_and_that_of_a_signal_stands():
-    for code, told in ((-1, None), (-9, -9), (137, 137)):
-        text = f"<returncode>{code}</returncode>\n<output>\n</output>"
-        assert read([agent("```bash\na\n```"), user(text)])[0].exit_code == told
-        assert read([agent("", ("a", "x")), tool("a", "x", returncode=code)])[0].exit_code == told
-
-
-def test_the_sentences_around_the_output_of_a_command_that_timed_out_are_the_harnesss():
-    head = "The last command <command>cat\n</command> timed out and has been killed.\nThe output of the command was:"
-    tail = "Please try another command and make sure to avoid those requiring interactive input."
-    shown = "<output>\n  Please try another command\n\n</output>"
-    for space in ("\n ", "\n"):
-        steps = read([agent("```bash\ncat\n```"), user(f"{head}{space}{shown}\n{tail}"), NEXT])
-        assert (seen(steps[0]).content, seen(steps[0]).origin, steps[0].exit_code) == (
-            "  Please try another command\n",
-            "environment",
-            None,
-        )
-        assert (steps[0].timed_out, steps[0].time_limit_s) == (True, None)
-        assert notes(steps[1]) == [head, tail]
-    cut = "<output_head>\na\n</output_head>\n<elided_chars>\n9 characters elided\n</elided_chars>"
-    warning = "<warning>Output was too long and has been truncated.</warning>"
-    steps = read([agent("```bash\ncat\n```"), user(f"{head}\n{warning}\n{cut}\n{tail}"), NEXT])
-    assert (seen(steps[0]).content, seen(steps[0]).truncation) == ("a\n[9 characters elided]", "harness")
-    assert notes(steps[1]) == [head, "Output was too long and has been truncated.", tail]
-
-
 def test_words_like_those_of_a_timeout_that_lack_an_end_are_left_as_they_are():
     text = "The last command <command>cat</command> timed out and has been killed.\nThe output of the command was:\nx"
     assert seen(read([agent("```bash\ncat\n```"), user(text)])[0]).content == text
@@ -198,26 +121,6 @@ def test_the_harnesss_words_are_looked_for_in_linear_time(text):
     assert seen(read([agent("", ("a", "x")), tool("a", text)])[0]).content == text
 
 
-def test_a_warning_within_an_output_is_the_environments():
-    text = "<returncode>0</returncode>\n<output>\n<warning>\nhot\n</warning>\n</output>"
-    assert seen(read([agent("```bash\na\n```"), user(text)])[0]).content == "<warning>\nhot\n</warning>"
-
-
-PATCH = "diff --git a/x b/x\n"
-
-
-def test_what_the_submitting_command_put_out_is_its_observation_less_the_line_that_the_harness_took_off():
-    for command in (SUBMIT, "sh finish.sh"):
-        for answer in (PATCH, ""):
-            step = read([agent(f"```bash\n{command}\n```"), user(answer)], exit_status="Submitted")[0]
-            assert (seen(step).content, seen(step).origin, seen(step).truncation) == (answer, "environment", "harness")
-            assert (step.terminated, step.exit_code) == (True, None)
-    gone = [agent("", ("a", SUBMIT)), {"role": "exit", "content": PATCH, "extra": {}}]
-    assert seen(read(gone, exit_status="Submitted")[0]).content == PATCH
-    gone[1]["content"] = ""
-    assert seen(read(gone, exit_status="Submitted", submission=PATCH)[0]).content == PATCH
-
-
 def test_a_submission_that_the_run_did_not_end_with_has_no_answer():
     messages = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "LimitsExceeded", "extra": {}}]
     assert read(messages, exit_status="LimitsExceeded")[0].next_observation is None
@@ -239,65 +142,14 @@ def test_every_patch_that_real_runs_handed_in_is_an_answer(corpus):
     assert patches >= 11
 
 
-def test_a_failed_submission_is_answered_like_any_command():
-    steps = read([agent(f"```bash\n{SUBMIT} && false\n```"), user("<returncode>1</returncode>\n<output>\n</output>")])
-    assert (seen(steps[0]).truncation, steps[0].exit_code) == ("none", 1)
-
-
-def test_answers_are_paired_by_id_whatever_their_order():
-    steps = read([agent("", ("a", "1"), ("b", "2")), tool("b", "two", returncode=3), tool("a", "one", returncode=0)])
-    assert [(seen(step).content, step.exit_code, step.call_index) for step in steps] == [("one", 0, 0), ("two", 3, 1)]
-
-
 def test_answers_are_paired_by_place_where_ids_repeat():
     steps = read([agent("", ("a", "1"), ("a", "2")), tool("a", "one"), tool("a", "two")])
     assert [seen(step).content for step in steps] == ["one", "two"]
 
 
-def test_the_id_of_an_earlier_turn_does_not_answer_a_later_one():
-    steps = read([agent("", ("a", "1")), tool("a", "one"), agent("", ("a", "2")), tool("a", "two")])
-    assert [seen(step).content for step in steps] == ["one", "two"]
-
-
-def test_a_call_without_an_answer_has_none():
-    steps = read([agent("", ("a", "1"), ("b", "2")), tool("a", "one")])
-    assert [step.next_observation is None for step in steps] == [False, True]
-
-
-def test_a_command_that_was_not_executed_is_answered_by_the_harness_and_has_no_exit_code():
-    step = read([agent("", ("a", "1")), tool("a", "x", returncode=-1, exception_info="action was not executed")])[0]
-    assert (seen(step).origin, step.exit_code) == ("harness", None)
-
-
 def test_what_the_user_typed_instead_is_the_users():
     step = read([agent("```bash\na\n```"), user("Command not executed. The user rejected your command: no")])[0]
     assert seen(step).origin == "user"
-
-
-def test_the_text_of_an_exception_is_the_harnesss():
-    step = read([agent("```bash\na\n```"), user("connection lost")], exit_status="RuntimeError")[0]
-    assert (seen(step).origin, step.terminated, step.truncated) == ("harness", False, True)
-
-
-def test_reports_of_two_runs_go_to_the_run_they_stand_in():
-    paths = sorted(
-        f"{run}/{place}" for run in "ab" for place in ("trajs/x/x__y-1.traj.json", "logs/x__y-1/report.json")
-    )
-    assert {log.uri: sorted(log.members.values()) for log in MiniSweAgent().join(paths)} == {
-        f"{run}/trajs/x/x__y-1.traj.json": [path for path in paths if path.startswith(run)] for run in "ab"
-    }
-
-
-def test_a_report_where_the_benchmark_writes_it_is_joined():
-    paths = [
-        "r/logs/run_evaluation/nightly/parrot/x__y-1/patch.diff",
-        "r/logs/run_evaluation/nightly/parrot/x__y-1/report.json",
-        "r/trajs/x__y-1/x__y-1.traj.json",
-    ]
-    (log,) = MiniSweAgent().join(paths)
-    assert log.uri == paths[-1]
-    assert sorted(log.members.values()) == paths[1:]
-    assert log.shared == {"logs/run_evaluation/nightly/parrot/x__y-1/report.json"}
 
 
 def test_each_trajectory_of_a_run_is_a_log_of_its_own_and_the_summary_is_shared_by_all():

@@ -1,16 +1,12 @@
 """Recordings of people at MiniWoB++: doubled events are one act, and a page taken before its handlers is no answer."""
 
 import json
-from itertools import pairwise
 from typing import Any
-
-import pytest
 
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.registry import connector
-from trajmill.schemas import ParseError
 
 WOB = connector("miniwob")
 INPUT = ROOT / "tests" / "fixtures" / "miniwob" / "input"
@@ -18,42 +14,6 @@ INPUT = ROOT / "tests" / "fixtures" / "miniwob" / "input"
 
 def rows(name) -> list[Any]:
     return parsed(WOB, blob_at(INPUT / name))[0]
-
-
-def test_doubled_events_of_mouse_and_keys_are_one_act_each():
-    told = [json.loads(row["action"]["text"]) for row in rows("enter-text_3X1_d1.json")]
-    assert told == [
-        {"name": "click", "arguments": {"element": "#3"}},
-        {"name": "type", "arguments": {"element": "#3", "text": "Ad"}},
-        {"name": "press", "arguments": {"element": "#3", "key": "Backspace"}},
-        {"name": "scroll", "arguments": {}},
-        {"name": "click", "arguments": {"element": "#4"}},
-    ]
-
-
-def test_each_page_is_what_the_next_act_found():
-    found = rows("enter-text_3X1_d1.json")
-    for row, later in pairwise(found):
-        assert row["next_observation"]["content"] == later["observation"]["content"]
-    assert 'textbox value="Ad"' in found[1]["next_observation"]["content"]
-    assert 'text "Sent"' in found[-1]["next_observation"]["content"]
-
-
-def test_a_last_click_recorded_only_before_its_handlers_is_followed_by_nothing():
-    assert rows("drag-box_3X2_d1.json")[-1]["next_observation"] is None
-
-
-def test_a_mouse_that_goes_up_elsewhere_without_a_click_is_a_drag():
-    first = rows("drag-box_3X2_d1.json")[0]
-    assert json.loads(first["action"]["text"]) == {"name": "drag", "arguments": {"element": "#3", "to": [90, 150]}}
-
-
-def test_a_task_is_solved_by_its_raw_reward_and_the_last_act_has_the_reward():
-    found = rows("drag-box_3X2_d1.json")
-    assert [row["outcome"]["resolved"] for row in found] == [True, True]
-    assert [row["reward"] is None for row in found] == [True, False]
-    assert found[0]["task"]["id"] == "drag-box"
-    assert rows("enter-text_3X1_d1.json")[0]["outcome"]["resolved"] is False
 
 
 def test_the_recorders_own_dom_is_kept_where_the_recipe_wants_it_raw():
@@ -110,38 +70,6 @@ def test_a_press_on_a_scrollbar_is_no_click_and_the_page_before_it_is_seen_befor
     assert [name for name, _ in calls(told(*press, *click))] == ["click", "click"]
     assert [name for name, _ in calls(told(*press, *twice("scroll"), field="SELECT"))] == ["click", "scroll"]
     assert [name for name, _ in calls(told(*press))] == ["click"]
-
-
-def test_a_recording_without_states_is_recognized_and_holds_no_transitions():
-    data = b'{"taskName": "use-slider", "utterance": "Select 6.", "states": [], "rawReward": -1, "reward": -1}'
-    assert WOB.sniff(data, "use-slider_3X1_d1.json") is not None
-    with pytest.raises(ParseError) as caught:
-        list(WOB.parse(MemoryBlob("use-slider_3X1_d1.json", data)))
-    assert caught.value.reason == "no_transitions"
-
-
-def test_links_and_icons_that_a_person_clicks_are_lines_of_their_own():
-    """The arrows of a calendar: two links without an address side by side, and a swatch without text."""
-    page = {"tag": "BODY", "left": 0, "top": 0, "width": 160, "height": 210}
-    kinds = [("A", "Prev", 10, 40), ("A", "Next", 50, 40), ("SPAN", "", 100, 20)]
-    nodes = [
-        {"tag": tag, "text": text, "left": left, "top": 60, "width": width, "height": 20, "children": []}
-        for tag, text, left, width in kinds
-    ]
-    click = {"x": 55, "y": 65}
-    events = [{"type": "mousedown", "timing": 1, **click}, {"type": "click", "timing": 3, **click}]
-    dom = {**page, "children": [{**page, "tag": "DIV", "children": nodes}]}
-    states = [{"time": 10 * at, "action": event, "dom": dom} for at, event in enumerate(events)]
-    log = json.dumps({"utterance": "u", "rawReward": 1, "reward": 1, "states": states}).encode()
-    (one,) = WOB.parse(MemoryBlob("calendar", log))
-    step = one.steps[0]  # type: ignore[union-attr]
-    assert step.observation is not None
-    assert (step.observation.content or "").split("\n")[1:] == [
-        '  #2 link "Prev" [10,60][50,80]',
-        '  #3 link "Next" [50,60][90,80]',
-        "  #4 group [100,60][120,80]",
-    ]
-    assert json.loads(step.action.text)["arguments"] == {"element": "#3"}
 
 
 def test_a_card_that_was_clicked_is_a_line_from_then_on():

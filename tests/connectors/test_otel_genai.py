@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.connectors.wire_logs import after, failure, lines, parse, seen
+from tests.connectors.wire_logs import after, lines, parse, seen
 
 
 def span(key, name, values, trace="t", status=None):
@@ -22,24 +22,6 @@ def tool(key, name, result, **more):
     return span(key, f"execute_tool {name}", values, **more)
 
 
-def test_tools_alone_are_steps_in_the_order_of_the_file():
-    found, rejects, _ = parse("otel_genai", lines(document(tool("2", "b", "B")), document(tool("1", "a", "A"))))
-    assert seen(found[0]) == [("b", "B"), ("a", "A")]
-    assert [one.duration_s for one in found[0].steps] == [0.5, 0.5]
-    assert not rejects
-
-
-def test_a_span_that_was_exported_twice_counts_once():
-    twice = document(tool("1", "a", "A"), tool("1", "a", "A"), tool("2", "a", "A"))
-    assert seen(parse("otel_genai", json.dumps(twice))[0][0]) == [("a", "A"), ("a", "A")]
-
-
-def test_a_failed_tool_without_a_result_shows_its_status():
-    found, _, _ = parse("otel_genai", json.dumps(document(tool("1", "a", None, status={"code": 2, "message": "gone"}))))
-    shown = after(found[0].steps[0])
-    assert (shown.content, shown.is_error) == ("gone", True)
-
-
 def test_traces_are_kept_apart_and_one_conversation_spans_them():
     apart = document(tool("1", "a", "A", trace="x"), tool("2", "b", "B", trace="y"))
     assert [seen(one) for one in parse("otel_genai", json.dumps(apart))[0]] == [[("a", "A")], [("b", "B")]]
@@ -48,30 +30,6 @@ def test_traces_are_kept_apart_and_one_conversation_spans_them():
     together = lines(apart, document(*roots))
     found = parse("otel_genai", together)[0]
     assert [(one.native_id, seen(one)) for one in found] == [("c/0", [("a", "A"), ("b", "B")])]
-
-
-def test_a_tool_without_captured_arguments_is_no_call_without_arguments():
-    bare = span("1", "execute_tool a", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.result": "A"})
-    found, rejects, _ = parse("otel_genai", json.dumps(document(bare)))
-    assert not found
-    assert [one.reason for one in rejects] == ["not_captured"]
-    assert failure("otel_genai", json.dumps(document(bare))).reason == "no_transitions"
-
-
-def test_a_result_in_the_history_is_not_taken_from_the_span_again():
-    made = {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "a", "arguments": {}}]}
-    told = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": "as the agent saw it"}]}
-    chat = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps([made, told]),
-        "gen_ai.output.messages": "[]",
-    }
-    ran = tool("1", "a", "as the tool gave it")
-    ran["attributes"].append({"key": "gen_ai.tool.call.id", "value": {"stringValue": "k"}})
-    found, rejects, _ = parse("otel_genai", json.dumps(document(ran, span("2", "chat", chat))))
-    assert [seen(one) for one in found] == [[("a", "as the agent saw it")]]
-    assert found[0].steps[0].duration_s == 0.5
-    assert not rejects
 
 
 CALL = {"id": "k", "type": "function", "function": {"name": "look", "arguments": '{"bed": 1}'}}
@@ -93,21 +51,6 @@ def asked_and_told(*spans):
 
 
 WANTED = [("How is it?", "You garden.", [("look", "green"), ("message", None)])]
-
-
-def test_messages_that_are_events_of_their_spans_make_the_conversation():
-    opening = [
-        ("gen_ai.system.message", {"content": "You garden."}),
-        ("gen_ai.user.message", {"content": "How is it?"}),
-    ]
-    choice = {"index": "0", "finish_reason": "tool_calls", "message": json.dumps({"tool_calls": [CALL]})}
-    later = [
-        ("gen_ai.assistant.message", {"tool_calls": json.dumps([CALL])}),
-        ("gen_ai.tool.message", {"id": "k", "content": "green"}),
-        ("gen_ai.choice", {"index": "0", "message": json.dumps({"role": "assistant", "content": "Well."})}),
-    ]
-    first = with_events("1", *opening, ("gen_ai.choice", choice))
-    assert asked_and_told(first, with_events("2", *opening, *later)) == WANTED
 
 
 def test_messages_as_json_in_an_event_or_in_a_list_of_events_are_read_alike():
@@ -286,20 +229,3 @@ def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_suc
     found, _, _ = parse("otel_genai", json.dumps(document(span("1", "chat m", chat))))
     shown = after(found[0].steps[0])
     assert (shown.content, [one.role for one in shown.attachments]) == ("green", ["image"])
-
-
-def test_tools_are_those_of_all_the_agents_of_a_conversation():
-    def chat(key, history, answer, *names):
-        told = {"gen_ai.input.messages": history, "gen_ai.output.messages": [answer]}
-        told |= {"gen_ai.tool.definitions": [{"type": "function", "name": name} for name in names]}
-        values = {name: json.dumps(value) for name, value in told.items()}
-        return span(key, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "c", **values})
-
-    asked = {"role": "user", "parts": [{"type": "text", "content": "do"}]}
-    made = {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "hand_over", "arguments": {}}]}
-    back = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": "no", "is_error": True}]}
-    done = {"role": "assistant", "parts": [{"type": "text", "content": "ok"}]}
-    first, second = chat("1", [asked], made, "hand_over"), chat("2", [asked, made, back], done, "hand_over", "book")
-    (found,), _, _ = parse("otel_genai", lines(document(first), document(second)))
-    assert [one["name"] for one in json.loads(found.context.action_space or "")] == ["hand_over", "book"]
-    assert after(found.steps[0]).is_error

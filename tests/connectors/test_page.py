@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, walk
-from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
+from trajmill.connectors.screens.page import page_of
 from trajmill.connectors.screens.tree import Tree
 from trajmill.connectors.web.markup import html_document, html_observation
 
@@ -20,13 +20,6 @@ def shown(html: str, url: str = "") -> list[str]:
 
 def words(text: str) -> list[str]:
     return text.split()
-
-
-def found(page: Page, **attributes: str) -> int | None:
-    """The line that stands for the node that has these attributes."""
-    named = {node: line for node, line in page.ids.items() if attributes.items() <= node.attributes.items()}
-    assert len(named) <= 1
-    return next(iter(named.values()), None)
 
 
 @pytest.mark.parametrize(
@@ -93,57 +86,6 @@ def test_what_is_not_shown_has_no_line(html: str) -> None:
     assert shown(html) == []
 
 
-def test_a_style_that_only_looks_like_hiding_hides_nothing() -> None:
-    assert shown("<p style='x-display: none'>a</p>") == ['#2 text "a"']
-
-
-@pytest.mark.parametrize(
-    "ident",
-    [
-        ":r1a:",
-        "radix-:r3:",
-        "ember1024",
-        "mui-42",
-        "8b1f2c3d-0a1b-4c5d-8e9f-001122334455",
-        "csrf_token",
-        "row-20240611",
-    ],
-)
-def test_an_id_that_is_drawn_afresh_is_left_out(ident: str) -> None:
-    assert shown(f"<button id='{ident}'>A</button>") == ['#2 button "A"']
-
-
-@pytest.mark.parametrize("ident", ["search", "user.name", "nav-2", "login_form", "h1", "facade-open"])
-def test_a_lasting_id_is_kept(ident: str) -> None:
-    assert shown(f"<button id='{ident}'>A</button>") == [f'#2 button "A" id={ident}']
-
-
-def test_equal_screens_have_equal_text_whatever_was_drawn_afresh() -> None:
-    one = "<div class=css-1x><button id=':r1:' class=a nonce=x data-v-12 style='color:red'>A</button></div>"
-    two = "<section><div><div class=css-2y><button id=':r9:' nonce=y>A</button></div></div></section>"
-    assert shown(one) == shown(two)
-
-
-def test_a_list_shows_its_choice_and_its_options() -> None:
-    html = "<label for=s>Size</label><select id=s><option>S<option selected value=2>M<option disabled>L</select>"
-    assert shown(html) == [
-        '#2 text "Size"',
-        '#3 combobox "Size" value="M" id=s',
-        '  #4 option "S"',
-        '  #5 option "M" selected',
-        '  #6 option "L" disabled',
-    ]
-
-
-def test_a_list_without_a_choice_shows_its_first_option() -> None:
-    assert shown("<select><option>S<option>M</select>")[0] == '#2 combobox value="S"'
-
-
-def test_a_field_is_named_by_the_label_around_it_without_what_stands_in_the_field() -> None:
-    html = "<label>Pick <select><option>one</select> now</label>"
-    assert '#3 combobox "Pick now" value="one"' in shown(html)
-
-
 def test_a_disabled_fieldset_disables_what_is_in_it_and_is_named_by_its_legend() -> None:
     html = "<fieldset disabled><legend>Opts</legend><input aria-label=A></fieldset><input aria-label=B>"
     assert shown(html) == ['#2 group "Opts"', '  #3 textbox "A" disabled', '#4 textbox "B"']
@@ -161,22 +103,6 @@ def test_a_table_with_headers_keeps_rows_and_empty_cells_and_one_for_layout_does
         "    #8 cell",
     ]
     assert shown("<table><tr><td>a<td></table>") == ['#2 row "a"']
-
-
-def test_wrappers_and_items_of_one_line_are_left_out() -> None:
-    html = "<div><div><ul><li><div><a href=/a>A</a></div><li><a href=/b>B</a> new</ul></div></div>"
-    assert shown(html) == [
-        "#2 list",
-        '  #3 link "A" value="/a"',
-        "  #4 listitem",
-        '    #5 link "B" value="/b"',
-        '    #6 text "new"',
-    ]
-
-
-def test_closed_details_show_their_summary_only() -> None:
-    assert shown("<details><summary>More</summary><p>x</details>") == ['#2 button "More" collapsed']
-    assert shown("<details open><summary>More</summary><p>x</details>") == ['#2 button "More" expanded', '#3 text "x"']
 
 
 def test_a_header_belongs_to_the_page_only_outside_of_sections() -> None:
@@ -217,54 +143,9 @@ def test_an_address_is_told_without_what_it_shares_with_the_pages(href: str, tol
     assert line == '#2 link "A"' + (f' value="{told}"' if told else "")
 
 
-def test_the_first_line_is_the_document_with_its_title_and_address() -> None:
-    html = "<title> A  page </title><svg><title>no</title></svg>"
-    assert (
-        page_of(html_document(html), "https://a.example/").text == '#1 document "A page" value="https://a.example/"\n'
-        '  #2 image "no"'
-    )
-
-
-def test_each_node_has_the_line_that_stands_for_it() -> None:
-    html = (
-        "<body data-n=body><div><div data-n=one><button data-n=button><span data-n=span>A</span></button></div>"
-        "<p data-n=p>b <i data-n=i>c</i></p></div><ul data-n=ul><li data-n=li><a href=/ data-n=a>D</a></li></ul>"
-        "<div data-n=two><p>e</p><p>f</p></div><em hidden data-n=gone>g</em></body>"
-    )
-    page = page_of(html_document(html))
-    assert page.text.split("\n")[1:] == [
-        '  #2 button "A"',
-        '  #3 text "b c"',
-        "  #4 list",
-        '    #5 link "D" value="/"',
-        '  #6 text "e"',
-        '  #7 text "f"',
-    ]
-    lines = {name: found(page, **{"data-n": name}) for name in words("body one button span p i ul li a two gone")}
-    assert lines == {
-        "body": 1,
-        "one": 2,
-        "button": 2,
-        "span": 2,
-        "p": 3,
-        "i": 3,
-        "ul": 4,
-        "li": 5,
-        "a": 5,
-        "two": 6,
-        "gone": None,
-    }
-
-
-def test_the_focus_is_told() -> None:
-    document = html_document("<input aria-label=A><p>b</p>")
-    field = next(node for node in walk(document) if node.tag == "input")
-    assert '#2 textbox "A" focused' in page_of(document, focus=field).text
-
-
 @pytest.mark.parametrize("html", ["<div>" * 300, "<div>" * 50000, "<b>" * 300 + "<p>" * 5000])
 def test_a_page_that_nests_too_deeply_is_refused_at_once(html: str) -> None:
-    with pytest.raises(ValueError, match="more than"):
+    with pytest.raises(ValueError):
         page_of(html_document(html))
 
 
@@ -286,7 +167,7 @@ def test_no_nesting_exhausts_the_stack_of_a_worker(tag: str, levels: int) -> Non
     if levels < MAX_LEVELS:
         assert called(250) > 1
     else:
-        with pytest.raises(ValueError, match="more than"):
+        with pytest.raises(ValueError):
             called(250)
 
 
@@ -330,7 +211,6 @@ DOCUMENTS = st.builds(lambda nodes: DomNode("#document", children=nodes), st.lis
 
 
 @given(DOCUMENTS, st.text(max_size=10))
-@settings(max_examples=80, deadline=None)
 def test_the_tree_of_any_dom_is_read_back_from_its_text_and_names_only_its_own_lines(
     document: DomNode, url: str
 ) -> None:
@@ -342,7 +222,6 @@ def test_the_tree_of_any_dom_is_read_back_from_its_text_and_names_only_its_own_l
 
 
 @given(st.text(alphabet="<>/ab='\"&;! -pdivsl\x00\u00a0é", max_size=80))
-@settings(max_examples=80, deadline=None)
 def test_any_text_is_a_page(text: str) -> None:
     page = page_of(html_document(text))
     assert Tree.parse(page.text).text == page.text
@@ -357,24 +236,6 @@ def test_html_reads_back_to_the_same_page() -> None:
 def test_a_password_is_not_in_the_html() -> None:
     seen = html_observation(html_document("<input type=password value=hunter2>"), None)
     assert ("hunter" in seen.content, seen.sensitive) == (False, ("hunter2",))
-
-
-def test_levels_count_frames_and_slots() -> None:
-    document = inner = DomNode("#document")
-    for _ in range(MAX_LEVELS // 2 + 1):
-        frame = DomNode("iframe", frame=DomNode("#document"))
-        inner.children.append(frame)
-        assert frame.frame is not None
-        inner = frame.frame
-    inner.children.append(DomNode("p", children=[DomNode("#text", text="x")]))
-    page_of(document)
-    for _ in range(MAX_LEVELS):
-        frame = DomNode("iframe", frame=DomNode("#document"))
-        inner.children.append(frame)
-        assert frame.frame is not None
-        inner = frame.frame
-    with pytest.raises(ValueError, match="more than"):
-        page_of(document)
 
 
 def test_white_space_before_a_pre_on_its_line_is_kept_with_that_in_it() -> None:
@@ -449,16 +310,4 @@ def test_elements_with_boxes_of_their_own_never_join_be_they_words_icons_or_shap
         "  #6 image [0,30][99,90]",
         "    #7 circle [5,35][15,45]",
         "    #8 group [20,35][30,45]",
-    ]
-
-
-def test_a_target_is_a_line_unless_others_that_can_be_acted_on_stand_in_it() -> None:
-    card = DomNode("div", children=[DomNode("h3", children=[written("Tea")]), written("Green")])
-    place = DomNode("div", children=[DomNode("button", children=[written("Buy")]), written("now")])
-    assert lines_of(card, place, targets=(card, place)) == [
-        "  #2 group",
-        '    #3 h3 "Tea"',
-        '    #4 text "Green"',
-        '  #5 button "Buy"',
-        '  #6 text "now"',
     ]

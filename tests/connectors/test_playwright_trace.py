@@ -3,18 +3,16 @@
 import hashlib
 import io
 import json
-import time
 import zipfile
 from dataclasses import replace
 
 import pytest
 
 from trajmill.connectors.connector import Choices, MemoryBlob
-from trajmill.connectors.registry import sniff
 from trajmill.connectors.web.playwright_trace import PlaywrightTrace
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError
 from trajmill.connectors.web.playwright_trace.session import NEWEST
-from trajmill.schemas import ParseError, Reject
+from trajmill.schemas import Reject
 
 URL = "http://tea.example/"
 READER = PlaywrightTrace()
@@ -124,53 +122,6 @@ def test_two_clicks_of_one_call_are_a_double_click():
     assert step.action.text == '{"name": "dblclick", "arguments": {"target": "a"}}'
 
 
-def test_a_click_names_the_line_of_its_target_in_the_page_before():
-    (step,) = steps(*CLICKED)
-    assert step.action.text == '{"name": "click", "arguments": {"element": "#3"}}'
-    assert json.loads(step.action.arguments) == {"selector": "text=More", "element": "#3"}
-    assert step.observation.content.splitlines() == [
-        '#1 document "Tea" value="http://tea.example/"',
-        '  #2 text "Two teas"',
-        '  #3 button "More"',
-    ]
-    assert '"Three teas"' in step.next_observation.content
-    assert step.observation.dialect == "uitree/1"
-    assert step.started_at == 1_700_000_001_000_000
-    assert step.duration_s == 0.5
-
-
-def test_a_target_that_no_snapshot_marks_is_told_by_its_selector():
-    unmarked = [*CLICKED[:4], *CLICKED[5:]]
-    unmarked[-1] = shot("c1", "after", ["HTML", {}, [[1, 2]], [[1, 7]]])
-    (step,) = steps(*unmarked)
-    assert step.action.text == '{"name": "click", "arguments": {"target": "text=More"}}'
-
-
-def test_the_next_observation_is_the_page_at_rest_before_the_next_call():
-    found = steps(
-        *CLICKED,
-        before("c2", "goto", {"url": URL}, start=3000.0),
-        shot("c2", "before", document(["P", {}, "Four teas"])),
-        after("c2", 3500.0),
-        shot("c2", "after", document(["P", {}, "Home"])),
-    )
-    assert '"Four teas"' in found[0].next_observation.content
-    assert found[0].next_observation == found[1].observation
-    assert '"Home"' in found[1].next_observation.content
-
-
-def test_a_call_on_another_page_does_not_show_what_the_call_before_did():
-    found = steps(
-        *CLICKED,
-        before("c2", "goto", {"url": URL}),
-        shot("c2", "before", document("Elsewhere"), frame="frame@2", page="page@2"),
-        after("c2"),
-    )
-    assert '"Three teas"' in found[0].next_observation.content
-    assert '"Elsewhere"' in found[1].observation.content
-    assert found[1].next_observation is None
-
-
 def test_a_failed_call_marks_what_was_shown_and_its_message_comes_before_the_next_action():
     failed = [*CLICKED[:-2], after("c1", error={"message": "Timeout 1500ms exceeded."}), CLICKED[-1]]
     found = steps(*failed, before("c2", "reload", kind="Page", pageId="page@1"), after("c2"))
@@ -197,12 +148,6 @@ def test_an_expectation_is_a_wait_that_fails_where_it_is_not_met():
     assert found[0].next_observation.is_error is True
     assert json.loads(found[1].action.text)["arguments"]["until"] == 'not to.have.title "Coffee"'
     assert found[1].next_observation.is_error is None
-
-
-def test_a_call_that_never_ended_has_no_next_observation():
-    (step,) = steps(*CLICKED[:-2])
-    assert step.next_observation is None
-    assert step.duration_s is None
 
 
 def test_set_up_and_steps_of_the_test_runner_are_no_actions():
@@ -254,22 +199,6 @@ def test_frames_and_shadow_roots_are_shown_where_they_stand():
     assert json.loads(step.action.text)["arguments"]["element"] == yes.split()[0]
 
 
-def test_a_password_is_masked_in_the_action_and_on_the_page():
-    field = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": ""}]
-    target = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": "", "__playwright_target__": ""}]
-    filled = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": "hunter2"}]
-    (step,) = steps(
-        options(),
-        before("c1", "fill", {"selector": "input", "value": "hunter2"}),
-        shot("c1", "before", document(field)),
-        shot("c1", "action", document(target)),
-        after("c1"),
-        shot("c1", "after", document(filled)),
-    )
-    assert step.action.name == "fill"
-    assert "hunter2" not in step.action.text + step.action.arguments + step.next_observation.content
-
-
 def test_a_password_is_masked_where_only_the_selector_tells_of_it():
     (step,) = steps(
         options(),
@@ -280,43 +209,10 @@ def test_a_password_is_masked_where_only_the_selector_tells_of_it():
     assert "hunter2" not in step.action.text + step.action.arguments
 
 
-def test_a_call_of_version_3_is_one_record_behind_its_snapshots():
-    metadata = {
-        "id": "call@1",
-        "type": "Frame",
-        "method": "click",
-        "params": {"selector": "text=More"},
-        "startTime": 2000.0,
-        "endTime": 2500.0,
-        "wallTime": 1_700_000_000_500,
-        "pageId": "page@1",
-        "snapshots": [{"title": one, "snapshotName": f"{one}@call@1"} for one in ("before", "action", "after")],
-    }
-    (step,) = steps(
-        {**options(3), "monotonicTime": None},
-        shot("call@1", "before", CLICKED[2]["snapshot"]["html"], named=True),
-        shot("call@1", "action", CLICKED[4]["snapshot"]["html"], named=True),
-        shot("call@1", "after", CLICKED[6]["snapshot"]["html"], named=True),
-        {"type": "action", "metadata": metadata},
-    )
-    assert step.action.text == '{"name": "click", "arguments": {"element": "#3"}}'
-    assert '"Three teas"' in step.next_observation.content
-    assert step.started_at == 1_700_000_000_500_000
-
-
 def test_raw_screens_are_the_html_of_the_page():
     (step,) = steps(*CLICKED, screen="raw")
     assert step.observation.media_type == "text/html"
     assert "<button>More</button>" in step.observation.content
-
-
-def test_what_a_lost_snapshot_would_have_been_is_not_guessed():
-    lines = log(*CLICKED[:3]) + b'{"type":"frame-snap\n' + log(*CLICKED[3:])
-    trajectories, rejects = parsed(archive({"trace.trace": lines}))
-    assert [one.reason for one in rejects] == ["bad_json", "missing_node", "missing_node"]
-    (step,) = trajectories[0].steps
-    assert '"Two teas"' in step.observation.content
-    assert step.next_observation is None
 
 
 def test_a_reference_to_itself_or_beyond_the_beginning_is_refused():
@@ -324,7 +220,7 @@ def test_a_reference_to_itself_or_beyond_the_beginning_is_refused():
     frame.add(["HTML", {}, [[0, 0]]])
     frame.add(["HTML", {}, [[5, 0]]])
     frame.add(["HTML", {}, [[1, 99]]])
-    with pytest.raises(ValueError, match="levels"):
+    with pytest.raises(ValueError):
         frame.dom(0)
     for place in (1, 2):
         with pytest.raises(LostNodeError):
@@ -337,25 +233,8 @@ def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
     frame.add(["P", {}, [[1, 1]], [[1, 1]]])
     for _ in range(99):
         frame.add(["P", {}, [[1, 0]], [[1, 0]]])
-    began = time.process_time()
-    with pytest.raises(ValueError, match="nodes"):
+    with pytest.raises(ValueError):
         frame.dom(100)
-    assert time.process_time() - began < 2
-
-
-def test_a_trace_of_an_unknown_version_is_refused():
-    with pytest.raises(ParseError) as caught:
-        parsed(archive({"trace.trace": log(options(NEWEST + 1), *CLICKED[1:])}))
-    assert caught.value.reason == "unsupported_version"
-
-
-def test_traces_in_a_blob_report_are_read_each_on_its_own():
-    inner = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
-    blob = archive({"report.jsonl": b'{"method":"onBegin"}\n', "resources/ab.zip": inner, "resources/cd.zip": inner})
-    trajectories, rejects = parsed(blob)
-    assert [len(one.steps) for one in trajectories] == [1, 1]
-    assert rejects == []
-    assert trajectories[0].steps[0].offset != trajectories[1].steps[0].offset
 
 
 def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
@@ -363,13 +242,6 @@ def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
     trajectories, rejects = parsed(data[: data.rindex(b"PK\x03\x04") + 10])
     assert [len(one.steps) for one in trajectories] == [1]
     assert [one.reason for one in rejects] == ["truncated"]
-
-
-def test_archives_of_traces_are_known_by_their_members():
-    found = sniff(archive({"trace.trace": log(*CLICKED), "trace.network": b""}), "anything.zip")
-    assert found[0][0].name == "playwright_trace"
-    assert READER.sniff(archive({"run.har": b"{}"}), "run.zip") is None
-    assert READER.sniff(archive({"notes.txt": b"x"}), "trace.zip") is None
 
 
 def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_this_call():
@@ -391,25 +263,6 @@ def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_th
         after("call@3"),
     )
     assert [json.loads(one.action.arguments).get("element") for one in told] == ["#2", "#3", None]
-
-
-def test_a_page_that_is_loaded_from_html_is_a_navigation_to_what_it_then_shows():
-    html = "<title>Tea</title><button>Brew</button>"
-    brew = ["BUTTON", {}, "Brew"]
-    first, second = steps(
-        options(),
-        before("c1", "setContent", {"html": html, "waitUntil": "load", "timeout": 30000}),
-        shot("c1", "before", ["HTML", {}, ["HEAD"], ["BODY"]], url="about:blank"),
-        after("c1"),
-        shot("c1", "after", document(brew), url="about:blank"),
-        before("c2", "click", {"selector": "button"}, start=3000.0),
-        shot("c2", "before", document(brew), url="about:blank"),
-        after("c2", end=3500.0),
-    )
-    assert (first.action.name, json.loads(first.action.text)["arguments"]) == ("goto", {"html": html})
-    assert "Brew" not in first.observation.content
-    assert first.next_observation.content == second.observation.content
-    assert 'button "Brew"' in first.next_observation.content
 
 
 def painted(name, at, page="page@1"):

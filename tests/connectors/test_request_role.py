@@ -58,33 +58,6 @@ def told(trajectories) -> list[Any]:
     return [(one["url"], one["resource_type"], one.get("third_party")) for one in arguments]
 
 
-def test_the_first_page_is_the_document_and_calls_are_compared_with_its_site():
-    assert roles(
-        entry("http://ocsp.ca.example/", 1, "application/ocsp-response"),
-        entry("https://www.tides.example/", 2, **HTML),
-        entry("https://api.tides.example/low", 3),
-        entry("https://count.example/hit", 4),
-        entry("https://ads.example/frame", 5, **HTML),
-    ) == [
-        ("http://ocsp.ca.example/", "call", True),
-        ("https://www.tides.example/", "document", None),
-        ("https://api.tides.example/low", "call", False),
-        ("https://count.example/hit", "call", True),
-        ("https://ads.example/frame", "frame", True),
-    ]
-
-
-def test_the_environment_is_the_host_of_the_document_and_not_of_what_was_asked_first():
-    data = [
-        entry("http://ocsp.ca.example/", 1, "application/ocsp-response"),
-        entry("https://tides.example/", 2, **HTML),
-    ]
-    log = json.dumps({"log": {"version": "1.2", "creator": {"name": "x"}, "entries": data}}).encode()
-    (one,) = connector("har").parse(MemoryBlob("x.har", log))
-    assert isinstance(one, Trajectory)
-    assert one.environment.id == "tides.example"
-
-
 @pytest.mark.parametrize(
     ("more", "role"),
     [
@@ -105,44 +78,6 @@ def test_the_environment_is_the_host_of_the_document_and_not_of_what_was_asked_f
 def test_what_comes_after_the_document_is_what_the_browser_or_the_recorder_says(more, role):
     first = entry("https://tides.example/", 1, page="p", **HTML)
     assert roles(first, entry("https://other.example/x", 2, page="p", **more))[1][1] == role
-
-
-def test_hops_that_a_document_is_redirected_by_are_all_its_own_sites():
-    moved = entry(
-        "https://old.example/", 1, "text/html", "", received=[{"name": "Location", "value": "https://new.example/"}]
-    )
-    moved["response"]["status"] = 301
-    found = roles(moved, entry("https://new.example/", 2, **HTML), entry("https://new.example/api", 3))
-    assert found == [("https://old.example/", "document", None), ("https://new.example/api", "call", False)]
-
-
-def test_a_proxys_log_of_several_sites_has_a_document_for_each_that_was_gone_to():
-    page = {"sent": {"accept": "text/html,*/*"}} | HTML
-    framed = {"sent": {"accept": "text/html", "referer": "https://one.example/"}} | HTML
-    assert roles(
-        entry("https://one.example/", 1, **page),
-        entry("https://ads.example/", 2, **framed),
-        entry("https://two.example/", 3, **page),
-        entry("https://two.example/api", 4),
-    ) == [
-        ("https://one.example/", "document", None),
-        ("https://ads.example/", "frame", True),
-        ("https://two.example/", "document", None),
-        ("https://two.example/api", "call", False),
-    ]
-
-
-def test_without_a_document_the_page_that_asked_says_whose_site_it_is_and_else_nothing_does():
-    referer = {"referer": "https://www.tides.example/today"}
-    assert roles(
-        entry("https://api.tides.example/low", 1, sent=referer),
-        entry("https://count.example/hit", 2, sent=referer),
-        entry("https://api.tides.example/low", 3),
-    ) == [
-        ("https://api.tides.example/low", "call", False),
-        ("https://count.example/hit", "call", True),
-        ("https://api.tides.example/low", "call", None),
-    ]
 
 
 def will(key, url, frame, word="Document", **more) -> dict[str, Any]:

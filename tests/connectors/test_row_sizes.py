@@ -4,7 +4,6 @@ import io
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.published import parquet_pages, tables
 from trajmill.connectors.published.parquet_pages import PageError, largest_row, row_runs
-from trajmill.connectors.published.row_weights import row_weights
 from trajmill.connectors.published.tables import Table
 from trajmill.schemas import ParseError
 
@@ -59,29 +57,6 @@ def test_a_dictionary_counts_once_for_each_use_of_its_longest_value(closely, ver
     assert 40_000 <= largest(data, ["x", "y"]) <= 44_000
 
 
-def test_a_row_over_many_pages_counts_all_of_them(closely):
-    rows = [["a"], [f"{number:09}" * 100 for number in range(1000)], ["b"]]
-    data = written(pa.table({"x": rows}), use_dictionary=False, data_page_size=1000, write_batch_size=10)
-    assert 900_000 <= largest(data, ["x"]) <= 950_000
-
-
-def test_prefixes_that_are_shared_count_as_if_each_value_were_written_whole(closely):
-    data = written(
-        pa.table({"x": [[TEXT] * 100]}), use_dictionary=False, column_encoding={"x.list.element": "DELTA_BYTE_ARRAY"}
-    )
-    assert largest(data, ["x"]) >= 100 * 10_000
-
-
-def test_a_row_group_with_a_row_that_is_too_large_is_refused_and_the_next_one_read(monkeypatch):
-    monkeypatch.setattr(parquet_pages, "_PLAIN_BYTES", 0)
-    monkeypatch.setattr(parquet_pages, "ROW_BYTES", 1 << 20)
-    data = written(pa.table({"x": [["a"], [TEXT] * 200, ["b"], ["c"]]}), row_group_size=2)
-    found: list[tuple[int, Any]] = list(Table(MemoryBlob("t", data)).rows())
-    assert [place for place, _ in found] == [0, 2, 3]
-    assert (found[0][1].reason, found[0][1].offset) == ("row_too_large", 0)
-    assert [row for _, row in found[1:]] == [{"x": ["b"]}, {"x": ["c"]}]
-
-
 def test_a_cell_is_refused_by_its_page_whatever_the_footer_states(monkeypatch):
     monkeypatch.setattr(parquet_pages, "ROW_BYTES", 1 << 20)
     (row,) = rows_of(written(pa.table({"x": ["a" * (2 << 20)]}), use_dictionary=False))
@@ -114,18 +89,6 @@ def test_rows_of_one_row_group_are_read_in_batches_by_the_largest(closely, monke
     assert rows_of(written(pa.Table.from_pylist(rows))) == rows
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
-def test_a_record_batch_is_refused_by_what_its_buffers_state_and_those_before_it_are_read(monkeypatch, codec):
-    monkeypatch.setattr(tables, "RECORD_BATCH_BYTES", 1 << 20)
-    whole = pa.concat_tables([pa.table({"x": ["b"]}), pa.table({"x": ["a" * (2 << 20)]})])
-    found: list[Any] = []
-    data = streamed(whole, codec)
-    with pytest.raises(ParseError, match="batch_too_large"):
-        found.extend(row for _, row in Table(MemoryBlob("t", data)).rows())
-    assert found == [{"x": "b"}]
-    assert len(data) < 10_000
-
-
 def test_dictionaries_of_arrow_count_too_and_their_uses_row_by_row(monkeypatch):
     monkeypatch.setattr(tables, "LINE_BYTES", 1 << 20)
     monkeypatch.setattr(tables, "BATCH_BYTES", 1 << 19)
@@ -137,15 +100,6 @@ def test_dictionaries_of_arrow_count_too_and_their_uses_row_by_row(monkeypatch):
     monkeypatch.setattr(tables, "RECORD_BATCH_BYTES", 5_000)
     with pytest.raises(ParseError, match="batch_too_large"):
         rows_of(streamed(pa.table({"x": lists}), "zstd"))
-
-
-def test_a_batch_weighs_its_rows_by_all_that_is_in_them():
-    rows = [{"a": "x" * 5000, "b": [{"c": "y" * 100}] * 3}, {"a": None, "b": None}, {"a": "", "b": []}]
-    (batch,) = pa.Table.from_pylist(rows).to_batches()
-    first, second, third = row_weights(batch).tolist()
-    assert 5300 <= first <= 5300 + 3 * 400 + 300
-    assert second == third < 300
-    assert row_weights(batch.slice(1, 2)).tolist() == [second, third]
 
 
 LEVELS = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=12)
@@ -162,11 +116,3 @@ def test_runs_are_told_from_repetition_levels_as_pyarrow_writes_them(parts):
     levels = data[page.begin : page.begin + page.levels[0]]
     runs = row_runs(levels, 1, page.values)
     assert (runs.before, runs.longest, runs.last) == (0, max(counts), counts[-1])
-
-
-def test_a_row_that_goes_on_from_the_page_before_is_told_apart():
-    levels = np.array([1, 1, 0, 1, 1, 1, 0, 0], np.uint8)
-    runs = row_runs(bytes([3]) + np.packbits(levels, bitorder="little").tobytes(), 1, 8)
-    assert (runs.before, runs.longest, runs.last) == (2, 4, 1)
-    runs = row_runs(bytes([16, 1]), 1, 8)  # a run of eight ones
-    assert (runs.before, runs.longest, runs.last) == (8, 0, None)

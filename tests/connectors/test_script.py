@@ -32,68 +32,6 @@ def keys(trajectory: Trajectory) -> list[str]:
     return [json.loads(step.action.text)[0]["keystrokes"] for step in trajectory.steps]
 
 
-def test_files_are_joined_by_stem_and_named_by_their_folder_if_they_are_alone_in_it():
-    logs = list(CONNECTOR.join(["a/x.in", "a/x.out", "a/x.timing", "b/typescript", "b/timing", "c/typescript"]))
-    assert [(log.uri, sorted(log.members), log.anchor) for log in logs] == [
-        ("a", ["x.in", "x.out", "x.timing"], "x.out"),
-        ("b", ["timing", "typescript"], "typescript"),
-    ]
-
-
-def test_several_recordings_of_a_folder_are_told_apart_by_their_stems():
-    paths = [
-        "a/y.timing",
-        "a/y.typescript",
-        "a/x.timing",
-        "a/x_io.log",
-        "a/x_io.timing",
-        "a/x.typescript",
-        "z.tm",
-        "z.log",
-    ]
-    logs = list(CONNECTOR.join(paths))
-    assert [(log.uri, log.anchor) for log in logs] == [
-        ("a/y", "y.typescript"),
-        ("a/x", "x.typescript"),
-        ("a/x_io", "x_io.log"),
-        ("z", "z.log"),
-    ]
-    assert logs[0].members == {"y.timing": "a/y.timing", "y.typescript": "a/y.typescript"}
-
-
-def test_a_timing_that_adds_up_to_all_recordings_is_shared_out_among_them():
-    block = HEAD + "".join(OUTPUTS) + DONE
-    found, rejects = parsed(x_typescript=block + block, x_timing=timing(OUTPUTS + OUTPUTS))
-    assert [keys(one) for one in found] == [["pwd\n", "exit\n"]] * 2
-    assert rejects == []
-    assert all(step.duration_s is not None for one in found for step in one.steps)
-
-
-def test_two_recordings_of_the_same_second_have_ids_of_their_own():
-    block = HEAD + "".join(OUTPUTS) + DONE
-    found, _ = parsed(x_typescript=block + block, x_timing=timing(OUTPUTS))
-    assert len({one.native_id for one in found}) == 2
-
-
-def test_a_timing_of_the_last_recording_leaves_the_earlier_ones_without_times():
-    block = HEAD + "".join(OUTPUTS) + DONE
-    other = HEAD + PROMPT + "ls" + ENTER + PROMPT + DONE
-    found, rejects = parsed(x_typescript=other + block, x_timing=timing(OUTPUTS))
-    assert [keys(one) for one in found] == [["ls\n"], ["pwd\n", "exit\n"]]
-    assert rejects == []
-    first, last = found[0].steps[0], found[1].steps[0]
-    assert (first.duration_s, first.started_at) == (None, None)
-    assert "duration" not in first.action.text
-    assert last.duration_s == pytest.approx(1.8)
-
-
-def test_a_timing_that_fits_nothing_is_refused_and_the_recording_read_without_it():
-    found, rejects = parsed(x_typescript=HEAD + "".join(OUTPUTS) + DONE, x_timing="0.5 10\n")
-    assert [one.reason for one in rejects] == ["timing_mismatch"]
-    assert keys(found[0]) == ["pwd\n", "exit\n"]
-    assert found[0].steps[0].duration_s is None
-
-
 def test_a_killed_recording_is_cut_where_its_bytes_end():
     text = HEAD + "".join(OUTPUTS)[:-12]
     found, rejects = parsed(x_typescript=text, x_timing=timing(OUTPUTS))
@@ -110,13 +48,6 @@ def test_input_of_which_there_is_no_log_is_not_made_up():
     found, _ = parsed(x_out=HEAD + "".join(OUTPUTS) + DONE, x_timing="\n".join(rows) + "\n")
     assert keys(found[0]) == ["pwd\n", "exit\n"]
     assert '"source": "echo"' in (found[0].steps[0].action.arguments or "")
-
-
-def test_a_header_that_was_only_shown_on_the_screen_begins_no_recording():
-    shown = [PROMPT, "cat typescript" + ENTER, "Script started on 2020-01-01 00:00:00+00:00 [x]\r\n" + PROMPT]
-    found, _ = parsed(x_typescript=HEAD + "".join(shown) + DONE, x_timing=timing(shown))
-    assert len(found) == 1
-    assert keys(found[0]) == ["cat typescript\n"]
 
 
 def test_a_prompt_of_unknown_form_is_not_taken_for_typed_text():

@@ -19,24 +19,10 @@ def row(*messages: tuple[str, str], **columns: object) -> dict:
     return {"instance_id": "a__b-1", "messages": [{"role": r, "content": c} for r, c in messages], **columns}
 
 
-def test_the_last_closed_block_is_the_action():
-    found = last_fence("See:\n```python\nx = 1\n```\nso\n```\nls\n```\nthen\n```\nnever closed")
-    assert found is not None
-    assert found.arguments == {"command": "ls\n"}
-
-
 def test_a_block_within_a_block_is_none():
     found = last_fence("```\ncat <<EOF\n```bash\nls\n```\nEOF\n```\n")
     assert found is not None
     assert found.arguments["command"].startswith("cat <<EOF\n```bash")
-
-
-def test_a_parameter_that_holds_markup_is_kept_whole():
-    found = function(
-        "<function=edit>\n<parameter=new>\n<parameter=x> <b>\n</parameter>\n<parameter=n>1</parameter></function>"
-    )
-    assert found is not None
-    assert (found.name, found.arguments) == ("edit", {"new": "<parameter=x> <b>", "n": "1"})
 
 
 def test_a_function_that_is_not_closed_is_none():
@@ -65,43 +51,9 @@ def test_what_the_agent_says_in_two_messages_before_it_acts_is_one_step():
     assert [one.next_observation and one.next_observation.content for one in made.steps] == ["did 1", "did 2"]
 
 
-def test_the_state_of_the_shell_at_the_end_of_the_prompt_is_the_initial_state():
-    state = "(Open file: n/a)\n(Current directory: /a__b)\nbash-$"
-    made = read(row(("user", f"Fix it.\n\n{state}"), ("assistant", "```\nls\n```"), ("user", "a")))[0]
-    assert (made.task.instruction, made.context.initial_state) == ("Fix it.", state)
-    made = read(row(("user", f"{state}\nis what I see. Fix it."), ("assistant", "```\nls\n```"), ("user", "a")))[0]
-    assert (made.task.instruction, made.context.initial_state) == (f"{state}\nis what I see. Fix it.", None)
-
-
-def test_messages_may_be_json_text_with_lone_surrogates_replaced_later():
-    text = '[{"role": "user", "content": "Go \\ud800"}, {"role": "assistant", "content": "```\\nls\\n```"}]'
-    assert len(read({"instance_id": "a__b-1", "messages": text})[0].steps) == 1
-
-
-def test_the_outcome_is_what_the_columns_tell():
-    talk = (("user", "Go."), ("assistant", "```\nls\n```"))
-    columns: list[dict] = [
-        {"resolved": True},
-        {"resolved": 0},
-        {"resolved": -1},
-        {"target": True},
-        {"reward": 1.0},
-        {"reward": 0.5},
-        {},
-    ]
-    made = read(*(row(*talk, **one) for one in columns))
-    told = [(one.outcome.resolved, one.outcome.score) if one.outcome else None for one in made]
-    assert told == [(True, None), (False, None), None, (True, None), (True, 1.0), (None, 0.5), None]
-
-
 def test_rows_of_an_array_have_the_offsets_of_their_objects():
     rows = [row(("assistant", "```\nls\n```")), row(("assistant", "```\npwd\n```"))]
     data = json.dumps(rows, indent=1).encode()
     made = [one for one in SweRows().parse(MemoryBlob("rows.json", data)) if isinstance(one, Trajectory)]
     assert [data[one.steps[0].offset : one.steps[0].offset + 1] for one in made] == [b"{", b"{"]
     assert made[0].steps[0].offset < made[1].steps[0].offset
-
-
-def test_chats_that_name_no_instance_and_no_issue_are_left_to_others():
-    chat = json.dumps({"messages": [{"role": "user", "content": "Hello"}]}).encode()
-    assert SweRows().sniff(chat, "chat.jsonl") is None

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.connector import Choices, Connector, MemoryBlob
-from trajmill.connectors.published import tables
 from trajmill.connectors.published.table import PublishedTable
 from trajmill.connectors.published.tables import Table
-from trajmill.connectors.registry import connector, sniff
+from trajmill.connectors.registry import connector
 from trajmill.connectors.swe.swe_rows import SweRows
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -72,32 +71,6 @@ def episode(name: str, *seen_and_done: tuple[str | None, str | None], **more: ob
     return [{"episode": name, "before": before, "did": did, **more} for before, did in seen_and_done]
 
 
-@pytest.mark.parametrize("write", [parquet, jsonl])
-def test_rows_of_one_id_are_one_trajectory_and_the_next_row_shows_what_came_of_an_action(write):
-    rows = [*episode("a", ("one", "go()"), ("two", "stop()")), *episode("b", ("three", "go()"), ("four", None))]
-    first, second = read(write(rows), layout="transitions", columns=EPISODES, domain="web")
-    assert seen(first) == [("one", "go()", "two"), ("two", "stop()", None)]
-    assert seen(second) == [("three", "go()", "four")]
-    assert [first.native_id, second.native_id] == ["a", "b"]
-    assert {step.observation.form for step in first.steps if step.observation} == {"screen"}
-
-
-def test_the_place_of_a_step_is_the_number_of_its_row_and_in_json_lines_the_byte_of_its_line():
-    rows = episode("a", ("one", "go()"), ("two", "stop()"))
-    assert [step.offset for step in read(parquet(rows), layout="transitions", columns=EPISODES)[0].steps] == [0, 1]
-    data = jsonl(rows)
-    places = [step.offset for step in read(data, layout="transitions", columns=EPISODES)[0].steps]
-    assert places == [0, data.index(b"\n") + 1]
-
-
-def test_mixed_rows_of_two_trajectories_are_told_apart_in_row_order():
-    rows = episode("a", ("1", "x()"), ("3", "y()")), episode("b", ("2", "x()"), ("4", "y()"))
-    mixed = [row for pair in zip(*rows, strict=True) for row in pair]
-    first, second = read(parquet(mixed), layout="transitions", columns=EPISODES)
-    assert seen(first) == [("1", "x()", "3"), ("3", "y()", None)]
-    assert seen(second) == [("2", "x()", "4"), ("4", "y()", None)]
-
-
 def test_a_trajectory_with_an_unreadable_row_is_refused_since_what_followed_an_action_is_not_known():
     data = jsonl(episode("a", ("1", "x()"), ("2", "y()"))) + b"{broken\n" + jsonl(episode("a", ("4", "z()")))
     data += jsonl(episode("b", ("5", "x()"), ("6", "y()")))
@@ -121,15 +94,6 @@ def test_a_row_without_an_id_and_a_step_without_an_action_are_told():
     assert {(one.reason, one.offset) for one in made if isinstance(one, Reject)} == {("no_action", 1), ("no_id", 3)}
     whole = next(one for one in made if isinstance(one, Trajectory))
     assert seen(whole) == [("1", "x()", "2"), ("3", "z()", None)]
-
-
-def test_what_is_told_of_the_whole_comes_from_the_first_row_that_tells_it():
-    rows = episode("a", ("1", "x()"), ("2", "y()"), solved=None, licence="MIT", goal="Win.")
-    rows[1]["solved"] = True
-    columns = {**EPISODES, "resolved": "solved", "licence": "licence", "instruction": "goal"}
-    one = read(parquet(rows), layout="transitions", columns=columns)[0]
-    assert one.outcome is not None
-    assert (one.outcome.resolved, one.licence, one.task.instruction) == (True, "MIT", "Win.")
 
 
 STEPS = {"steps": "trace", "id": "name", "observation": "obs", "action": "act", "next_observation": "next"}
@@ -210,18 +174,6 @@ def test_a_conversation_is_read_from_the_column_that_holds_it():
     assert seen(one) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
 
 
-def test_null_fields_of_ragged_structs_do_not_leak_into_arguments():
-    def call(name, arguments):
-        return {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"id": name, "function": {"name": name, "arguments": arguments}}],
-        }
-
-    row = {"id": "t", "messages": [call("f", {"a": 1}), call("g", {"b": 2})]}
-    assert [step.action.arguments for step in read(parquet([row]))[0].steps] == ['{"a": 1}', '{"b": 2}']
-
-
 def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():
     talk = [
         {"role": "user", "content": "Fix."},
@@ -277,11 +229,6 @@ def test_a_simulated_environment_is_marked_in_every_trajectory():
     assert chat.environment.kind == "code"
 
 
-def test_without_a_mapping_a_table_of_other_columns_is_refused_with_what_to_do():
-    with pytest.raises(ParseError, match=r"unknown_columns.*height.*normalize\.dataset"):
-        found(parquet([{"height": 1}]))
-
-
 def test_what_trajmill_wrote_is_no_raw_log():
     with pytest.raises(ParseError, match="own_output"):
         found(parquet([{"trajectory_id": "0", "next_observation": "x", "provenance": "y"}]))
@@ -326,22 +273,6 @@ def test_weird_columns_are_read_as_json_has_them_or_refused_by_row():
     assert len(read(parquet([row, {**row, "when": 1}], schema))) == 2
 
 
-@pytest.mark.parametrize("write", [pa.ipc.new_stream, pa.ipc.new_file, pq.ParquetWriter])
-def test_a_table_with_two_columns_of_one_name_is_refused(write):
-    table = pa.table([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], names=["id", "messages", "messages"])
-    stream = io.BytesIO()
-    with write(stream, table.schema) as writer:
-        writer.write_table(table)
-    with pytest.raises(ParseError, match="repeated_column"):
-        found(stream.getvalue())
-
-
-def test_a_table_whose_bytes_are_no_table_after_its_first_is_refused_by_kind():
-    for data in (b"PAR1" + b"x" * 100 + b"PAR1", b"ARROW1\x00\x00" + b"x" * 100, b"PAR1", b"ARROW1\x00\x00"):
-        with pytest.raises(ParseError, match=r"bad_parquet|bad_arrow"):
-            found(data)
-
-
 def test_a_parquet_file_cut_in_its_pages_but_not_in_its_footer_keeps_the_rows_before():
     rows = [{"id": f"{number}", "messages": json.dumps(CHAT) + " " * number} for number in range(60)]
     data = bytearray(parquet(rows, compression="zstd", row_group_size=20))
@@ -361,47 +292,6 @@ def test_text_that_is_no_utf8_costs_its_row_alone():
     made = found(stream.getvalue())
     assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["a", "c"]
     assert [(one.reason, one.offset) for one in made if isinstance(one, Reject)] == [("bad_value", 1)]
-
-
-class Counting(io.BytesIO):
-    """A file that says how much of it was asked for."""
-
-    taken = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(size)
-        Counting.taken += len(data)
-        return data
-
-
-class CountingBlob(MemoryBlob):
-    def seekable(self, member: str = "") -> Counting:
-        return Counting(self.read(member))
-
-
-def test_a_large_file_is_read_batch_by_batch_and_never_whole(monkeypatch):
-    monkeypatch.setattr(tables, "BATCH_BYTES", 64 << 10)
-    rows = [{"id": f"{number}", "messages": json.dumps(CHAT), "more": f"{number:x}" * 1000} for number in range(2000)]
-    data = parquet(rows, compression="none", use_dictionary=False, row_group_size=100)
-    before = pa.total_allocated_bytes()
-    Counting.taken, peak, number = 0, 0, 0
-    for number, (place, row) in enumerate(Table(CountingBlob("rows", data)).rows(["id", "more"])):
-        peak = max(peak, pa.total_allocated_bytes() - before)
-        assert isinstance(row, dict)
-        assert (place, row["id"]) == (number, f"{number}")
-        if number == 50:
-            assert Counting.taken < len(data) / 4
-    assert number == 1999
-    assert peak < len(data) / 8
-
-
-def test_columns_that_are_not_mapped_are_not_read(monkeypatch):
-    rows = [{**one, "screenshot": b"x" * 10_000} for one in episode("a", *(("1", "x()") for _ in range(200)))]
-    data = parquet(rows, compression="none", use_dictionary=False)
-    Counting.taken = 0
-    blob = CountingBlob("rows", data, Choices(rows=Rows("transitions", tuple(EPISODES.items()))))
-    assert len(list(PublishedTable().parse(blob))) == 1
-    assert Counting.taken < len(data) / 4
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), min_size=1, max_size=30), st.integers(1, 7))
@@ -431,23 +321,6 @@ def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_pr
             except ParseError:
                 refused += 1
     assert refused > 500
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [{}, {"layout": "messages", "columns": {"messages": "conversations"}, "domain": "mcp"}],
-    ids=["known", "mapped"],
-)
-def test_rows_whose_calls_stand_in_their_texts_have_calls(chosen):
-    talk = [
-        {"from": "system", "value": 'You garden.\n<tools>[{"name": "look"}]</tools>'},
-        {"from": "human", "value": "How is bed 2?"},
-        {"from": "gpt", "value": '<tool_call>{"name": "look", "arguments": {"bed": 2}}</tool_call>'},
-        {"from": "tool", "value": "<tool_response>dry</tool_response>"},
-    ]
-    [one] = read(parquet([{"conversations": talk}]), **chosen)
-    assert seen(one) == [(None, '{"name": "look", "arguments": {"bed": 2}}', "dry")]
-    assert one.context.action_space == '[{"name": "look"}]'
 
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -522,17 +395,3 @@ def test_messages_about_an_issue_are_rows_of_swe_without_any_column_that_says_so
     (line,) = SweRows().parse(MemoryBlob("rows.jsonl", jsonl(rows[2:])))
     assert isinstance(line, Trajectory)
     assert seen(made[2]) == seen(line)
-
-
-def test_rows_that_name_the_version_of_an_agent_are_no_log_of_that_agent():
-    messages = [
-        {"role": "user", "content": "<pr_description>\nLight the lamp.\n</pr_description>"},
-        {"role": "assistant", "content": "Look.\n\n```bash\nls\n```"},
-        {"role": "user", "content": "<returncode>0</returncode>\n<output>\nlamp.py\n</output>"},
-        {"role": "assistant", "content": "Done.\n\n```bash\necho COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n```"},
-    ]
-    row = {"instance_id": "acme__lamp-1", "messages": messages, "trajectory_format": "mini-swe-agent-1"}
-    rows = [{**row, "exit_status": "Submitted"}] * 2
-    assert sniff(jsonl(rows), "train.jsonl")[0][0].name == "swe_rows"
-    assert contents(SweRows(), jsonl(rows)) == contents(PublishedTable(), parquet(rows))
-    assert seen(read(parquet(rows))[0])[0][1:] == ('{"name": "bash", "arguments": {"command": "ls\\n"}}', "lamp.py")

@@ -11,30 +11,9 @@ from tests.rows import RECIPE, blob_at, parsed, recognized
 from trajmill.connectors.benches.tau2 import Tau2
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.pipelines.normalize.input_reading import read_input
-from trajmill.pipelines.plan.plan import make_plan
 from trajmill.schemas import Reject, Trajectory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tau2" / "input"
-
-
-def test_the_folder_form_comes_to_the_steps_of_the_single_file():
-    one, _ = parsed(Tau2(), blob_at(FIXTURES / "results.json"))
-    several, _ = parsed(Tau2(), blob_at(FIXTURES / "run"))
-    first = [row for row in one if row["native_id"] == "sim-1"]
-    assert len(first) == len(several)
-    for row, other in zip(first, several, strict=True):
-        assert {key for key in row if row[key] != other[key]} == {"provenance"}
-
-
-def test_each_simulation_of_a_folder_is_a_log_of_its_own_that_shares_the_results():
-    paths = ["a/results.json", "a/simulations/1.json", "a/simulations/2.json", "b/simulations/1.json", "c/results.json"]
-    logs = list(Tau2().join(sorted([*paths, "results.json", "simulations/x.json", "a/simulations/note.txt"])))
-    assert {log.uri: dict(log.members) for log in logs} == {
-        "simulations/x.json": {"results.json": "results.json", "simulations/x.json": "simulations/x.json"},
-        "a/simulations/1.json": {"results.json": "a/results.json", "simulations/1.json": "a/simulations/1.json"},
-        "a/simulations/2.json": {"results.json": "a/results.json", "simulations/2.json": "a/simulations/2.json"},
-    }
-    assert all(log.shared == {"results.json"} for log in logs)
 
 
 def run_folder(folder: Path, count: int) -> Path:
@@ -63,13 +42,6 @@ def test_a_folder_of_simulations_is_as_many_inputs_and_the_results_are_none(tmp_
     made = [found for one in inputs for found, _ in read_input(one, RECIPE)]
     assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["sim-0", "sim-1", "sim-2"]
     assert {one.task.id for one in made if isinstance(one, Trajectory)} == {"telecom/7"}
-
-
-def test_the_plan_lays_simulations_of_a_folder_in_as_many_parts_as_their_bytes_ask_for(tmp_path):
-    folder = run_folder(tmp_path / "run", 4)
-    size = (folder / "simulations" / "sim-0.json").stat().st_size
-    plan = make_plan(RECIPE, [str(folder)], part_bytes=2 * size)
-    assert [len(part.inputs) for part in plan.parts] == [2, 2]
 
 
 def test_damaged_results_cost_what_they_tell_and_no_simulation():

@@ -69,30 +69,6 @@ def test_every_call_of_the_real_episodes_has_the_result_that_follows_it(corpus):
             assert not seen & set(said)
 
 
-def test_an_episode_that_failed_is_refused_with_what_went_wrong():
-    talk = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
-    }
-    found = parsed([episode(info={"error": "RateLimitError: slow down"}), episode(talk)])
-    refused, kept = found
-    assert isinstance(refused, Reject)
-    assert (refused.reason, "RateLimitError" in refused.detail) == ("run_error", True)
-    assert isinstance(kept, Trajectory)
-
-
-def test_an_answer_of_the_environment_in_the_users_role_is_no_word_of_the_user():
-    written = 'Action:\n{"name": "f", "arguments": {}}'
-    (found,) = parsed(
-        [episode({"role": "assistant", "content": written}, {"role": "user", "content": "API output: Error: no"})]
-    )
-    assert isinstance(found, Trajectory)
-    after = found.steps[0].next_observation
-    assert after is not None
-    assert (after.content, after.origin) == ("Error: no", "environment")
-
-
 def test_a_text_without_a_call_among_written_calls_is_refused():
     found = parsed(
         [

@@ -48,21 +48,6 @@ def _title(side: Any) -> str | None:
     return side.content.split('"')[1] if side is not None else None
 
 
-def test_a_tree_stands_before_the_step_of_its_number_and_after_the_one_before() -> None:
-    trees = {"step_8": window("a"), "step_9": window("b"), "step_10": window("c")}
-    steps, rejects = read(step(8), step(9), step(10), trees=trees)
-    assert titles(steps) == [("a", "b"), ("b", "c"), ("c", None)]
-    assert rejects == []
-    steps, _ = read(step(1), step(2), step(3), step_1=window("a"), step_3=window("c"), ui_tree_final=window("z"))
-    assert titles(steps) == [("a", None), (None, "c"), ("c", "z")]
-
-
-def test_where_lines_are_missing_the_tree_of_the_next_number_shows_what_a_step_led_to() -> None:
-    trees = {f"step_{number}": window(str(number)) for number in (1, 2, 4, 6)}
-    steps, _ = read(step(1), step(4), step(6), trees=trees)
-    assert titles(steps) == [("1", "2"), ("4", None), ("6", None)]
-
-
 def test_a_host_agent_calls_functions_in_later_versions() -> None:
     told = {"function": "select_application_window", "arguments": {"id": "1", "name": "Mail"}}
     steps, rejects = read(step(0, agent_type="HostAgent", action=None, **told), step(1), step_1=window("a"))
@@ -71,42 +56,6 @@ def test_a_host_agent_calls_functions_in_later_versions() -> None:
         "arguments": {"id": "1", "name": "Mail"},
     }
     assert rejects == []
-
-
-@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
-def test_an_automation_id_that_is_drawn_afresh_is_left_out(drawn: str) -> None:
-    root = json.loads(window("a"))
-    for ident, shown in ((drawn, ""), ("save", " id=save")):
-        root["children"][0]["children"][0]["automation_id"] = ident
-        steps, _ = read(step(1), trees={"step_1": json.dumps(root).encode(), "step_2": window("b")})
-        assert f'#2 button "OK"{shown} [0,0][9,9]' in steps[0].observation.content
-
-
-def test_after_a_line_that_cannot_be_read_nothing_is_known_of_the_step_before() -> None:
-    steps, rejects = read(step(1), b'{"step": 2,', step(3), step_1=window("a"), step_2=window("b"), step_3=window("c"))
-    assert titles(steps) == [("a", None), ("c", None)]
-    assert rejects == ["bad_json"]
-
-
-def test_the_window_at_the_end_shows_what_the_last_act_led_to() -> None:
-    done = {"step": 2, "agent_type": "HostAgent", "status": "FINISH", "control_text": "", "thought": "d"}
-    steps, _ = read(step(1), done, step_1=window("a"), ui_tree_final=window("z"))
-    assert titles(steps) == [("a", "z"), (None, None)]
-    assert [one.terminated for one in steps] == [None, True]
-
-
-@pytest.mark.parametrize(
-    ("log", "told"),
-    [
-        ({"control_coordinates": {"left": 0, "top": 20, "right": 9, "bottom": 29}}, {"element": "#3"}),
-        ({"control_coordinates": {"left": 0, "top": 0, "right": 9, "bottom": 9}}, {"element": "#2"}),
-        ({}, {"target": "OK"}),
-        (None, {"target": "OK"}),
-    ],
-)
-def test_a_control_is_the_line_of_its_box_and_not_any_one_of_its_name(log: Any, told: dict[str, Any]) -> None:
-    (one,), _ = read(step(1, control_log=log), step_1=window("a"))
-    assert json.loads(one.action.text) == {"name": "click", "arguments": told}
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.connectors.android_logs import FIXTURES, dump, node, outcome, read, real_files
-from tests.rows import blob_at, parsed
+from tests.connectors.android_logs import dump, node, outcome, read, real_files
+from tests.rows import blob_at
 from trajmill.connectors.android.uiautomator import UiAutomator
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.schemas import ParseError, Step
 
 CONNECTOR = UiAutomator()
-INPUTS = sorted((FIXTURES / "uiautomator" / "input").iterdir())
 
 
 def screen(name: str) -> bytes:
@@ -38,64 +34,6 @@ def shown(step: Step) -> tuple[str | None, str | None]:
     return tuple(side.content.split('button "')[1].split('"')[0] if side and side.content else None for side in sides)  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
-def test_an_element_of_an_action_stands_in_the_observation(path: Path) -> None:
-    for trajectory in read(CONNECTOR, blob_at(path))[0]:
-        for step in trajectory.steps:
-            element = json.loads(step.action.text)["arguments"].get("element")
-            if element is not None:
-                assert step.observation is not None
-                assert f"{element} " in (step.observation.content or "")
-
-
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["action", "x", "y", "element", "before", "time", "key", "args"]),
-            st.recursive(
-                st.none()
-                | st.booleans()
-                | st.integers()
-                | st.floats()
-                | st.text(max_size=8)
-                | st.sampled_from(["tap", "swipe", "adb shell input tap 1 2"]),
-                lambda inner: (
-                    st.lists(inner, max_size=3)
-                    | st.dictionaries(st.sampled_from(["x", "bounds", "type"]), inner, max_size=3)
-                ),
-                max_leaves=6,
-            ),
-        ),
-        max_size=4,
-    )
-)
-@settings(max_examples=48, deadline=None)
-def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[str, object]]) -> None:
-    log = "".join(json.dumps(record) + "\n" for record in records)
-    blob = MemoryBlob("any", {"events.jsonl": log.encode("utf-8", "surrogatepass"), "screen_1.xml": screen("a")})
-    trajectories, _ = outcome(CONNECTOR, blob)
-    if trajectories:
-        assert parsed(CONNECTOR, blob)[0]
-
-
-@given(st.text(st.sampled_from("adb shell input tap swipe text keyevent 12'\"\\>;|&\n#-:"), max_size=120))
-@settings(max_examples=48, deadline=None)
-def test_commands_of_any_shape_raise_nothing_but_a_parse_error(log: str) -> None:
-    outcome(CONNECTOR, MemoryBlob("any", {"adb.log": log.encode(), "screen_1.xml": screen("a")}))
-
-
-def test_dumps_in_natural_order_surround_actions_of_a_log_that_names_none() -> None:
-    log = '{"action": "tap", "x": 5, "y": 5}\n' * 10
-    assert [shown(step) for step in steps(log, *map(str, range(1, 12)))] == [
-        (str(one), str(one + 1)) for one in range(1, 11)
-    ]
-
-
-def test_as_many_dumps_as_actions_are_the_screens_before_them() -> None:
-    log = '{"action": "tap", "x": 5, "y": 5}\n' * 2
-    assert [shown(step) for step in steps(log, "a", "b")] == [("a", "b"), ("b", None)]
-
-
 def test_dumps_that_leave_a_gap_or_do_not_add_up_are_refused() -> None:
     tap = '{"action": "tap", "x": 5, "y": 5}\n'
     for log, names in ((tap, ("a", "b", "c")), (tap * 4, ("a", "b"))):
@@ -113,62 +51,8 @@ def test_a_side_that_the_log_does_not_name_is_what_its_neighbour_names() -> None
     assert [shown(step) for step in steps(log, "a", "b", "c")] == [("a", "b"), ("b", "c")]
 
 
-def test_a_dump_that_the_log_names_and_nobody_kept_is_null_on_that_side_alone() -> None:
-    log = (
-        '{"type": "tap", "x": 5, "y": 5, "before": "a.xml", "after": "lost.xml"}\n{"type": "back", "before": "b.xml"}\n'
-    )
-    found = steps(log, a__xml=screen("a"), b__xml=screen("b"))
-    assert [shown(step) for step in found] == [("a", None), ("b", None)]
-
-
 def adb(*commands: str) -> str:
     return "".join(f"adb shell {command}\n" for command in commands)
-
-
-def test_captures_say_which_screen_an_action_left_and_reached() -> None:
-    log = adb(
-        "uiautomator dump /sdcard/screen_1.xml",
-        "input tap 5 5",
-        "sleep 2",
-        "uiautomator dump /sdcard/screen_2.xml",
-        "input keyevent 4",
-        "input keyevent 3",
-        "uiautomator dump /sdcard/screen_3.xml",
-        "sleep 3",
-        "uiautomator dump /sdcard/screen_4.xml",
-    )
-    found = steps(log, "a", "b", "c", "d", log_name="adb.log")
-    assert [shown(step) for step in found] == [("a", "b"), ("b", None), (None, "c"), ("c", "d")]
-    assert [step.action.name for step in found] == ["click", "press", "press", "wait"]
-    assert json.loads(found[3].action.text) == {"name": "wait", "arguments": {"seconds": 3}}
-
-
-def test_a_command_in_an_event_left_and_reached_the_screens_that_the_event_names() -> None:
-    log = (
-        '{"action": "input tap 50 20", "before": "screen_1", "after": "screen_2", "thought": "t"}\n'
-        '{"command": "adb shell input text a && adb shell input keyevent 66", "before": 2, "after": 3}\n'
-    )
-    found = steps(log, "a", "b", "c")
-    assert [shown(step) for step in found] == [("a", "b"), ("b", None), (None, "c")]
-    assert json.loads(found[0].action.text)["arguments"] == {"element": "#2"}
-    assert [step.action.reasoning for step in found] == ["t", None, None]
-
-
-@pytest.mark.parametrize("told", ['"element": {"text": "a"}', '"text": "a"', '"target": {"content_desc": "a"}'])
-def test_an_element_is_found_by_what_it_is_labelled(told: str) -> None:
-    (step,) = steps(f'{{"action": "click", {told}}}\n', "a", "b")
-    assert json.loads(step.action.text)["arguments"] == {"element": "#2"}
-    (step,) = steps(f'{{"action": "click", {told}}}\n', "x", "b")
-    assert json.loads(step.action.text)["arguments"] == {"target": "a"}
-
-
-def test_of_two_captures_in_a_row_the_later_is_what_an_action_led_to() -> None:
-    captures = [f"uiautomator dump /sdcard/screen_{place}.xml" for place in range(1, 6)]
-    log = adb(captures[0], "input tap 5 5", captures[1], captures[2], "input tap 5 5", captures[3], captures[4])
-    found = steps(log, "a", "loading", "b", "loading", "c", log_name="adb.log")
-    assert [shown(step) for step in found] == [("a", "b"), ("b", "c")]
-    log = adb(captures[0], "input tap 5 5", captures[1], "uiautomator dump /sdcard/lost.xml")
-    assert [shown(step) for step in steps(log, "a", "b", log_name="adb.log")] == [("a", "b")]
 
 
 @pytest.mark.parametrize(("next_before", "cut"), [("c", "recorder"), ("b", "none")])
@@ -182,12 +66,6 @@ def test_a_named_screen_that_had_changed_before_the_next_action_is_marked_as_uns
     first, second = steps(log, a__xml=screen("a"), b__xml=screen("b"), c__xml=screen(next_before), d__xml=screen("d"))
     assert [shown(first), shown(second)] == [("a", "b"), (next_before, "d")]
     assert [one.next_observation and one.next_observation.truncation for one in (first, second)] == [cut, "none"]
-
-
-def test_a_file_that_was_dumped_twice_holds_the_last_screen_only() -> None:
-    capture = "uiautomator dump /sdcard/screen_1.xml"
-    log = adb(capture, "input tap 5 5", capture, "input tap 5 5", "uiautomator dump /sdcard/screen_2.xml")
-    assert [shown(step) for step in steps(log, "a", "b", log_name="adb.log")] == [(None, "a"), ("a", "b")]
 
 
 def test_a_dump_that_was_pulled_under_another_name_is_found_there() -> None:
@@ -212,25 +90,6 @@ def test_a_dump_that_was_pulled_under_another_name_is_found_there() -> None:
 def test_a_capture_is_found_however_it_was_written(command: str) -> None:
     (step,) = steps(f"{command}\nadb shell input tap 5 5\n", "a", log_name="adb.log")
     assert shown(step) == ("a", None)
-
-
-def test_a_capture_that_failed_shows_nothing() -> None:
-    capture = "uiautomator dump /sdcard/screen_{}.xml"
-    log = adb(capture.format(1), "input tap 5 5") + adb(capture.format(9)) + "ERROR: could not get idle state.\n"
-    log += adb("input tap 5 5", capture.format(2))
-    assert [shown(step) for step in steps(log, "a", "b", log_name="adb.log")] == [("a", None), (None, "b")]
-
-
-def test_times_without_a_zone_give_durations_and_no_date() -> None:
-    log = (
-        "[2024-05-06 08:00:00,250] INFO adb shell uiautomator dump /sdcard/screen_1.xml\n"
-        "[2024-05-06 08:00:01,250] INFO adb shell input tap 5 5\n"
-        "[2024-05-06 08:00:02,750] INFO adb shell uiautomator dump /sdcard/screen_2.xml\n"
-        "2024-05-06T08:00:03Z $ adb shell input tap 5 5\n"
-    )
-    first, second = steps(log, "a", "b", log_name="adb.log")
-    assert (first.started_at, first.duration_s) == (None, 1.5)
-    assert (second.started_at, second.duration_s) == (1714982403000000, None)
 
 
 @pytest.mark.parametrize(
@@ -288,32 +147,6 @@ def test_an_event_becomes_an_action_of_the_vocabulary(
 ) -> None:
     (step,) = steps(json.dumps(event), "a")
     assert json.loads(step.action.text) == {"name": name, "arguments": arguments}
-
-
-def test_what_the_log_says_of_the_whole_is_kept() -> None:
-    whole = '{"task": "press a", "task_id": "t1", "serial": "emulator-5554", "agent": "replay", "model": "m"}'
-    log = whole + '\n{"action": "tap", "x": 5, "y": 5, "thought": "a"}\n'
-    blob = MemoryBlob("runs/run 7", {"events.jsonl": log.encode(), "1.xml": screen("a")})
-    (trajectory,) = read(CONNECTOR, blob)[0]
-    assert (trajectory.task.id, trajectory.task.instruction, trajectory.native_id) == ("t1", "press a", "run 7")
-    assert (trajectory.environment.id, trajectory.environment.instance_id) == ("org.example", "emulator-5554")
-    assert (trajectory.agent.name, trajectory.agent.model) == ("replay", "m")
-    assert (trajectory.steps[0].action.reasoning, trajectory.steps[0].action.arguments) == (
-        "a",
-        '{"x": 5, "y": 5, "element": "#2"}',
-    )
-
-
-def test_what_is_not_carried_on_is_rejected_with_its_place() -> None:
-    log = '{"action": "tap", "x": 5, "y": 5, "before": 1, "after": 2}\n[]\n{"action": '
-    members = {"events.jsonl": log.encode(), "1.xml": screen("a"), "2.xml": screen("b")[:-60], "3.xml": screen("c")}
-    rejects = {(one.reason, one.member): one.offset for one in read(CONNECTOR, MemoryBlob("x", members))[1]}
-    assert rejects == {
-        ("bad_record", "events.jsonl"): log.index("[]"),
-        ("truncated", "events.jsonl"): log.rindex("{"),
-        ("truncated", "2.xml"): screen("b").rindex(b"<node"),
-        ("unreferenced_screen", "3.xml"): 0,
-    }
 
 
 def test_logs_are_joined_with_the_dumps_of_their_folder_and_of_one_below() -> None:

@@ -51,6 +51,9 @@ class Brittle(Connector):
         if way == "raises":
             yield Reject("record", "bad_record", "one that goes with the rest", blob.uri)
             raise KeyError(f"the key {SECRET}\nand a second line")
+        if way == "rejects":
+            yield Reject("record", "bad_record", "the later one", blob.uri, offset=9)
+            yield Reject("record", "bad_record", "the earlier one", blob.uri, offset=2)
         if way == "recursion":
             deeper(0)
         if way == "disk":

@@ -60,9 +60,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of logs."""
     folder = tmp_path_factory.mktemp("planted") / "mcp"
     command = [sys.executable, "-m", "tests.planted.record_mcp", str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
-    )
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, f"the server cannot be recorded: {done.stderr}"
     return folder
 

@@ -70,7 +70,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for shell, folder in folders.items()
     ]
     for one in running:
-        failure = one.communicate(timeout=120)[1]
+        failure = one.communicate()[1]
         assert one.returncode == 0, f"the shell cannot be recorded: {failure}"
     return folders
 
@@ -190,5 +190,5 @@ def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(record_shell.MissingToolError, match="util-linux"):
         record_shell.script()
-    with pytest.raises(record_shell.MissingToolError, match="asciinema 2"):
+    with pytest.raises(record_shell.MissingToolError, match="asciinema"):
         record_shell.asciinema()

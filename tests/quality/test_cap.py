@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.quality.cap import BINS, COUNT, bins, counted, limits
@@ -49,7 +49,6 @@ def test_where_every_target_is_capped_none_is_left():
     assert kept(rule, drawn(rule), [0.3]) == [0]
 
 
-@settings(max_examples=32)
 @given(
     st.lists(st.integers(0, 60), min_size=2, max_size=4),
     st.lists(st.one_of(st.none(), st.floats(0, 0.3)), min_size=3, max_size=3),

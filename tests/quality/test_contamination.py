@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, trajectory
@@ -253,7 +253,6 @@ def test_a_long_item_is_sampled_and_its_share_still_known():
     assert found(index, " ".join(words[:2400])) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from("abcd"), max_size=30), min_size=1, max_size=4),
     st.lists(st.sampled_from("abcd"), min_size=FEWEST, max_size=16),

@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_refused_with_why(name, settings, words):
 
 def test_without_datatrove_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove.pipeline", None)
-    with pytest.raises(ConfigError, match="Install trajmill with the extra 'datatrove'"):
+    with pytest.raises(ConfigError, match="datatrove"):
         configured(GOPHER, {"min_doc_words": 31})
 
 

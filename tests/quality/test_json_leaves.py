@@ -6,7 +6,7 @@ import json
 import re
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.quality.json_leaves import leaves
@@ -28,7 +28,6 @@ def plain(value: object) -> list[str]:
     return [re.sub(r'[\\"\n\t]', " ", value) if isinstance(value, str) else json.dumps(value)]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(JSON, max_size=5), st.sampled_from([None, 2]))
 def test_leaves_are_the_strings_numbers_and_words_one_a_line(values: list[object], indent: int | None):
     texts = [json.dumps(value, ensure_ascii=False, indent=indent) for value in values]

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
@@ -37,7 +37,6 @@ def plain(text):
 LONG = st.lists(st.sampled_from("ab"), max_size=16).map(" ".join)
 
 
-@settings(max_examples=48, deadline=None)
 @given(st.lists(st.tuples(*[st.none() | LONG] * 3), max_size=5))
 def test_shares_are_those_of_sets_of_runs(rows):
     columns = [Texts.of(pa.array([row[side] for row in rows], pa.string()).dictionary_encode()) for side in range(3)]

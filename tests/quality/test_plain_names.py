@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.quality.scrubbing.detection import Detection
@@ -59,7 +59,6 @@ def replaced(spans: tuple[Span, ...]) -> set[tuple[int, int, str]]:
 
 
 @given(TEXTS)
-@settings(max_examples=600)
 def test_what_the_scan_tells_by_itself_is_what_the_finders_find(texts: list[str]) -> None:
     detection = Detection.of(WANTED)
     parts = [text.encode() for text in texts]

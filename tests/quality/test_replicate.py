@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, steps_of, trajectory
@@ -50,7 +50,6 @@ def test_texts_of_nothing_agree_and_those_that_share_nothing_do_not():
     assert share("one two", "three four") == share("one", "") == 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", "c", "\n"]), max_size=30),
     st.lists(st.sampled_from(["a", "b", "\n"]), max_size=30),

@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quality.planted import MAKERS, plants
@@ -281,7 +281,7 @@ def test_only_the_kinds_asked_for_are_scrubbed() -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"no kind 'emails'.*'email'"):
+    with pytest.raises(ConfigError, match="'email'"):
         scrub_text("x", kinds=("emails",))
 
 
@@ -305,7 +305,6 @@ _PIECE = st.one_of(
 _TEXT = st.lists(st.one_of(_PIECE, _GLUE), max_size=7).map("".join)
 
 
-@settings(max_examples=32, deadline=None)
 @given(_TEXT)
 def test_scrubbing_twice_changes_nothing_more_and_keeps_the_length(text: str) -> None:
     once = scrub_text(text, "key")
@@ -314,14 +313,12 @@ def test_scrubbing_twice_changes_nothing_more_and_keeps_the_length(text: str) ->
     assert scrub_text(once, "another") == once
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.recursive(_TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3)))
 def test_json_stays_json(value: object) -> None:
     for text in (json.dumps(value), json.dumps(json.dumps(value)), json.dumps(value, ensure_ascii=False)):
         json.loads(scrub_text(text))
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.lists(_TEXT.map(lambda t: t.encode("utf-8", "replace").decode()), min_size=2, max_size=4),

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.conftest import FUZZ
 from tests.quality.test_scrub import batch_of, trajectory
 from trajmill.quality.scrub import scrub, scrub_name, scrub_text
 
@@ -87,6 +88,9 @@ HOSTILE: Final[dict[str, Callable[[int], str]]] = {
     "addresses": _each(lambda n: f"carol{n}@corp{n}.io "),
     "web tokens": _each(lambda n: f"eyJhbGciOiJIUzI1NiJ9.eyJhbGciOiJIUzI1NiJ9.{n:043d} "),
 }
+
+
+pytestmark = pytest.mark.skipif(FUZZ == 1, reason="make fuzz compares times")
 
 
 def _seconds(work: Callable[[], object]) -> float:

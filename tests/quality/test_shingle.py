@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.quality.lines import Lines
@@ -31,7 +31,6 @@ def plain(text: str, size: int = WORDS) -> list[tuple[str, ...]]:
     return [tuple(found[place : place + size]) for place in range(max(len(found) - size + 1, min(len(found), 1)))]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(TEXT, max_size=8), st.sampled_from([1, 2, WORDS, 13]))
 def test_texts_share_shingles_exactly_where_they_share_runs_of_words(texts: list[str], size: int):
     hashes, offsets = shingles(pa.array(texts, pa.string()), size)
@@ -77,7 +76,6 @@ def test_many_blocks_give_what_one_text_at_a_time_gives():
         assert hashes[offsets[number] : offsets[number + 1]].tolist() == alone.tolist()
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab\n é"), max_size=20), max_size=6))
 def test_lines_are_equal_exactly_where_their_text_is(texts: list[str]):
     cut = Lines.of(pa.array(texts, pa.string()))

@@ -98,7 +98,7 @@ def test_a_signal_that_breaks_the_contract_is_told(broken):
 
 
 def test_a_signal_that_is_joined_wrongly_is_told():
-    with pytest.raises(AssertionError, match="kept"):
+    with pytest.raises(AssertionError):
         cuts_change_nothing({"other": Kept(), "kept": Averaged()})
 
 

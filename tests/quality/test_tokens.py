@@ -83,5 +83,5 @@ def test_a_tokenizer_file_counts_exactly(bytes_tokenizer):
 
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({"a": 1}))
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError):
         TokenCounter(str(tmp_path / "tokenizer.json"))

@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
@@ -53,7 +53,6 @@ def word_list(text):
     return re.findall(r"\w+", text)
 
 
-@settings(max_examples=80, deadline=None)
 @given(JSON, st.booleans())
 def test_the_values_of_json_are_its_leaves_and_no_keys(value, ascii_only):
     found = decoded(pa.array([json.dumps(value, ensure_ascii=ascii_only)]))[0].as_py()
@@ -98,7 +97,6 @@ def test_the_words_of_a_text_do_not_depend_on_its_block():
 PROSE = st.text(st.sampled_from("abc AB.\n"), max_size=14)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.none() | PROSE, st.none() | PROSE), max_size=6))
 def test_measures_are_those_of_the_paper(rows):
     columns = [pa.array([row[side] for row in rows], pa.string()).dictionary_encode() for side in (0, 1)]
@@ -144,7 +142,6 @@ def test_of_a_screen_only_new_lines_count_and_of_a_stream_all():
     assert texts_of(new_text(both)) == ["c\nd", "", None]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(*[st.lists(st.sampled_from("abcé"), max_size=5).map("\n".join)] * 2), min_size=1, max_size=5))
 def test_new_lines_are_those_that_the_screen_before_does_not_hold(pairs):
     measured = acting(*((said("x"), *pair) for pair in pairs), form="state")

@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
@@ -147,7 +147,6 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
 
 
-@settings(max_examples=24)
 @given(st.lists(st.sampled_from(["a" * 95, "b" * 96, " ", "-" * 40, "é", ""]).flatmap(
     lambda word: st.lists(st.just(word), max_size=3).map("".join)), max_size=8))  # fmt: skip
 def test_no_text_with_a_long_word_is_passed_over(texts):
@@ -165,7 +164,6 @@ def test_a_command_that_says_no_by_its_exit_code_has_an_answer(code, silent):
     assert measure("empty_answer", one(replace(row(after=""), exit_code=code))) == [silent]
 
 
-@settings(max_examples=24)
 @given(st.lists(st.text(alphabet="a\x00\x7f\x85 �ï中\n", max_size=12), max_size=8))
 def test_binary_shares_are_those_of_a_count_by_character(texts):
     def share(text):
@@ -244,7 +242,6 @@ def test_the_same_output_twice_is_an_answer():
 _LINES = st.lists(st.text(alphabet="ab \t", max_size=4), max_size=5).map("\n".join)
 
 
-@settings(max_examples=40)
 @given(st.lists(_LINES, min_size=1, max_size=6))
 def test_canonical_hashes_are_equal_exactly_where_the_canonical_texts_are(texts):
     canonical = ["\n".join(line.rstrip(" \t\r") for line in text.split("\n")).rstrip("\n") for text in texts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,12 @@ from typer.testing import CliRunner
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import app
-from trajmill.schemas import DOMAINS
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The cache of `datasets`, which all runs share, as they do for a user."""
     return str(tmp_path_factory.mktemp("cache"))
-
-
-def test_make_shards_of_all_takes_the_samples_of_every_domain():
-    asked = ["make", "-n", "shards", "DOMAIN=all", "OUT=out/all", "ARGS="]
-    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    (command,) = (line for line in said.splitlines() if "trajmill run" in line)
-    raw = [f"samples/{domain}" for domain in DOMAINS]
-    assert command.split()[1:] == ["run", "configs/all.yaml", "--raw", *raw, "--out", "out/all", "--runner", "local"]
 
 
 @pytest.mark.parametrize("domain", ["mcp", "swe", "search"])

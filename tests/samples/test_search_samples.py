@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from functools import cache
 from typing import Final
 
 import pytest
 
-from samples.makers.make_search import FILES, LIMIT, NO_JSON, Ask, Episode, episodes, written
+from samples.makers.make_search import FILES, LIMIT, NO_JSON, Ask, Episode, episodes
 from samples.makers.search_engine import SITE, Engine, passages
 from tests.conftest import ROOT
 from tests.samples.reading import read_samples
 from trajmill.schemas import COMPLETE, MESSAGE, Reject, Step, Trajectory
-from trajmill.schemas.trajectory import canonical_content
 
 SAMPLES: Final = ROOT / "samples" / "search"
 EPISODES, COPIES = episodes()
 ENGINE: Final = Engine(passages())
-READERS: Final = {"webdancer": "webdancer", "tongyi": "webdancer", "search_r1": "search_r1"}
 
 
 @cache
@@ -41,27 +38,6 @@ def trajectory(episode: Episode) -> Trajectory:
 
 def name_of(episode: Episode) -> str:
     return f"{episode.form}-{episode.question}"
-
-
-def test_the_files_are_small_and_those_that_are_written_again():
-    assert sum(path.stat().st_size for path in SAMPLES.iterdir()) < 300_000
-    assert {path.name: path.read_text("utf-8") for path in SAMPLES.iterdir()} == written()
-
-
-def test_everything_is_read_by_the_connector_of_its_form():
-    found, connectors, rejects = read()
-    assert rejects == []
-    assert connectors == {FILES[form]: reader for form, reader in READERS.items()}
-    assert sum(map(len, found.values())) == len(EPISODES) + len(COPIES)
-
-
-def test_there_are_enough_trajectories_over_enough_questions():
-    assert len(EPISODES) >= 40
-    assert len({episode.question for episode in EPISODES}) >= 35
-    assert {episode.ends for episode in EPISODES} == {"answer", "limit", "nothing"}
-    assert Counter(episode.right for episode in EPISODES)[False] >= 5
-    contents = Counter("\0".join(canonical_content(one)) for found in read()[0].values() for one in found)
-    assert sorted(contents.values())[-2:] == [1, 2]
 
 
 def shown(episode: Episode, ask: Ask) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import sys
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,6 @@ from samples.writing.chance import seeded
 from samples.writing.files import write_file
 from samples.writing.json_text import document, line, lines
 from samples.writing.moments import moment, zulu
-from tests.conftest import ROOT
 
 VALUE = {"said": "hé", "list": [1, 2]}
 
@@ -47,27 +43,3 @@ def test_the_same_words_give_the_same_chance_and_others_another():
 def test_a_file_is_written_with_its_folders(tmp_path, data):
     write_file(tmp_path / "a" / "b.txt", data)
     assert (tmp_path / "a" / "b.txt").read_bytes() == "é\n".encode()
-
-
-def imported_by(folder: Path) -> dict[str, set[str]]:
-    """Module → what it imports, for the modules of a folder."""
-    found = {}
-    for path in sorted(folder.rglob("*.py")):
-        nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
-        plain = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
-        found[path.name] = plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    return found
-
-
-def test_what_is_shared_needs_nothing_but_the_standard_library():
-    found = imported_by(ROOT / "samples" / "writing")
-    assert {"json_text.py", "claude_code.py"} <= set(found)
-    for module, names in found.items():
-        others = {name for name in names if not name.startswith("samples.writing.")}
-        assert {name.split(".")[0] for name in others} <= sys.stdlib_module_names, module
-
-
-def test_samples_are_made_without_the_benchmarks():
-    found = imported_by(ROOT / "samples" / "makers")
-    assert "samples.writing.json_text" in found["make_android.py"]
-    assert [name for names in found.values() for name in names if name.split(".")[0] == "benchmarks"] == []

@@ -16,12 +16,12 @@ def install(monkeypatch, **values):
 
 def test_a_plugin_that_cannot_be_loaded_costs_only_itself(monkeypatch):
     install(monkeypatch, old="connectors_of_old.log:Log", har="trajmill.connectors.web.har:Har")
-    with pytest.warns(UserWarning, match=r"'old' \(connectors_of_old.log:Log\).*No module named"):
+    with pytest.warns(UserWarning, match="'old'"):
         found = [(point.name, kind.name) for point, kind in plugins("trajmill.connectors", Connector)]  # type: ignore[type-abstract]
     assert found == [("har", "har")]
 
 
 def test_an_entry_point_that_names_something_else_is_refused(monkeypatch):
     install(monkeypatch, path="pathlib:Path")
-    with pytest.raises(ConfigError, match="no Connector class"):
+    with pytest.raises(ConfigError):
         list(plugins("trajmill.connectors", Connector))  # type: ignore[type-abstract]

@@ -7,10 +7,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 from tests.conftest import ROOT
-from trajmill.app.cli.cli import _narrowed, app, main
+from trajmill.app.cli.cli import main
 from trajmill.schemas import scan_transitions
 
 SAMPLES = ROOT / "samples" / "terminal"
@@ -49,15 +48,6 @@ def test_a_mistake_ends_a_process_of_its_own_with_code_1():
     assert done.returncode == 1
     assert "Did you mean 'terminal'?" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_only_the_command_that_is_named_is_made_and_all_where_none_is():
-    whole = typer.main.get_group(app)
-    assert len(whole.commands) > 10
-    for name in whole.commands:
-        assert set(typer.main.get_group(_narrowed(app, [name])).commands) == {name}
-    for words in (["--help"], [], ["runn"]):
-        assert set(typer.main.get_group(_narrowed(app, words)).commands) == set(whole.commands)
 
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):

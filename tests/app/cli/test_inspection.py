@@ -129,5 +129,5 @@ def test_of_what_an_observation_is_made_is_told_where_it_was_measured(tmp_path):
 
 def test_no_such_trajectory_is_told(tmp_path):
     stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet")
-    with pytest.raises(ConfigError, match=r"0 of .* trajectories have an id that begins with 'zz'"):
+    with pytest.raises(ConfigError, match="'zz'"):
         inspect(str(tmp_path), "zz")

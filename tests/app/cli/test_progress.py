@@ -97,8 +97,7 @@ def test_a_stage_tells_of_itself_while_it_works_and_when_it_is_over(out: Folder)
         progress.tell(StageStart("plan"))
         progress.tell(start(out / "verdicts", done=1))
         finish(out / "verdicts", "b", trajectories=2, trajectories__kept=1, trajectories__dropped__few_turns=1)
-        until = time.monotonic() + 20
-        while "2 of 2 parts" not in said.getvalue() and time.monotonic() < until:
+        while "2 of 2 parts" not in said.getvalue():
             time.sleep(0.01)
         progress.tell(OVER)
     told = said.getvalue().splitlines()
@@ -142,6 +141,6 @@ def test_a_run_that_fails_does_not_say_that_its_stage_is_done(out: Folder):
             progress.tell(start(out / "verdicts"))
             raise ValueError("oh")
 
-    with pytest.raises(ValueError, match="oh"):
+    with pytest.raises(ValueError):
         failing()
     assert "done in" not in said.getvalue()

@@ -63,7 +63,7 @@ def test_a_path_cannot_write_into_the_recipe(tmp_path):
 
 def test_nothing_that_is_read_is_no_recipe(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(ConfigError, match="None of the 1 files"):
+    with pytest.raises(ConfigError):
         recipe_draft([str(tmp_path)], "r.yaml")
 
 

@@ -81,7 +81,7 @@ def test_verdicts_of_other_transitions_are_refused(out, tmp_path):
     made_run(tmp_path, [trajectory("a", "b", "c")], [None], "terminal")
     file = tmp_path / "verdicts/terminal" / f"{NAME}.parquet"
     file.write_bytes((out / "verdicts/terminal" / f"{NAME}.parquet").read_bytes())
-    with pytest.raises(ShardError, match="is of other transitions"):
+    with pytest.raises(ShardError):
         assert RunContents(str(tmp_path)).index is None
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.pages.made_runs import there
@@ -72,7 +72,6 @@ LEAVES = st.none() | st.booleans() | WORDS
 NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner), max_leaves=9)
 
 
-@settings(max_examples=30)
 @given(NESTED)
 def test_any_json_opens_and_closes_as_often(value):
     assert balanced(shown_text(json.dumps(value), is_json=True).events)
@@ -96,7 +95,6 @@ def test_a_difference_tells_lines_and_the_words_in_them():
     assert difference("a\n", "a") == []
 
 
-@settings(max_examples=50)
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_a_difference_loses_no_changed_line(before, after):
     lines = difference("\n".join(before), "\n".join(after))

@@ -104,5 +104,5 @@ def test_nothing_of_hostile_runs_is_more_than_text(two, tmp_path):
 
 
 def test_what_is_not_judged_is_not_compared(two, tmp_path):
-    with pytest.raises(ConfigError, match="no transitions"):
+    with pytest.raises(ConfigError):
         compared(two[0], str(tmp_path / "none"))

@@ -209,7 +209,7 @@ def test_the_command_writes_it_and_tells_where(tmp_path):
     done = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert (done.exit_code, done.output.split()) == (0, ["written:", str(tmp_path / REPORT)])
     assert (tmp_path / REPORT).read_bytes() == report(str(tmp_path))
-    with pytest.raises(ConfigError, match="no transitions"):
+    with pytest.raises(ConfigError):
         report(str(tmp_path / "none"))
 
 

@@ -95,7 +95,7 @@ def test_costs_and_tokens_stand_beside(page: Path) -> None:
 
 def test_a_table_that_is_not_known_is_refused(tmp_path: Path, page: Path) -> None:
     page.write_text("<!-- table wholes -->\n<!-- end -->\n")
-    with pytest.raises(KeyError, match="wholes"):
+    with pytest.raises(KeyError):
         fill(page, tmp_path / "out")
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from trajmill.connectors.benches.inspect_log import Inspect
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.conversation.client_outputs import codex_output, command_output, gemini_output
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.templates import undressed
 from trajmill.connectors.conversation.turns import Call, Part, Result
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import connectors
@@ -55,71 +53,12 @@ def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
     assert gemini_output(text) == told
 
 
-def test_lines_at_an_end_alone_are_gemini_s_only_where_its_shell_answers():
-    assert gemini_output("rm: no b\nExit Code: 1") is None
-    assert gemini_output("rm: no b\nExit Code: 1", shell=True) == Output("rm: no b", 1)
-    assert gemini_output("a plain text", shell=True) is None
-
-
 DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
-
-
-@pytest.mark.parametrize(
-    ("streams", "text"),
-    [
-        (", stdout: , stderr: ", ""),
-        (", stdout: , stderr: bash: no b\n", "bash: no b\n"),
-        (", stdout: a\n, stderr: no b\n", "a\nno b\n"),
-        (", stdout: a, stderr: no b", "a\nno b"),
-    ],
-)
-def test_what_codex_says_of_its_sandbox_is_no_output_of_the_command(streams, text):
-    assert codex_output(DENIED + streams) == Output(text, 2, notes=(DENIED,))
 
 
 @pytest.mark.parametrize("streams", ["", ", stdout: a", ", stdout: a, stderr: b, stderr: c"])
 def test_streams_that_cannot_be_told_apart_stay_in_the_words_around_them(streams):
     assert codex_output(DENIED + streams) == Output(DENIED + streams, 2)
-
-
-@pytest.mark.parametrize("around", ["{}", "Exit code: 124\nWall time: 10.0 seconds\nOutput:\n{}"])
-def test_a_command_that_codex_killed_did_not_end_and_tells_its_limit(around):
-    told = codex_output(around.format("command timed out after 10000 milliseconds\ncc a.c\n"))
-    assert told is not None
-    assert (told.text, told.exit_code, told.killed, told.limit) == ("cc a.c\n", None, True, 10.0)
-    assert told.notes[-1] == "command timed out after 10000 milliseconds"
-
-
-def test_a_killed_command_in_codex_s_object_is_told_too():
-    text = json.dumps(
-        {
-            "output": "command timed out after 500 milliseconds\n",
-            "metadata": {"exit_code": 124, "duration_seconds": 0.5},
-        }
-    )
-    told = codex_output(text)
-    assert told is not None
-    assert (told.text, told.exit_code, told.killed, told.limit, told.seconds) == ("", None, True, 0.5, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown", "limit"),
-    [
-        (f"a\n\n{SILENT}\n", "a\n", 60.0),
-        (SILENT, "", 60.0),
-        ("a\nEXECUTION TIMED OUT", "a", None),
-        ("\nEXECUTION TIMED OUT", None, None),
-        (f"OBSERVATION:\n{TOOK}", None, 30.0),
-        (TOOK, None, 30.0),
-        (f"EXECUTION RESULT of [execute_bash]:\na\n{WAITS}", "a", 10.0),
-        (f"[Below is the output of the previous command.]\nb\n{WAITS}\n[Current working directory: /]", "b", 10.0),
-        ("a\n[The command timed out after 300 seconds. You may wait longer.]", "a", 300.0),
-    ],
-)
-def test_what_says_that_the_time_ran_out_is_no_output(text, shown, limit):
-    told = undressed(text)
-    assert (told.text, told.killed, told.limit, told.exit_code) == (shown, True, limit, None)
-    assert command_output(text) == told
 
 
 @pytest.mark.parametrize(
@@ -148,18 +87,6 @@ def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
         parts.append(Call(name, arguments, f"c{number}", number))
         parts.append(Result(f"c{number}", None, text, number))
     return list(conversation(parts).steps)
-
-
-def test_in_any_conversation_an_exit_code_stands_in_its_column():
-    made = answered(
-        ("sh", "{}", "<returncode>1</returncode>\n<output>\nno\n</output>"),
-        ("sh", "{}", "Exit code: 0\nWall time: 2 seconds\nOutput:\nyes"),
-    )
-    assert [(one.exit_code, one.next_observation and one.next_observation.content) for one in made] == [
-        (1, "no"),
-        (0, "yes"),
-    ]
-    assert made[1].observation is made[0].next_observation
 
 
 def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():
@@ -205,54 +132,6 @@ def test_the_status_of_a_killed_command_tells_it_unless_the_command_may_have_mad
     assert (step.timed_out, step.exit_code) == (killed, None if killed else 124)
 
 
-def test_openhands_says_after_an_output_that_it_stopped_waiting():
-    acted = {"id": 1, "source": "agent", "action": "run", "args": {"command": "make"}, "timeout": 120}
-    after = {"exit_code": -1, "suffix": f"\n{WAITS}"}
-    seen = {"id": 2, "cause": 1, "observation": "run", "content": "cc", "extras": {"metadata": after}}
-    (step,) = steps_of("openhands", json.dumps([acted, seen]).encode())
-    assert (step.timed_out, step.time_limit_s, step.exit_code) == (True, 120.0, None)
-
-
-def test_older_versions_of_openhands_write_how_a_command_ended_into_the_content():
-    acted = {"id": 1, "source": "agent", "action": "run", "args": {"command": "make"}}
-    text = "cc\n[Current working directory: /kite]\n[Command finished with exit code 2]"
-    seen = {"id": 2, "cause": 1, "observation": "run", "content": text, "extras": {}}
-    (step,) = steps_of("openhands", json.dumps([acted, seen]).encode())
-    assert step.next_observation is not None
-    assert (step.next_observation.content, step.next_observation.uri, step.exit_code) == ("cc", "/kite", 2)
-
-
-def test_inspect_says_by_an_error_of_its_own_kind_that_a_tool_s_time_ran_out():
-    asked = {"id": "c", "function": "bash", "arguments": {"cmd": "make", "timeout": 60}, "type": "function"}
-    error = {"type": "timeout", "message": "Command timed out before completing."}
-    messages = [
-        {"role": "user", "content": "Build."},
-        {"role": "assistant", "content": "", "tool_calls": [asked]},
-        {"role": "tool", "tool_call_id": "c", "content": "", "error": error},
-    ]
-    log = {"version": 2, "eval": {"task": "t", "model": "m"}, "samples": [{"id": 1, "epoch": 1, "messages": messages}]}
-    (made,) = (one for one in Inspect().parse(MemoryBlob("l", json.dumps(log).encode())) if isinstance(one, Trajectory))
-    (step,) = made.steps
-    assert step.next_observation is not None
-    assert (step.next_observation.content, step.next_observation.is_error) == ("", True)
-    assert (step.timed_out, step.time_limit_s, step.truncated) == (True, 60.0, None)
-
-
-def test_swe_agent_s_commands_have_the_limit_of_its_configuration():
-    config = json.dumps({"agent": {"tools": {"execution_timeout": 30}}})
-    log = {
-        "trajectory": [
-            {"action": "ls", "observation": "a", "response": "ls", "thought": "", "state": "{}"},
-            {"action": "make", "observation": TOOK, "response": "make", "thought": "", "state": "{}"},
-        ],
-        "replay_config": config,
-    }
-    first, late = steps_of("sweagent", json.dumps(log).encode())
-    assert (first.time_limit_s, first.timed_out) == (30.0, None)
-    assert late.next_observation is not None
-    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, None)
-
-
 def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():
     def response(**command: Any) -> bytes:
         told = {"state_analysis": "", "explanation": "", "commands": [command], "is_task_complete": False}
@@ -274,42 +153,6 @@ def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row
     assert (first.timed_out, first.time_limit_s) == (True, 7.0)
     assert second.timed_out is None
     assert "timed out after 7 seconds" in (second.interleaved or "")
-
-
-def test_rows_of_mini_swe_agent_are_read_as_its_logs_are():
-    row = {
-        "instance_id": "a__b-1",
-        "messages": [
-            {"role": "user", "content": "Build."},
-            {"role": "assistant", "content": "```bash\nmake\n```"},
-            {"role": "user", "content": "<returncode>2</returncode>\n<output>\ncc\n</output>"},
-            {"role": "assistant", "content": "```bash\nmake x\n```"},
-            {
-                "role": "user",
-                "content": "The last command <command>make x</command> timed out and has been killed.\n"
-                "The output of the command was:\n<output>\ncc x\n</output>\n"
-                "Please try another command and make sure to avoid those requiring interactive input.",
-            },
-        ],
-    }
-    first, late = steps_of("swe_rows", lines(row))
-    assert first.next_observation is not None
-    assert late.next_observation is not None
-    assert (first.next_observation.content, first.exit_code) == ("cc", 2)
-    assert (late.next_observation.content, late.timed_out, late.exit_code) == ("cc x", True, None)
-
-
-def test_documents_of_other_harnesses_are_read_as_the_agents_own_logs_are():
-    asked = {"tool_call_id": "c", "function_name": "bash", "arguments": {"command": "make"}}
-    answer = {"source_call_id": "c", "content": "<returncode>2</returncode>\n<output>\ncc\n</output>"}
-    steps = [
-        {"step_id": 1, "source": "user", "message": "Build."},
-        {"step_id": 2, "source": "agent", "message": "", "tool_calls": [asked], "observation": {"results": [answer]}},
-    ]
-    log = {"schema_version": "ATIF-v1.4", "agent": {"name": "mini-swe-agent"}, "steps": steps}
-    (step,) = steps_of("atif", json.dumps(log).encode())
-    assert step.next_observation is not None
-    assert (step.next_observation.content, step.exit_code) == ("cc", 2)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,8 @@ import pytest
 
 from trajmill.connectors.conversation.content import Shown, shown
 from trajmill.connectors.conversation.mcp_content import tool_result
-from trajmill.connectors.conversation.opaque import attachment
-from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.shapes import parts
-from trajmill.connectors.conversation.turns import Call, Result
+from trajmill.connectors.conversation.turns import Result
 
 PICTURE = b"\x89PNG it is"
 DATA = b64encode(PICTURE).decode()
@@ -71,31 +69,6 @@ def test_a_document_that_is_text_is_that_text(block):
     assert (found.content, found.attachments, found.lost) == (NOTE, (), False)
 
 
-def test_a_document_of_several_members_is_its_json():
-    block = {"type": "document", "document": {"id": "n", "data": {"title": "Ferries", "text": NOTE}}}
-    assert shown([block]).text == '{"title": "Ferries", "text": "The ferry leaves at nine."}'
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "image_url", "image_url": {"url": "https://mill.example/sail.png"}},
-        {"type": "document", "source": {"type": "url", "url": "https://mill.example/n.txt"}},
-        {"type": "input_file", "file_id": "file-1"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "<omitted>"}},
-    ],
-)
-def test_an_answer_that_the_log_only_refers_to_is_lost_and_not_empty(block):
-    (step,) = conversation(
-        [Call("read", "{}", "c", 0), *parts({"role": "tool", "tool_call_id": "c", "content": [block]}, 0)]
-    ).steps
-    assert step.next_observation is not None
-    assert (step.next_observation.content, step.next_observation.truncation) == (None, "recorder")
-    (with_text,) = parts({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}, block]}, 0)
-    assert isinstance(with_text, Result)
-    assert (with_text.content, with_text.lost) == ("a", True)
-
-
 @pytest.mark.parametrize(
     ("block", "text"),
     [
@@ -112,24 +85,6 @@ def test_a_picture_within_a_text_is_named_where_it_stood():
     text, attached, _ = shown(f"before ![screen]({URL}) after")
     assert text == f"before ![screen](attachment:image/png;bytes={len(PICTURE)};sha256={DIGEST[:16]}) after"
     assert [one.sha256 for one in attached] == [DIGEST]
-
-
-def test_base64_with_line_breaks_is_the_same_bytes_and_what_is_none_is_no_attachment():
-    found = attachment(f"{DATA[:4]}\n{DATA[4:]}", "image/png", "image")
-    assert found is not None
-    assert found.sha256 == DIGEST
-    assert attachment("<omitted>", "image/png", "image") is None
-    assert attachment("", "image/png", "image") is None
-
-
-def test_what_an_api_sealed_for_itself_is_not_shown():
-    block = {"type": "web_search_result", "title": "A", "encrypted_content": "x" * 99, "citations": {"enabled": True}}
-    assert shown([block]).text == '{"type": "web_search_result", "title": "A"}'
-
-
-def test_a_list_that_is_no_list_of_blocks_is_a_json_value():
-    assert shown([{"a": 1}, 2]).text == '[{"a": 1}, 2]'
-    assert shown([{"type": "text", "text": "a"}, "b"]).text == "a\nb"
 
 
 @pytest.mark.parametrize(("response", "content"), [({}, None), ({"output": "Here it is."}, "Here it is.")])

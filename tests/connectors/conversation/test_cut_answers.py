@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trajmill.connectors.conversation.cut_answers import is_cut, with_cut
 from trajmill.schemas import Observation
@@ -63,12 +61,6 @@ def test_what_stops_within_its_form_or_in_dots_at_a_round_size_was_cut(text):
 )
 def test_what_is_whole_or_ends_in_dots_of_its_own_was_not(text):
     assert not is_cut(text)
-
-
-@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_whole_json_was_never_cut(value):
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    assert not (text[:1] in "[{" and is_cut(text))
 
 
 def test_only_what_the_environment_said_is_marked_and_a_mark_of_the_log_stays():

@@ -94,14 +94,3 @@ def test_the_envelope_tells_whether_a_call_failed(message, error, code):
 )
 def test_what_a_tool_says_in_its_own_words_tells_nothing(message):
     assert told(message)[:2] == (None, None)
-
-
-def test_an_error_beside_no_content_is_what_was_shown():
-    assert told(tool(None, error="no such bed")) == (True, None, "no such bed")
-    assert told(tool(None, error={"code": 7})) == (True, None, '{"code": 7}')
-
-
-def test_an_item_that_the_api_calls_failed_is_an_error():
-    item = {"type": "mcp_call", "id": "k", "name": "look", "arguments": "{}", "output": "no", "status": "failed"}
-    assert told(item)[0] is True
-    assert told({**item, "status": "completed"})[0] is False

@@ -27,13 +27,6 @@ def test_a_tool_that_asks_for_another_try_answers_without_the_framework_s_senten
     assert second.interleaved == '[{"role": "harness", "content": "Fix the errors and try again."}]'
 
 
-def test_a_page_that_holds_the_sentence_is_the_tool_s():
-    text = "Fix the errors and try again. It says so."
-    seen = answered(text)[0].next_observation
-    assert seen is not None
-    assert (seen.content, seen.origin) == (text, "environment")
-
-
 def test_feedback_on_a_last_answer_is_the_framework_s_though_it_stands_as_the_user_s():
     asked = "Validation feedback:\nA number, please.\n\nFix the errors and try again."
     parts: list[Part] = [Said("user", "How many?"), Text("Many.", 0), Said("user", asked), Text("Three.", 1)]

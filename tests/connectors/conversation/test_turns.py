@@ -20,7 +20,6 @@ from trajmill.connectors.conversation.turns import (
     Unlogged,
     packed,
     seconds_between,
-    text_of_message,
     unpacked,
 )
 from trajmill.schemas import Attachment, Observation, Spool, spool
@@ -90,23 +89,9 @@ def test_a_turn_with_an_open_call_stays_in_memory_and_may_be_answered_later():
     assert first.calls[0].shown == Observation("at last")
 
 
-def test_text_goes_with_the_call_that_it_precedes_and_at_the_end_with_the_last():
-    turn = Turn(0, texts=["One", "Two"], thoughts=["Hm"])
-    turn.add(Call("a", None, None, 0, message="Three"))
-    turn.texts.append("Four")
-    turn.close()
-    assert (turn.calls[0].message, turn.calls[0].reasoning) == ("One\n\nTwo\n\nThree\n\nFour", "Hm")
-
-
 def test_times_of_two_kinds_are_not_compared():
     zoned, bare = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1)
     assert seconds_between(zoned, bare) is None
     assert seconds_between(5, zoned) is None
     assert seconds_between(bare, bare.replace(second=2)) == 2
     assert seconds_between(1_500_000, 1_000_000) is None
-
-
-def test_saying_something_is_told_from_calling_a_tool_named_message():
-    assert text_of_message(Call("message", '{"content": "Hi"}', None, 0)) == "Hi"
-    assert text_of_message(Call("message", '{"content": "Hi"}', "call_1", 0)) is None
-    assert text_of_message(Call("message", '{"content": "Hi", "to": "all"}', None, 0)) is None

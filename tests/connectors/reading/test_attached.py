@@ -5,13 +5,10 @@ from collections import Counter
 
 from tests.conftest import ROOT
 from tests.rows import blob_at
-from trajmill.connectors.connector import Blob, MemoryBlob
-from trajmill.connectors.reading.attached import attachment_of_bytes, attachment_of_member, handed_to
+from trajmill.connectors.connector import Blob
+from trajmill.connectors.reading.attached import handed_to
 from trajmill.connectors.registry import connectors
 from trajmill.schemas import ParseError, Reject
-
-PICTURE = b"\x89PNG a cup of tea"
-DIGEST = hashlib.sha256(PICTURE).hexdigest()
 
 
 class Offered:
@@ -25,33 +22,6 @@ class Offered:
 
     def refer(self, sha256: str, blob: Blob, member: str) -> None:
         self.held[sha256] = blob.read(member)
-
-
-def test_bytes_of_a_log_are_offered_under_their_digest_and_an_attachment_holds_none_of_them():
-    offered = Offered()
-    with handed_to(offered):
-        found = attachment_of_bytes(PICTURE, "image", "image/png")
-    assert (found.sha256, found.role, found.media_type, found.name) == (DIGEST, "image", "image/png", None)
-    assert offered.held == {DIGEST: PICTURE}
-
-
-def test_a_file_of_a_log_is_offered_by_its_name():
-    blob, offered = MemoryBlob("log", {"log.json": b"{}", "shot.png": PICTURE}), Offered()
-    with handed_to(offered):
-        names = [
-            attachment_of_member(blob, "shot.png", "screenshot", None, name).name
-            for name in (None, "pictures/shot.png")
-        ]
-    assert names == ["shot.png", "pictures/shot.png"]
-    assert offered.held == {DIGEST: PICTURE}
-
-
-def test_nobody_is_offered_anything_before_or_after():
-    offered = Offered()
-    with handed_to(offered), handed_to(None):
-        attachment_of_bytes(PICTURE, "image", None)
-    attachment_of_bytes(PICTURE, "image", None)
-    assert offered.held == {}
 
 
 def test_every_format_offers_what_its_logs_attach():

@@ -8,22 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.connectors.aws_streams import chunk, event, framed, header, text_header
+from tests.connectors.aws_streams import event, framed, header, text_header
 from trajmill.connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
 
 TWO = event("messageStart", {"role": "assistant"}) + event("messageStop", {"stopReason": "end_turn"})
-
-
-def test_events_are_objects_of_their_kind_and_payload():
-    assert is_event_stream(TWO)
-    assert list(aws_events(TWO)) == [
-        {"messageStart": {"role": "assistant"}},
-        {"messageStop": {"stopReason": "end_turn"}},
-    ]
-
-
-def test_a_chunk_is_the_event_that_it_holds():
-    assert list(aws_events(chunk({"type": "message_start"}))) == [{"type": "message_start"}]
 
 
 def test_headers_of_every_type_are_passed_over():
@@ -41,16 +29,6 @@ def test_a_message_without_an_object_is_left_out(payload):
 @pytest.mark.parametrize("data", [b"", b"\0" * 16, b'{"a": 1, "b": 2222222}', TWO[:11], TWO[1:]])
 def test_other_bytes_are_no_event_stream(data):
     assert not is_event_stream(data)
-
-
-@given(st.integers(0, len(TWO)))
-def test_a_stream_that_breaks_off_gives_the_events_before(size):
-    assert list(aws_events(TWO[:size])) == list(aws_events(TWO))[: _whole(size)]
-
-
-def _whole(size: int) -> int:
-    first = int.from_bytes(TWO[:4], "big")
-    return (size >= first) + (size >= len(TWO))
 
 
 @given(st.integers(0, len(TWO) - 1), st.integers(1, 255))

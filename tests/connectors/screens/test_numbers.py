@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.screens.numbers import Numbers
@@ -30,55 +30,6 @@ def bare(text: str) -> str:
     return re.sub(r"(?m)^( *)#[0-9]+ ", r"\1", text)
 
 
-SHOP = ["window", '  text "Tea"', '  button "Buy"', '  text "Rye"', '  button "Buy"']
-
-
-def test_values_states_and_boxes_change_and_the_numbers_stay() -> None:
-    before = ["window [0,0][9,9]", '  textbox "To" value="a" [1,1][2,2]', "  switch checked id=wifi"]
-    after = ["window focused [0,0][9,9]", '  textbox "To" value="ab" focused [1,5][2,6]', "  switch unchecked id=wifi"]
-    assert [numbers_of(one) for one in shown(before, after)] == [[1, 2, 3], [1, 2, 3]]
-
-
-def test_a_new_element_takes_the_next_number_and_moves_no_other() -> None:
-    first, second = shown(SHOP, [*SHOP[:1], '  text "In your cart: 1"', *SHOP[1:]])
-    assert numbers_of(second) == [1, 6, 2, 3, 4, 5]
-    assert set(first) <= set(second)
-
-
-def test_an_element_that_went_and_comes_back_has_its_number_again() -> None:
-    dialog = [*SHOP, "  dialog", '    button "OK"']
-    first, _, third, fourth = shown(SHOP, dialog, SHOP, dialog)
-    assert third == first
-    assert numbers_of(fourth) == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_a_text_that_changes_in_its_place_is_the_same_element() -> None:
-    first, second = shown(
-        ["window", '  text "1 left"', '  button "Buy"'], ["window", '  text "none"', '  button "Buy"']
-    )
-    assert numbers_of(first) == numbers_of(second) == [1, 2, 3]
-
-
-def test_rows_that_are_scrolled_keep_their_numbers_and_what_stands_in_them_tells_them_apart() -> None:
-    rows = [["  group id=row [0,{0}][9,{0}]", f'    text "name {name}"', "    image"] for name in "abcdef"]
-
-    def scrolled(first: int) -> list[str]:
-        lines = [(at, line) for at, row in enumerate(rows[first : first + 4]) for line in row]
-        return ["window", *(line.replace("{0}", str(at * 10)) for at, line in lines)]
-
-    first, second = shown(scrolled(0), scrolled(2))
-    assert numbers_of(first) == list(range(1, 14))
-    assert numbers_of(second) == [1, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
-
-
-def test_of_equal_elements_those_keep_their_numbers_that_stand_where_they_stood() -> None:
-    icons = [f"  image [{left},0][{left + 9},9]" for left in (0, 10, 20)]
-    first, second = shown(["window", *icons], ["window", "  image [30,0][39,9]", *icons[1:]])
-    assert numbers_of(first) == [1, 2, 3, 4]
-    assert numbers_of(second) == [1, 2, 3, 4]
-    assert first[2:] == second[2:]
-
-
 TABLE = [("Ann", "10"), ("Bob", "10"), ("Cid", "20"), ("Dan", "10"), ("Eve", "20"), ("Fay", "10"), ("Gus", "10")]
 
 
@@ -97,29 +48,6 @@ def test_equal_cells_of_a_flat_table_stay_with_their_row_when_it_is_scrolled(box
     assert not {6, 7, 8, 9} & set(numbers_of(second)[5:])
 
 
-def test_an_element_that_moved_under_another_is_known_by_its_name() -> None:
-    first, second = shown(
-        ["window", "  group id=a", '    button "Send" id=send', "  list"],
-        ["window", "  group id=a", "  list", '    button "Send" id=send'],
-    )
-    assert (numbers_of(first), numbers_of(second)) == ([1, 2, 3, 4], [1, 2, 4, 3])
-
-
-def test_another_program_s_window_is_another_and_a_changed_title_is_not() -> None:
-    _, second, third = shown(
-        ['window "org.mail"', '  button "Back"', '  text "Inbox"'],
-        ['window "org.clock"', '  button "Back"', '  text "Alarms"'],
-        ['window "org.clock *"', '  button "Back"', '  text "Alarms"'],
-    )
-    assert numbers_of(second) == numbers_of(third) == [4, 5, 6]
-
-
-def test_a_name_that_looks_like_a_line_s_end_is_read_whole() -> None:
-    odd = ['text "a\\" id=b [0,0][1,1]"', '  text value="x id=y" id="two words"', "  text id=z"]
-    (first,) = shown(odd)
-    assert [bare(line) for line in first] == odd
-
-
 TREES = st.lists(
     st.tuples(st.sampled_from(["group", "text", "button"]), st.sampled_from(["", "a", "b"]), st.integers(0, 3)),
     min_size=1,
@@ -134,7 +62,6 @@ def text_of(rows: list[tuple[str, str, int]]) -> str:
     return Tree([Node(role, name, bounds=(0, 0, 1, at)) for at, (role, name, _) in enumerate(rows)], depths).text
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(TREES, min_size=1, max_size=6))
 def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
     screens: list[list[tuple[str, str, int]]],
@@ -153,7 +80,6 @@ def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
         seen |= set(here)
 
 
-@settings(max_examples=40, deadline=None)
 @given(TREES, TREES)
 def test_equal_screens_one_after_the_other_have_equal_texts(
     one: list[tuple[str, str, int]], other: list[tuple[str, str, int]]
@@ -164,8 +90,8 @@ def test_equal_screens_one_after_the_other_have_equal_texts(
 
 
 def test_thousands_of_equal_elements_and_many_screens_take_no_square_of_time() -> None:
-    rows = ["window", *("  cell" for _ in range(20_000))]
+    rows = ["window", *("  cell" for _ in range(4_000))]
     first, second = shown(rows, [*rows, '  text "end"'])
-    assert numbers_of(first) == list(range(1, 20_002))
-    assert numbers_of(second)[-1] == 20_002
-    assert numbers_of(shown(*(["window", f'  text "{at}"', '  button "Next"'] for at in range(3000)))[-1]) == [1, 2, 3]
+    assert numbers_of(first) == list(range(1, 4_002))
+    assert numbers_of(second)[-1] == 4_002
+    assert numbers_of(shown(*(["window", f'  text "{at}"', '  button "Next"'] for at in range(600)))[-1]) == [1, 2, 3]

@@ -107,7 +107,7 @@ def test_deaths_that_no_single_input_explains_end_the_run(tmp_path, monkeypatch,
 
     monkeypatch.setattr(dying_inputs, "died_alone", lambda *_: "")
     monkeypatch.setattr(dying_inputs, "take_dead", lambda _: at_hand)
-    with pytest.raises(WorkerDiedError, match="take fewer --workers"):
+    with pytest.raises(WorkerDiedError, match="--workers"):
         Deaths(tmp_path).survive(work, lambda uri: lambda: None)
 
 

@@ -1,14 +1,11 @@
 """Steps are done here as Beam does them."""
 
 import os
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import MOST_PARTITIONS, Execution
 from trajmill.pipelines.execution.flow import (
@@ -101,40 +98,6 @@ def test_steps_of_one_consumer_follow_each_other_element_by_element_and_others_r
 def test_what_a_step_raises_here_is_raised_as_it_is():
     with pytest.raises(ZeroDivisionError):
         run_over([1], Map(lambda one: one / 0), Execution())
-
-
-def loaded_by(*words: str) -> set[str]:
-    """The packages that are loaded when the command has ended."""
-    code = (
-        "import sys\ntry:\n from trajmill.app.cli.cli import main\n main()\n"
-        "finally: print(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return {name.partition(".")[0] for name in done.stderr.split()}
-
-
-def test_a_wrong_recipe_is_told_without_an_engine(tmp_path):
-    (tmp_path / "bad.yaml").write_text("name: x\nsourcee: y\n")
-    loaded = loaded_by("run", str(tmp_path / "bad.yaml"), "--raw", str(tmp_path), "--out", str(tmp_path / "out"))
-    assert "sourcee:" in loaded
-    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "jinja2", "pyghostty"}
-    assert not loaded & {"fsspec", "asyncio", "lxml", "google", "fasttext", "tokenizers", "huggingface_hub"}
-    assert not loaded & {"pyarrow", "numpy", "re2"}
-
-
-def test_help_is_shown_without_what_reads_data():
-    loaded = loaded_by("run", "--help")
-    assert "typer" in loaded
-    assert not loaded & {"pyarrow", "numpy", "yaml", "connectors", "quality", "apache_beam", "polars", "fsspec"}
-
-
-def test_a_run_in_one_process_loads_no_engine(tmp_path):
-    log = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
-    loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
-    assert (tmp_path / "out" / "shards" / "manifest.json").exists()
-    assert not loaded & {"apache_beam", "polars", "datasets", "grpc"}
-    assert not loaded & {"pyghostty", "pycparser", "lxml", "selectolax", "google"}, "what other formats are read by"
-    assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
 
 
 @pytest.mark.parametrize(("records", "workers", "partitions"), [(0, 1, 1), (3_000, 1, 4), (1, 3, 8), (10**9, 1, 4096)])

@@ -31,7 +31,7 @@ def test_a_flag_that_nobody_knows_is_refused(flag):
 
 
 def test_beams_runner_in_this_process_takes_no_workers():
-    with pytest.raises(ConfigError, match="works in one process"):
+    with pytest.raises(ConfigError):
         Execution(2, (f"--runner={IN_PROCESS}",)).options()
 
 
@@ -50,6 +50,6 @@ def test_nothing_is_run_over_nothing():
 
 def test_a_worker_that_no_engine_starts_says_so():
     command = [sys.executable, "-m", "trajmill.pipelines.beam_worker"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "--provision_endpoint" in done.stderr

@@ -165,7 +165,7 @@ def require_apart(out: Path) -> None:
 
 
 def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
-    with pytest.raises(ConfigError, match="holds generations"):
+    with pytest.raises(ConfigError):
         Run(RECIPE, [str(grown / "logs")], str(grown / "out"), overwrite=True).run()
 
 

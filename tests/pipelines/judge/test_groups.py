@@ -1,7 +1,7 @@
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
@@ -10,7 +10,6 @@ from trajmill.quality.group import components
 EDGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
 @given(EDGES)
 def test_groups_that_units_name_among_themselves_are_those_of_the_whole_corpus(edges):
     units: dict[int, np.ndarray] = {}

@@ -84,7 +84,7 @@ def test_manifest_and_card_tell_how_diverse_the_dataset_is(raw: Path, tmp_path: 
 
 
 def test_a_bound_that_cannot_hold_ends_the_run(raw: Path, tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"max_share.task: 0.1 .* 5 different"):
+    with pytest.raises(ConfigError, match=r"max_share\.task"):
         Run(recipe({"task": 0.1}), [str(raw)], str(tmp_path)).run()
 
 

@@ -60,7 +60,7 @@ def test_kinds_of_rows_are_counted_and_summed_by_domain():
 
 def test_a_date_is_read_from_text_as_well_as_from_yaml():
     assert Mix.model_validate({"after": "2026-03-01"}).after == date(2026, 3, 1)
-    with pytest.raises(ValueError, match="Invalid isoformat"):
+    with pytest.raises(ValueError):
         Mix.model_validate({"after": "March"})
 
 

@@ -43,7 +43,7 @@ def test_other_rules_and_other_forms_than_those_that_were_judged_and_measured_ar
 
 def test_a_plan_that_cannot_be_drawn_ends_as_the_run_would(made):
     short = {"sft": {"budget": 10_000_000, "on_shortfall": "stop"}}
-    with pytest.raises(ConfigError, match=r"^mix.stages.sft: terminal of component 'trajectories' falls short: "):
+    with pytest.raises(ConfigError, match=r"mix\.stages\.sft"):
         mixture_plan(recipe(stages=short), str(made))
 
 

@@ -46,5 +46,5 @@ def test_a_component_holds_one_world_model_over_all_generations_of_its_stage(mod
     if holds:
         check_components("sft", COMPONENT, Coded.of(models), earlier)
     else:
-        with pytest.raises(ConfigError, match="two world models"):
+        with pytest.raises(ConfigError):
             check_components("sft", COMPONENT, Coded.of(models), earlier)

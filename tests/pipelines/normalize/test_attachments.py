@@ -173,13 +173,13 @@ def test_what_is_no_blob_is_foreign_and_stays(raw, finished, tmp_path):
     for path in (finished / "blobs" / "holiday.png", tmp_path / "other" / "blobs" / ("0" * 64)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"mine")
-        with pytest.raises(ConfigError, match="holds files that no run wrote"):
+        with pytest.raises(ConfigError):
             run(raw, path.parent.parent, recipe())
         assert path.read_bytes() == b"mine"
 
 
 def test_a_run_that_keeps_none_replaces_one_that_kept_them_only_on_request(raw, finished):
-    with pytest.raises(ConfigError, match="another normalize section"):
+    with pytest.raises(ConfigError, match="normalize"):
         run(raw, finished, recipe("drop"))
     Run(recipe("drop"), [str(raw)], str(finished), SMALL, overwrite=True).run("normalize")
     assert not (finished / "blobs").exists()

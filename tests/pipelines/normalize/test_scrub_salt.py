@@ -61,7 +61,7 @@ def test_a_row_says_how_many_placeholders_its_own_texts_hold(tmp_path: Path):
 
 
 def test_a_short_salt_is_refused_and_none_is_printed():
-    with pytest.raises(ConfigError, match=r"normalize.scrub_salt.* 16 characters"):
+    with pytest.raises(ConfigError, match=r"normalize\.scrub_salt"):
         recipe("short")
     assert "a salt of many" not in repr(recipe("a salt of many characters"))
 

@@ -1,11 +1,17 @@
 import gzip
 import random
+from itertools import zip_longest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from trajmill.pipelines.plan import plan as planning
 from trajmill.pipelines.plan.plan import Plan, binned, make_plan
 from trajmill.pipelines.plan.raw_files import gather
+from trajmill.pipelines.plan.recognition import Input
 from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.paths import Place
 from trajmill.schemas import ConfigError
 
 RECIPE = Recipe(name="t", source="t")
@@ -101,18 +107,31 @@ def test_a_name_that_a_root_gives_may_not_be_that_of_another_file(tmp_path):
 
 
 def test_nothing_at_a_path_is_a_config_error(tmp_path):
-    with pytest.raises(ConfigError, match="no raw input"):
+    with pytest.raises(ConfigError):
         make_plan(RECIPE, [str(tmp_path / "nowhere")])
     with pytest.raises(ConfigError):
         make_plan(RECIPE, [f"{tmp_path}/*.cast"])
 
 
-def test_parts_hold_about_what_they_may_and_never_split_an_input(raw):
-    inputs = make_plan(RECIPE, [str(raw)]).inputs
-    parts = binned(inputs, RECIPE, part_bytes=300)
-    assert [one for part in parts for one in part.inputs] == inputs
-    assert len(parts) > 1
-    assert len(binned(inputs, RECIPE)) == 1
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 20), st.integers(1, 4))
+def test_a_part_holds_as_many_inputs_as_its_bytes_and_their_number_allow(sizes, part_bytes, most):
+    inputs = [
+        Input(f"{number:03}", "asciicast", "1", "", {"a": Place("a")}, size, "s") for number, size in enumerate(sizes)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "PART_INPUTS", most)
+        parts = [[one.bytes for one in part.inputs] for part in binned(inputs, RECIPE, part_bytes)]
+    assert [size for part in parts for size in part] == sizes
+    for part, after in zip_longest(parts, parts[1:]):
+        assert part
+        assert len(part) == 1 or sum(part) <= part_bytes
+        assert len(part) <= most
+        assert after is None or len(part) == most or sum(part) + after[0] > part_bytes
+
+
+def test_what_is_compressed_is_weighed_by_what_it_may_come_to():
+    inputs = [Input(name, "asciicast", "1", "", {"a": Place(name)}, 10, "s") for name in ("a.cast", "b.cast.gz")]
+    assert [len(binned(inputs, RECIPE, part_bytes).pop().inputs) for part_bytes in (89, 90)] == [1, 2]
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

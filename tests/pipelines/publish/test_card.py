@@ -9,13 +9,9 @@ import yaml
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.publish.card import (
-    CARD_UNIT,
     card,
     example_rows,
     features,
-    inline,
-    named,
-    shortened,
     size_category,
 )
 from trajmill.pipelines.publish.dataset import Config, Dataset
@@ -82,32 +78,6 @@ def test_columns_are_named_as_datasets_names_them(pool):
     assert features(schema) == datasets.Features.from_arrow_schema(schema)._to_yaml_list()
 
 
-def test_the_head_counts_the_rows_and_bytes_of_each_pool(made, told):
-    manifest = sealed(Folder(str(made / "shards")), MANIFEST)
-    for info in told[1]["dataset_info"]:
-        (split,) = info["splits"]
-        files = [
-            one for one in manifest.files if one.name.startswith(f"{info['config_name']}/") and one.name.endswith("t")
-        ]
-        assert split["num_examples"] == sum(one.rows for one in files) > 0
-        assert info["download_size"] == sum(one.bytes for one in files)
-
-
-def test_the_card_says_recipe_version_losses_figures_limits_and_how_to_load(told):
-    text = told[0]
-    recipe = load_recipe("terminal").digest()[:16]
-    for words in (
-        f"Recipe `trajmill-terminal` (digest `{recipe}`), trajmill 0.1.0",
-        "| transitions | `duplicate_transition` | 1 | shown without loss | shown and learnt in another ",
-        "## How to load it in trainers",
-        "| `rl` | verl |",
-        "| cpt | terminal | 2 | 2 |",
-        "## Limits",
-        "| `unknown` | 7 |",
-    ):
-        assert words in text, words
-
-
 def test_trainers_of_pools_that_are_empty_are_not_named(tmp_path):
     text = card(a_dataset(tmp_path, [{"text": "a"}]))
     assert "| `cpt` | any that packs" in text
@@ -141,16 +111,6 @@ def test_hostile_names_of_licences_and_sources_stay_in_their_cells(tmp_path):
     assert row.startswith("| \\`\\`\\` --- license: mit --- \\# \\<script\\>alert\\(1\\)")
     assert "<img" not in text.replace("\\<img", "")
     assert head_of(dataset)["license"] == "other"
-
-
-def test_long_texts_and_lists_are_cut_and_say_by_how_much():
-    cut = shortened({"a": "x" * 200, "b": [1, 2, 3, 4], "c": None})
-    assert cut == {"a": "x" * 160 + "… (40 more characters)", "b": [1, 2, "… (2 more)"], "c": None}
-
-
-def test_a_name_of_one_word_is_code_and_any_other_is_escaped():
-    assert named("no_target") == "`no_target`"
-    assert named("a`b") == inline("a`b") == "a\\`b"
 
 
 def test_a_pool_without_rows_in_its_first_file_shows_one_of_the_next(tmp_path):
@@ -248,8 +208,3 @@ def test_what_may_be_published_is_what_the_recipe_names():
     recipe = {"licence": "MIT", "mix": {"passages": [{"licence": "ISC"}, {"licence": None}]}, "card": {}}
     assert allowed_by(recipe) == {"MIT", "ISC"}
     assert allowed_by(recipe | {"card": {"licences": ["unknown"]}}) == {"unknown"}
-
-
-def test_card_and_description_are_a_unit_of_the_stage(made):
-    unit = sealed(Folder(str(made / "_units" / "shards")), f"{CARD_UNIT}.json")
-    assert [file.name for file in unit.files] == ["README.md", "croissant.json"]

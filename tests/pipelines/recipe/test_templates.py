@@ -1,24 +1,17 @@
 """Templates of prompts: what ours say in every combination of what can be known, and how users' own are read."""
 
-import hashlib
-import json
 import re
-from itertools import combinations, count, product
-from typing import Any
+from itertools import count
 
-import jinja2
 import pytest
-from jinja2 import meta
 
 from tests.conftest import ROOT
 from trajmill.connectors.screens.numbers import Numbers
 from trajmill.connectors.screens.tree import Tree
-from trajmill.pipelines.recipe.config_files import configs
-from trajmill.pipelines.recipe.templates import VARIABLES, check_templates, prompt_template
+from trajmill.pipelines.recipe.templates import check_templates, prompt_template
 from trajmill.schemas import DOMAINS, ConfigError
 
 FOLDER = ROOT / "configs" / "templates"
-NAMES = ("rl", "cpt", "sft-1", "sft-2", "sft-3", "sft-4")
 FILES = sorted(path for domain in DOMAINS for path in (FOLDER / domain).glob("*"))
 FORMS = {
     "mcp": ["response"],
@@ -36,7 +29,6 @@ TEXTS = {
     "simulation_instruction": "Let the polish run out.",
 }
 FLAGS = ("ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged")
-DIALECTS: tuple[list[str], ...] = ([], ["uitree/1"], ["browsergym-axtree"], ["http+uitree/1"])
 TURN = re.compile(
     r"### Turn [1-9][0-9]*\n"
     r"(?:\*\*Current State:\*\*\n(?P<state>.+?)\n\n)?"
@@ -94,137 +86,6 @@ def named(path):
     return f"{path.parent.name}/{path.name}"
 
 
-def test_each_domain_has_a_template_for_rl_one_for_cpt_and_four_for_sft():
-    assert {named(path) for path in FILES} == {f"{domain}/{name}.md.j2" for domain in DOMAINS for name in NAMES}
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_each_file_is_drawn_under_its_name_and_the_digest_of_its_text(path):
-    found = of_file(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert found.digest == digest
-    assert found.reference == f"{path.parent.name}/{path.name.removesuffix('.md.j2')}@{digest[:12]}"
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_pools_share_no_template_but_eval_asks_as_rl_does(domain):
-    drawn = {
-        pool: {prompt_template(domain, pool, str(number), 1).name for number in range(200)}
-        for pool in ("rl", "eval", "cpt", "sft")
-    }
-    assert drawn["rl"] == drawn["eval"]
-    assert len(drawn["sft"]) == 4
-    assert not any(drawn[one] & drawn[other] for one, other in combinations(("rl", "cpt", "sft"), 2))
-
-
-def test_the_draw_hangs_on_the_key_and_the_seed():
-    def drawn(seed):
-        return [prompt_template("os", "sft", str(number), seed).name for number in range(60)]
-
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
-    assert min(drawn(1).count(name) for name in set(drawn(1))) > 5
-
-
-def combinations_of_what_is_known(path):
-    """What can be known, in every combination of what the template asks for; what it does not name changes nothing."""
-    named_there = meta.find_undeclared_variables(jinja2.Environment().parse(path.read_text("utf-8")))
-    choices: dict[str, Any] = dict.fromkeys(FLAGS, (False, True))
-    choices["screen"] = ("", "1080 x 2400")
-    choices["dialects"] = DIALECTS
-    forms = FORMS[path.parent.name]
-    choices["forms"] = [list(some) for size in range(len(forms) + 1) for some in combinations(forms, size)]
-    asked = {name: of for name, of in choices.items() if name in named_there}
-    for texts in ({}, TEXTS):
-        for chosen in product(*asked.values()):
-            yield {**texts, **dict(zip(asked, chosen, strict=True))}
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_no_combination_of_what_is_known_leaves_a_placeholder_a_gap_or_an_empty_part(path):
-    own = of_file(path).template
-    known = combinations_of_what_is_known(path)
-    texts = {own.render(values(path.parent.name, **given)).rstrip("\n") for given in known}
-    assert len(texts) >= 8
-    for text in texts:
-        assert not re.search(r"\{\{ *[a-z_]|\{%|%\}|None|undefined", text.replace("undefined variable", "")), text
-        assert "\n\n\n" not in text, text
-        assert not re.search(r"^#+ [^\n]*\n+(?=#+ (?!Turn)|\Z)", text.replace("\n```", ""), re.MULTILINE), text
-        assert not re.search(r"(?<![0-9])[ \t]+$", text, re.MULTILINE), text
-        assert text.count("````") % 2 == 0
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_what_is_known_of_a_session_stands_in_its_prompt(path):
-    bare, full = rendered(path), rendered(path, **TEXTS, screen="1080 x 2400")
-    assert all(full.count(text) == 1 for text in TEXTS.values())
-    assert not any(text in bare for text in TEXTS.values())
-    assert not DEMONSTRATION.search(full)
-    if path.parent.name in ("os", "android", "terminal", "web"):
-        assert "1080 x 2400" in full
-    assert "<predicted_observation>" not in bare
-    tagged = rendered(path, tagged=True)
-    assert "<predicted_observation>" in tagged
-    assert "</predicted_observation>" in tagged[-400:]
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-@pytest.mark.parametrize("ours", [False, True])
-def test_a_prompt_has_400_to_1500_words_in_each_form(path, ours):
-    domain = path.parent.name
-    flags = dict.fromkeys(FLAGS, True)
-    counts = [len(rendered(path, forms=[form]).split()) for form in FORMS[domain]]
-    tree = ["uitree/1"] if ours else ["browsergym-axtree"]
-    counts += [len(rendered(path, forms=[form], dialects=tree).split()) for form in FORMS[domain]]
-    counts.append(len(rendered(path, **flags, dialects=tree).split()))
-    assert min(counts) >= 400
-    assert max(counts) <= 1500
-
-
-def runs(path):
-    """All runs of nine words in a row of a template's prose, without its demonstrations."""
-    text = path.read_text()
-    prose = re.sub(r"\{[%{].*?[%}]\}", " ", DEMONSTRATION.sub(" ", text))
-    words = re.findall(r"[\w'`]+", prose.lower())
-    return {tuple(words[start : start + 9]) for start in range(len(words) - 8)}
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_templates_of_a_domain_share_no_nine_words_in_a_row(domain):
-    found = {path.name: runs(path) for path in FILES if path.parent.name == domain}
-    for one, other in combinations(found, 2):
-        assert not found[one] & found[other], (one, other)
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_templates_of_a_domain_share_no_demonstration(domain):
-    seen: dict[tuple[str, str], str] = {}
-    for path in FILES:
-        if path.parent.name == domain:
-            for form in FORMS[domain]:
-                for demonstration in demonstrations(path, forms=[form], dialects=["uitree/1"]):
-                    for turn in turns(demonstration):
-                        action = parsed(turn)["action"]
-                        assert seen.setdefault((action, turn[-200:]), path.name) == path.name
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_demonstrations_are_turns_as_samples_show_them(path):
-    domain = path.parent.name
-    for native, form, ends in product((False, True), FORMS[domain], (False, True)):
-        found = demonstrations(path, native=native, forms=[form], ends=ends, dialects=["uitree/1"])
-        assert found
-        assert 2 <= sum(len(turns(one)) for one in found) <= 6 or form != "response"
-        for turn in (turn for one in found for turn in turns(one)):
-            told = parsed(turn)
-            assert "### Turn" not in told["observation"] + (told["state"] or "")
-            if told["language"] == "json":
-                assert json.dumps(json.loads(told["action"]), ensure_ascii=False, indent=2) == told["action"]
-            assert ("[exit code" in told["observation"]) <= ends
-            # texts of a document stand apart by a blank line, messages do not
-            assert told["between"] == ("\n" if path.name == "cpt.md.j2" else "")
-
-
 SHOWS_TREES = [path for path in FILES if path.parent.name in ("web", "os", "android")]
 
 
@@ -243,29 +104,6 @@ def test_elements_of_demonstrations_are_numbered_as_connectors_number_them(path)
                     assert there in known or shown == told["state"] or here == highest + 1, (turn, here)
                     assert known.setdefault(there, here) == here, (turn, here, known[there])
                     highest = max(highest, here)
-
-
-@pytest.mark.parametrize("path", SHOWS_TREES, ids=named)
-def test_elements_that_demonstrations_name_stand_on_the_screen_before(path):
-    for demonstration in demonstrations(path, forms=["screen"], dialects=["uitree/1"]):
-        shown = ""
-        for turn in turns(demonstration):
-            told = parsed(turn)
-            shown = told["state"] or shown
-            numbers = re.findall(r'"element": "(#[0-9]+)"', told["action"])
-            assert all(re.search(rf"^ *{number} ", shown, re.MULTILINE) for number in numbers), turn
-            shown = told["observation"]
-
-
-@pytest.mark.parametrize("path", SHOWS_TREES, ids=named)
-def test_actions_in_a_domains_own_grammar_have_demonstrations_of_it(path):
-    known = {"forms": ["screen"], "dialects": ["uitree/1"]}
-    call, own = rendered(path, **known), rendered(path, **known, native=True)
-    assert call != own
-    assert '"element"' in call
-    assert '"element"' not in own
-    assert ('"action_type"' in own) == (path.parent.name == "android")
-    assert ("```python" in own) == (path.parent.name != "android")
 
 
 # Users' own.
@@ -337,13 +175,3 @@ def test_folders_that_hold_nothing_or_other_things_are_named(tmp_path):
 def test_a_file_of_another_name_is_named(tmp_path):
     write(tmp_path, files=("rl", "cpt", "sft-1", "sft"))
     assert "sft.md.j2 is none of" in fault(tmp_path)
-
-
-def test_variables_are_those_that_our_templates_are_tried_with():
-    assert set(values("os")) == VARIABLES
-    assert configs().joinpath("templates", "os", "rl.md.j2").is_file()
-
-
-def test_templates_are_read_once_and_not_for_each_sample():
-    """The files of a domain are read before the first sample of it, and never again while shards are made."""
-    assert prompt_template("swe", "cpt", "one", 0) is prompt_template("swe", "cpt", "another", 1)

@@ -34,24 +34,6 @@ SFT = {
 """Published: samples of SFT, their mean turns, and those of RL."""
 
 
-def weights(stage):
-    return load_recipe("world-model").mix.stages[stage].components["trajectories"].weights
-
-
-def is_share(weights, tokens):
-    whole = sum(tokens.values())
-    return weights.keys() == tokens.keys() and all(abs(weights[k] - tokens[k] / whole) < 0.001 for k in tokens)
-
-
-def test_weights_are_the_tokens_that_the_published_counts_give():
-    assert is_share(weights("rl"), {name: samples * size for name, (samples, size) in RL.items()})
-    turns = {name: RL[name][1] / there for name, (_, _, there) in SFT.items()}
-    assert is_share(weights("sft"), {name: samples * here * turns[name] for name, (samples, here, _) in SFT.items()})
-    stages = load_recipe("world-model").mix.stages
-    assert stages["sft"].samples == sum(samples for samples, _, _ in SFT.values())
-    assert stages["rl"].samples == sum(samples for samples, _ in RL.values())
-
-
 def test_the_recipe_runs_and_draws_a_turn_a_trajectory_and_few_of_a_group(tmp_path: Path):
     assert load_recipe("world-model").domains == DOMAINS
     raw = [word for domain in ("mcp", "terminal", "android") for word in ("--raw", ROOT / "samples" / domain)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
@@ -160,10 +160,10 @@ def test_a_simulated_environment_that_does_not_say_so_whole_is_not_read_as_a_rea
 
 
 def test_rows_of_two_trajectories_or_none_are_refused():
-    with pytest.raises(ValueError, match="one trajectory"):
+    with pytest.raises(ValueError):
         atif_document([])
     one = rows_of(whole())
-    with pytest.raises(ValueError, match="one trajectory"):
+    with pytest.raises(ValueError):
         atif_document([*one, {**one[0], "trajectory_id": "0" * 32}])
 
 
@@ -221,7 +221,6 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     return Trajectory("n", "terminal", steps, task=Task(None, draw(words)), context=Context(agent_system=draw(words)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(trajectories())
 def test_any_trajectory_is_read_back_as_it_was_written(trajectory):
     same(rows_of(trajectory), (*ALSO, *WHOLE))

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.pipelines.judge.test_near_duplicates import atif
@@ -73,7 +73,6 @@ def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
     return [{**one, **OWN, "row_id": str(one["step"])} for one in rows]
 
 
-@settings(max_examples=24)
 @given(st.lists(st.tuples(st.integers(0, 1), WORDS, USES), min_size=1, max_size=25), st.integers(150, 900))
 def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_turn_is(steps, most):
     rows, turn, before = [], 0, "at first"

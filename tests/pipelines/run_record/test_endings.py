@@ -244,21 +244,16 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, 
         working = int(mark.read_text())
         assert (working == running.pid) == (workers == 1)
         running.send_signal(number)
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate()
     assert running.returncode == 128 + number
     assert "Traceback" not in said
     assert said.splitlines()[-1] == "trajmill: interrupted; run the same command again to go on"
-    for _ in range(100):
-        if not is_there(working):
-            break
+    while is_there(working):
         time.sleep(0.1)
-    assert not is_there(working)
 
 
 def end_whoever_is_slow(mark: Path) -> None:
-    until = time.monotonic() + 60
     while not (mark.exists() and mark.read_text()):
-        assert time.monotonic() < until
         time.sleep(0.1)
     assert int(mark.read_text()) != os.getpid()
     os.kill(int(mark.read_text()), signal.SIGKILL)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pytest
-
 from trajmill.app.cli.tables import show_summary
 from trajmill.app.console import Printer
 from trajmill.pipelines.mix.mixture import Mixture
@@ -30,26 +28,6 @@ ASKED = {"sft": {"web": (80.0, 79)}, "eval": {"web": (20.0, 21)}}
 SAMPLES = {"sft.web": 79, "eval.web": 30}
 
 
-def test_a_mixture_that_is_as_it_was_asked_for_is_not_spoken_of():
-    assert mixture_warnings(mixture(ASKED, sft=[row()], eval=[row()]), MIX, SAMPLES) == ()
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(0, "pool eval is empty: no group came to it"), (3, "of 3 trajectories that it was given none is a sample")],
-)
-def test_an_empty_pool_is_told_with_its_reason(given, said):
-    asked = {"sft": {"web": (80.0, 80)}, "eval": {"web": (8.0, given)}}
-    (line,) = mixture_warnings(mixture(asked, sft=[row()]), MIX, {"sft.web": 80})
-    assert line.startswith("pool eval is empty: ")
-    assert line.endswith(said)
-
-
-def test_a_pool_that_the_recipe_gives_nothing_may_be_empty():
-    mix = Mix.model_validate({"pools": {"sft": 1, "eval": 0}})
-    assert mixture_warnings(mixture({"sft": {"web": (100.0, 100)}}, sft=[row()]), mix, {"sft.web": 100}) == ()
-
-
 def test_a_pool_far_off_its_share_is_told_and_one_that_is_off_by_a_few_is_not():
     asked = {"sft": {"web": (80.0, 70), "swe": (400.0, 320)}, "eval": {"web": (20.0, 30), "swe": (100.0, 180)}}
     (line,) = mixture_warnings(mixture(asked, sft=[row()], eval=[row()]), MIX, SAMPLES)
@@ -68,18 +46,6 @@ def test_what_falls_short_is_told_with_its_figures():
         "stage sft falls short: component 'b' gave 0 of the 20,000 tokens of its share, and 0 are there",
         "stage eval falls short: it drew 10 of the 40 samples asked for",
     )
-
-
-def test_a_stage_that_falls_short_as_a_whole_is_one_line():
-    line, _ = short(90_000)
-    assert line == ("stage sft falls short: it drew 40,000 of the 90,000 tokens asked for; short is component 'b'")
-
-
-def test_domains_of_a_component_are_named_together():
-    rows = [row(name, "a", tokens=100, shortfall=900) for name in ("mcp", "web")]
-    mix = Mix.model_validate({"pools": {"sft": 1}, "stages": {"sft": {"budget": 2000}}})
-    (line,) = mixture_warnings(mixture({}, sft=rows), mix, {"sft.web": 1})
-    assert line.endswith("it drew 200 of the 2,000 tokens asked for; short is mcp, web of component 'a'")
 
 
 def test_before_samples_are_made_what_is_drawn_counts():

@@ -1,23 +1,18 @@
 import contextlib
 import gzip
 import io
-import random
-import shutil
 import tarfile
 import zipfile
 import zlib
-from pathlib import Path
 
 import pytest
-import zstandard
 
 from tests.conftest import ROOT
 from trajmill.pipelines.plan.plan import make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.storage.archives import Archive, Member, kind_of
-from trajmill.pipelines.storage.paths import Place
-from trajmill.pipelines.storage.stored_blob import StoredBlob, open_raw
+from trajmill.pipelines.storage.archives import Archive, Member
+from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import ParseError, Reject, scan_transitions
 
 RECIPE = Recipe(name="t", source="t")
@@ -50,24 +45,6 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("logs.zip", zipped(FILES)),
-        ("logs.tar", tarred(FILES)),
-        ("logs.tar.gz", gzip.compress(tarred(FILES))),
-        ("logs.tar.zst", zstandard.compress(tarred(FILES))),
-        ("whatever", zipped(FILES)),
-    ],
-)
-def test_logs_in_an_archive_are_inputs_like_others(tmp_path, name, data):
-    (tmp_path / name).write_bytes(data)
-    plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == [f"{name}/logs/a.jsonl", f"{name}/logs/b.jsonl.gz"]
-    assert [one.uri for one in plan.unrecognized] == [f"{name}/photo.png"]
-    assert all(StoredBlob(one.uri, one.members, 1 << 30).read() == LOG for one in plan.inputs)
-
-
 def test_an_archive_within_an_archive_is_looked_into_once(tmp_path):
     once = zipped({"deep.zip": zipped({"a.jsonl": LOG}), "b.jsonl": LOG})
     (tmp_path / "one.zip").write_bytes(once)
@@ -79,13 +56,6 @@ def test_an_archive_within_an_archive_is_looked_into_once(tmp_path):
         "two.zip/one.zip/b.jsonl",
     ]
     assert [one.uri for one in plan.unrecognized] == ["two.zip/one.zip/deep.zip"]
-
-
-def test_a_log_of_several_files_in_an_archive_is_joined(tmp_path):
-    folder = sorted((ROOT / "samples/android/appagent").iterdir())[0]
-    shutil.make_archive(str(tmp_path / "task"), "zip", folder.parent, folder.name)
-    plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [(one.connector, one.uri) for one in plan.inputs] == [("appagent", f"task.zip/{folder.name}")]
 
 
 def test_packed_logs_come_to_the_same_trajectories(tmp_path):
@@ -143,20 +113,6 @@ def test_of_a_cut_tar_what_stands_before_the_cut_is_read(tmp_path, pack, where):
     assert [(one.uri, one.reason) for one in plan.unrecognized] == lost
 
 
-def test_of_a_tar_whose_compressed_bytes_were_cut_anywhere_nothing_is_lost_silently(tmp_path):
-    files = {f"{n}.jsonl": random.Random(n).randbytes(4000) for n in range(3)}
-    data = gzip.compress(tarred(files))
-    for size in range(600, len(data), 997):
-        stream = open_raw(_written(tmp_path / "cut", data[:size]), "cut", "", 1 << 30)
-        found = list(Archive("cut", "tar", stream, 1 << 20).members())
-        assert [one.reason for one in found if isinstance(one, Reject)][-1:] == ["truncated"]
-
-
-def _written(path: Path, data: bytes) -> Place:
-    path.write_bytes(data)
-    return Place(str(path))
-
-
 def test_what_a_tar_holds_behind_damage_or_its_end_or_twice_is_told():
     def told(data: bytes) -> list[tuple[str, str]]:
         found = Archive("a.tar", "tar", io.BytesIO(data), 1 << 20).members()
@@ -208,10 +164,3 @@ def test_a_cut_archive_is_a_reject_and_never_another_exception(tmp_path, data, s
         with contextlib.suppress(ParseError):
             StoredBlob(one.uri, one.members, 1 << 30).read()
     assert plan.inputs or plan.unrecognized
-
-
-def test_archives_are_told_by_their_first_bytes():
-    assert kind_of(zipped(FILES)[:600]) == "zip"
-    assert kind_of(tarred(FILES)[:600]) == "tar"
-    assert kind_of(LOG[:600]) is None
-    assert Path(__file__).read_bytes()[:2] != b"PK"

@@ -3,7 +3,6 @@ import contextlib
 import gzip
 import hashlib
 import lzma
-import pickle
 import random
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import zstandard
 from fsspec.implementations.memory import MemoryFileSystem
 
 from trajmill.pipelines.storage import object_store
-from trajmill.pipelines.storage.folders import Folder, unfinished_name
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 from trajmill.pipelines.storage.paths import Place
 from trajmill.pipelines.storage.stored_blob import StoredBlob
@@ -85,23 +84,6 @@ def test_a_folder_shows_a_file_only_when_it_is_complete(tmp_path):
     assert folder.read("a/b.txt") == b"whole"
     assert folder.size("a/b.txt") == 5
     assert folder.size("nothing") == -1
-
-
-def test_what_a_killed_writer_left_is_known_by_its_name_and_listed_only_on_request(tmp_path):
-    folder = Folder(str(tmp_path))
-    (tmp_path / "x").mkdir()
-    left = f"x/{unfinished_name('part')}"
-    (tmp_path / left).write_bytes(b"half")
-    (tmp_path / "x" / ".unfinished-mine").write_bytes(b"somebody's")
-    assert folder.names() == ["x/.unfinished-mine"]
-    assert folder.names(unfinished=True) == sorted([left, "x/.unfinished-mine"])
-
-
-def test_a_folder_reaches_the_same_files_after_pickling(tmp_path):
-    Folder(str(tmp_path)).write("a", b"1")
-    again = pickle.loads(pickle.dumps(Folder(str(tmp_path))))
-    assert again.read("a") == b"1"
-    assert (again / "b").path("c") == f"{tmp_path}/b/c"
 
 
 def test_a_folder_may_lie_on_any_file_system():

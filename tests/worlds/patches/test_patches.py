@@ -114,7 +114,7 @@ def test_a_patch_does_not_write_through_a_link_that_it_makes(lamp: tuple[Path, s
 
 
 def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing is fetched"):
+    with pytest.raises(ConfigError):
         Repository.at(tmp_path)
 
 
@@ -124,7 +124,7 @@ def test_what_a_partial_clone_lacks_is_not_fetched(lamp: tuple[Path, str], tmp_p
     in_bash(lamp[0], ["git config uploadpack.allowFilter true"])
     environment = {**SHELL, "HOME": str(tmp_path)}
     subprocess.run([*clone, str(tmp_path / "part")], env=environment, check=True, capture_output=True)
-    with pytest.raises(ConfigError, match="nothing is fetched"):
+    with pytest.raises(ConfigError):
         apply(Repository.at(tmp_path / "part"), lamp[1], GOOD)
 
 

@@ -102,7 +102,7 @@ def test_what_is_no_database_is_refused_or_empty(tmp_path: Path, data: bytes) ->
     if not data:
         assert not database_difference(first, last).added
         return
-    with pytest.raises(ConfigError, match=r"is no SQLite database that can be read|cannot be read"):
+    with pytest.raises(ConfigError):
         database_difference(first, last)
 
 

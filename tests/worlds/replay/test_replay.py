@@ -259,7 +259,7 @@ def test_what_is_forgotten_is_in_no_replay(replayed: tuple[Path, dict[str, dict[
 def test_rl_that_asks_for_certified_turns_is_refused_where_nothing_was_replayed(raw: Path, tmp_path: Path) -> None:
     recipe = load_recipe("terminal")
     recipe = recipe.model_copy(update={"mix": recipe.mix.model_copy(update={"rl": "certified"})})
-    with pytest.raises(ConfigError, match="Run with --stop-after judge, then `trajmill replay`"):
+    with pytest.raises(ConfigError, match="--stop-after judge"):
         Run(recipe, [str(raw)], str(tmp_path / "out")).run()
 
 
@@ -268,7 +268,7 @@ def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("shutil.which", lambda _: None)
     before = Folder(str(finished)).names()
     try:
-        with pytest.raises(ConfigError, match="in a box only"):
+        with pytest.raises(ConfigError):
             Replay(str(finished), Asking("terminal", (str(finished),))).run()
     finally:
         engine.cache_clear()
@@ -276,5 +276,5 @@ def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.Mo
 
 
 def test_a_base_that_is_not_there_is_refused(finished: Path) -> None:
-    with pytest.raises(ConfigError, match="The base nowhere is not there"):
+    with pytest.raises(ConfigError, match="nowhere"):
         Replay(str(finished), Asking("terminal", ("nowhere",)))

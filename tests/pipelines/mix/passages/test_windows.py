@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipelines.mix.passages.corpora import component, prepared, prose, written
@@ -36,7 +36,6 @@ def test_a_book_is_cut_between_its_paragraphs():
     assert all(one.startswith("Chapter") for one in cut)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="ab1😀é \n.", min_size=1, max_size=400).filter(str.strip), st.integers(3, 40))
 def test_pieces_are_the_text_again_and_none_is_over_the_bound(text, most):
     cut = pieces(text, most)

@@ -52,13 +52,6 @@ def test_a_push_holds_exactly_the_bytes_of_the_folder_in_one_commit(hub, made):
     assert f"/tree/{hub.repos[NAME].branches['main']}" in said
 
 
-def test_a_second_push_sends_nothing_and_changes_nothing(hub, made):
-    pushed(made)
-    before = len(hub.uploads), hub.repos[NAME].branches["main"], len(hub.wrote())
-    assert "sent: 0 files" in pushed(made)
-    assert (len(hub.uploads), hub.repos[NAME].branches["main"], len(hub.wrote())) == before
-
-
 def test_a_push_that_broke_off_goes_on_without_sending_anything_twice(hub, made):
     hub.breaks_after = 2
     said = pushed(made, code=1)
