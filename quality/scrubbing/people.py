@@ -58,7 +58,7 @@ PERSON_TRIGGER: Final = (
 _NOBODY: Final = re.compile(
     rb"(?i).*\b(?:team|project|developers?|authors?|contributors?|foundation|inc|ltd|llc|gmbh|corp|corporation|company|bot"
     rb"|group|maintainers|community|software|labs?|university|the|list|support|admin|system|user|name|github|gitlab"
-    rb"|google|microsoft|unknown|none|null|true|false|todo|date|reply|your|my|of|and|for|by|in|to|is)\b.*"
+    rb"|rights|reserved|somebody|someone|janitor|google|microsoft|unknown|none|null|true|false|todo|date|reply|your|my|of|and|for|by|in|to|is)\b.*"
 )
 """Words of what is no person."""
 
