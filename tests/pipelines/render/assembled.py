@@ -73,7 +73,7 @@ def assembler_of(
     counter = counter or TokenCounter()
     costs, use = costs_of(rows, View.of(mix), counter), np.array([one["use"] for one in rows], object)
     own = instructed_costs(costs, instructions or {}, counter)
-    plan = Plan.of(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
+    plan = Plan(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
     firsts = [rows[place] for place in plan.unit.begins.tolist()]
     draws = [{**OWNED, "trajectory_id": one["trajectory_id"], "copies": copies} for one in firsts]
     names = ("spans", "certified", "written", *(name for name in rows[0] if name.startswith(SIGNAL_PREFIX)))
