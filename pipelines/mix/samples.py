@@ -194,8 +194,14 @@ class Assembler:
         # a later segment or a window is no trajectory: its first row stands for it
         is_part = one.is_part or int(self._unit.segments[number]) > 0
         step = int(self._unit.steps[one.begin]) if is_part else -1
-        where = (self._draws[number]["trajectory_id"], step, one.end - one.begin)
-        return Reject("transition" if is_part else "trajectory", *one.why, "", "", -1, "", *where)
+        return Reject(
+            "transition" if is_part else "trajectory",
+            *one.why,
+            uri="",
+            trajectory_id=self._draws[number]["trajectory_id"],
+            step=step,
+            transitions=one.end - one.begin,
+        )
 
     def _asked(self, part: Numbers) -> Iterator[Refused | tuple[int, Numbers, Flags]]:
         """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
@@ -222,8 +228,8 @@ class Assembler:
                 continue
             number, places, fits = one
             taken = self._plan.evaluated(number, places)
-            made = [self._question(number, place, fits, stretch) for place in taken]
-            yield from [sample for sample in made if sample is not None] or [self._plan.unasked(number)]
+            made = [sample for place in taken if (sample := self._question(number, place, fits, stretch)) is not None]
+            yield from made or (self._plan.unasked(number),)
 
     def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
         """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
@@ -475,7 +481,8 @@ class Assembler:
         below = np.ones(len(turn), np.bool_)
         below[before[:-1][size > 0]] = False
         begin, end = np.where(below, len(MARKER), 0), np.where(below, answers[turn], len(MARKER))
-        label = np.where(below, None, "frame")
+        label = np.full(len(turn), "frame", object)
+        label[below] = None
         where = ranges(before[list(own)], size[list(own)])
         told = np.array([tuple(span) for spans in own.values() for span in spans], object).reshape(-1, 3)
         begin[where], end[where], label[where] = told.T
