@@ -65,7 +65,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
         wanted[places] = True
         instructions = {} if pool == "eval" else mixing.instructions
         own = instructed_costs(costs.take(pa.array(places)).combine_chunks(), instructions, counter)
-        plan = Plan.of(UnitCosts(own, use[places], unit.domain, counter), pool, mix, counter)
+        plan = Plan(UnitCosts(own, use[places], unit.domain, counter), pool, mix, counter)
         others = read_answers(mixing.draws) if pool == "rl" else Distractors()
         told = _drawn(plan.unit, draws, ordinal, places)
         assemblers.append(Assembler(plan, places, told, beside, instructions, others))

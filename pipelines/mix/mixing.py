@@ -19,7 +19,7 @@ from trajmill.schemas.manifest import Manifest
 
 STAGE: Final = "mix"
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 """Raised when equal rows become other files than before."""
 
 

@@ -6,7 +6,6 @@ Budgets are drawn by plans made without texts, and samples are written by the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -91,15 +90,16 @@ class Budgeted(NamedTuple):
     loss_tokens: Numbers
 
 
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The samples of the trajectories of a unit in a pool.
 
-    Attributes:
-        unit: the trajectories.
+    Args:
+        unit: the trajectories; at least one.
         pool: of the samples.
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
+
+    Attributes:
         prompts: tokens of the prompt of each.
         shown: the rows that a sample of each would show, if it showed all: in CPT and SFT none behind the last target.
         counts: how many these are.
@@ -111,50 +111,23 @@ class Plan:
         long: whether it is longer than a window.
     """
 
-    unit: UnitCosts
-    pool: Pool
-    mix: Mix
-    counter: TokenCounter
-    prompts: Numbers
-    shown: Excerpts
-    counts: Numbers
-    users: Numbers
-    tokens: Numbers
-    loss_tokens: Numbers
-    control_turns: Numbers
-    taught: Flags
-    long: Flags
-
-    @classmethod
-    def of(cls, unit: UnitCosts, pool: Pool, mix: Mix, counter: TokenCounter) -> Plan:
-        """Plan the samples of a unit, which has at least one row."""
-        is_whole = pool in WHOLE_POOLS
-        held = unit.to_last_target() if is_whole else unit.visible
-        rows, counts = np.flatnonzero(held), unit.summed(held)
-        shown = Excerpts.of(unit, rows, counts[counts > 0])
-        users, of = unit.users(shown), unit.of[rows]
-
-        def summed(values: npt.NDArray[Any]) -> Numbers:
-            return np.bincount(of, values, len(counts)).astype(np.int64)
-
-        prompts = unit.prompts(pool, mix)
-        turns = summed(users + unit.answers[rows])
+    def __init__(self, unit: UnitCosts, pool: Pool, mix: Mix, counter: TokenCounter) -> None:
+        self.unit, self.pool, self.mix, self.counter = unit, pool, mix, counter
+        held = unit.to_last_target() if pool in WHOLE_POOLS else unit.visible
+        rows, self.counts = np.flatnonzero(held), unit.summed(held)
+        self.shown = Excerpts.of(unit, rows, self.counts[self.counts > 0])
+        self.users, self.prompts = unit.users(self.shown), unit.prompts(pool, mix)
+        sizes = self.prompts + self._summed(self.users + unit.answers[rows])
+        self.tokens = sizes + borders(pool, self.counts, counter)
+        self.loss_tokens = self._summed(np.where(unit.bears[rows], unit.borne[rows], 0))
+        self.control_turns = self._summed(unit.holds(self.shown))
+        self.taught: Flags = unit.summed(unit.bears) > 0
         most = mix.window_tokens[pool]
-        return cls(
-            unit,
-            pool,
-            mix,
-            counter,
-            prompts,
-            shown,
-            counts,
-            users,
-            prompts + turns + borders(pool, counts, counter),
-            summed(np.where(unit.bears[rows], unit.borne[rows], 0)),
-            summed(unit.holds(shown)),
-            unit.summed(unit.bears) > 0,
-            prompts + turns + ASIDE * counts > most if most is not None else np.zeros(len(counts), np.bool_),
-        )
+        self.long: Flags = sizes + ASIDE * self.counts > (np.inf if most is None else most)
+
+    def _summed(self, values: npt.NDArray[Any]) -> Numbers:
+        """The sum over each trajectory of a number of each shown row."""
+        return np.bincount(self.unit.of[self.shown.rows], values, len(self.counts)).astype(np.int64)
 
     @property
     def drops(self) -> bool:
@@ -360,4 +333,4 @@ def budgeted(
     """The tokens of all samples that the trajectories of a unit become in a pool; arguments as of `UnitCosts`."""
     if not costs.num_rows:
         return Budgeted(*np.zeros((4, 0), np.int64))
-    return Plan.of(UnitCosts(costs, use, domain, counter), pool, mix, counter).budgeted()
+    return Plan(UnitCosts(costs, use, domain, counter), pool, mix, counter).budgeted()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -64,20 +64,58 @@ def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
     return list(dict.fromkeys([*_SHOWN, *(f"context.{name}" for name in CONTEXT), *more, *own]))
 
 
-class _Texts(NamedTuple):
-    """The texts of samples, their turns one sample after the other.
+class _Written(NamedTuple):
+    """Texts of samples that are written together, their turns one sample after the other.
 
     Attributes:
+        planned: the samples.
+        numbers: of the trajectory of each.
+        prompts: of each.
+        openings: tokens of the opening of each.
         shown: the turns.
+        rows: the transitions of the turns.
         users: the user message of each turn.
         answers: the assistant message of each.
-        rows: the transitions of the turns.
     """
 
+    planned: Sequence[Planned]
+    numbers: list[int]
+    prompts: list[Prompt]
+    openings: Numbers
     shown: Excerpts
+    rows: pa.RecordBatch
     users: pa.StringArray
     answers: pa.StringArray
-    rows: pa.RecordBatch
+
+    @property
+    def last(self) -> Numbers:
+        """The place of the last turn of each sample."""
+        last: Numbers = np.cumsum(self.shown.counts) - 1
+        return last
+
+    def asking(self) -> pa.StringArray:
+        """The last user message of each sample, as a model is asked."""
+        return pc.binary_join_element_wise(self.users.take(pa.array(self.last)), ASKING, "")
+
+    def messages(self, asking: pa.StringArray | None = None) -> tuple[pa.Array, pa.StringArray, Numbers]:
+        """(where each sample's messages begin, their texts, the places of their roles): system, then user and assistant
+        by turns; `asking` stands in the place of each sample's last turn."""
+        counts, many = self.shown.counts, len(self.users)
+        sizes = 1 + 2 * counts
+        ends = np.cumsum(sizes)
+        order, roles = np.zeros((2, int(ends[-1])), np.int64)
+        order[ends - sizes] = np.arange(len(counts))
+        places = np.repeat(ends - sizes, counts) + 1 + 2 * self.shown.numbers
+        order[places] = len(counts) + np.arange(many)
+        order[places + 1] = order[places] + many
+        roles[places], roles[places + 1] = 1, 2
+        texts = [pa.array([one.text for one in self.prompts], pa.string()), self.users, self.answers]
+        if asking is not None:
+            order[ends - 2] = len(counts) + 2 * many + np.arange(len(counts))
+            order, roles = np.delete(order, ends - 1), np.delete(roles, ends - 1)
+            ends = ends - np.arange(1, len(counts) + 1)
+            texts.append(asking)
+        return pa.array(np.append(0, ends), pa.int32()), pa.concat_arrays(texts).take(pa.array(order)), roles
 
 
 class Assembler:
@@ -156,8 +194,14 @@ class Assembler:
         # a later segment or a window is no trajectory: its first row stands for it
         is_part = one.is_part or int(self._unit.segments[number]) > 0
         step = int(self._unit.steps[one.begin]) if is_part else -1
-        where = (self._draws[number]["trajectory_id"], step, one.end - one.begin)
-        return Reject("transition" if is_part else "trajectory", *one.why, "", "", -1, "", *where)
+        return Reject(
+            "transition" if is_part else "trajectory",
+            *one.why,
+            uri="",
+            trajectory_id=self._draws[number]["trajectory_id"],
+            step=step,
+            transitions=one.end - one.begin,
+        )
 
     def _asked(self, part: Numbers) -> Iterator[Refused | tuple[int, Numbers, Flags]]:
         """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
@@ -184,8 +228,8 @@ class Assembler:
                 continue
             number, places, fits = one
             taken = self._plan.evaluated(number, places)
-            made = [self._question(number, place, fits, stretch) for place in taken]
-            yield from [sample for sample in made if sample is not None] or [self._plan.unasked(number)]
+            made = [sample for place in taken if (sample := self._question(number, place, fits, stretch)) is not None]
+            yield from made or (self._plan.unasked(number),)
 
     def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
         """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
@@ -270,48 +314,52 @@ class Assembler:
 
     def _samples(self, planned: Sequence[Planned], stretch: Stretch) -> pa.RecordBatch:
         """The samples of a pool, as often as each is drawn."""
-        texts = self._texts(planned, stretch)
-        numbers = [one.number for one in planned]
-        openings = np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned])
-        holds = texts.shown.sums(self._unit.holds(texts.shown))
-        drawn = {name: [self._draws[number][name] for number in numbers] for name in ("trajectory_id", *_OWNERS)}
+        written = self._written(planned, stretch)
+        holds = written.shown.sums(self._unit.holds(written.shown))
+        draws = [self._draws[number] for number in written.numbers]
+        drawn = {name: [one[name] for one in draws] for name in ("trajectory_id", *_OWNERS)}
         keys = [one.key for one in planned]
-        ordering = {
+        make = {"rl": self._rl, "eval": self._eval}.get(self._pool, self._whole)
+        told = {
+            **drawn,
+            **make(written, drawn, stretch),
             "_hash": np.array([keyed_hash(f"order:{key}", self._mix.seed) for key in keys], np.uint64),
             "_id": keys,
             "_row": self._column(stretch, "row_id", np.array([one.begin for one in planned])),
             "_control_turns": holds,
-            "_control": (holds > 0) | self._unit.prompt_holds[numbers],
+            "_control": (holds > 0) | self._unit.prompt_holds[written.numbers],
         }
-        make = {"rl": self._rl, "eval": self._eval}.get(self._pool, self._whole)
-        own = make(planned, numbers, texts, openings, drawn, stretch)
         schema = made_schema(self._pool)
-        told = {**drawn, **own, **ordering}
         batch = pa.RecordBatch.from_arrays([_array(told[one.name], one.type) for one in schema], schema=schema)
-        copies = np.array([self._draws[number]["copies"] for number in numbers])
+        copies = np.array([one["copies"] for one in draws])
         return batch if (copies == 1).all() else batch.take(pa.array(np.repeat(np.arange(len(planned)), copies)))
 
-    def _texts(self, planned: Sequence[Planned], stretch: Stretch) -> _Texts:
-        rows = np.concatenate([one.rows for one in planned])
+    def _written(self, planned: Sequence[Planned], stretch: Stretch) -> _Written:
+        numbers, rows = [one.number for one in planned], np.concatenate([one.rows for one in planned])
         shown = Excerpts.of(self._unit, rows, np.array([len(one.rows) for one in planned]))
-        places, escapable = self._places[rows], self._unit.escapable[rows]
+        places, escapable, view = self._places[rows], self._unit.escapable[rows], self._view
         batch = stretch.taken((*USER_LEAVES, *ANSWER_LEAVES, "scrubbed"), places)
-        openings = zip(shown.begins.tolist(), (one.opening for one in planned), strict=True)
-        users = user_texts(
+        opened = zip(shown.begins.tolist(), (one.opening for one in planned), strict=True)
+        openings = {place: opening for place, opening in opened if opening}
+        states = stretch.states(places, shown.shows, view)
+        told = self._spoken(rows, stretch) if view.harness == "keep" else None
+        prompts = [
+            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view)
+            for number, context in zip(numbers, self._contexts(numbers, stretch), strict=True)
+        ]
+        return _Written(
+            planned,
+            numbers,
+            prompts,
+            np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned]),
+            shown,
             batch,
-            shown.numbers,
-            stretch.states(places, shown.shows, self._view),
-            self._view,
-            escapable,
-            self._spoken(rows, stretch),
-            {place: opening for place, opening in openings if opening},
+            user_texts(batch, shown.numbers, states, view, escapable, told, openings),
+            answer_texts(batch, view, escapable),
         )
-        return _Texts(shown, users, answer_texts(batch, self._view, escapable), batch)
 
     def _spoken(self, rows: Numbers, stretch: Stretch) -> Mapping[int, str]:
         """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
-        if self._view.harness == "strip":
-            return {}
         firsts = np.flatnonzero(self._unit.first[rows])
         turns = self._unit.turn[rows[firsts]]
         begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
@@ -334,71 +382,46 @@ class Assembler:
             context["simulation_instruction"] = context["simulation_instruction"] or made
         return found
 
-    def _prompts(self, numbers: Sequence[int], stretch: Stretch) -> list[Prompt]:
-        return [
-            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, self._view)
-            for number, context in zip(numbers, self._contexts(numbers, stretch), strict=True)
-        ]
-
-    def _whole(
-        self,
-        planned: Sequence[Planned],
-        numbers: list[int],
-        texts: _Texts,
-        openings: Numbers,
-        _: Mapping[str, Any],
-        stretch: Stretch,
-    ) -> dict[str, Any]:
+    def _whole(self, written: _Written, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of CPT and SFT."""
+        planned, shown = written.planned, written.shown
         bears = np.concatenate([one.bears for one in planned])
-        prompts = self._prompts(numbers, stretch)
-        tokens, loss_tokens = self._plan.sample_tokens(texts.shown, numbers, openings, bears)
-        systems = pa.array([one.text for one in prompts], pa.string())
-        said = _Messages.of(systems, texts.users, texts.answers, texts.shown.counts)
-        answers = _lengths(texts.answers)
+        tokens, loss_tokens = self._plan.sample_tokens(shown, written.numbers, written.openings, bears)
+        ends, texts, roles = written.messages()
+        answers = _lengths(written.answers)
+        place = np.zeros(len(answers), np.int64)
         if self._pool == "cpt":
-            told = {"text": pc.binary_join_element_wise(pc.binary_join(said.lists(), BETWEEN), "\n", "")}
-            steps = _lengths(texts.users) + answers + 2 * len(BETWEEN)
-            place = np.cumsum(steps) - answers
-            begun = np.append(0, np.cumsum(steps))[texts.shown.begins]
-            place = place + np.repeat(_lengths(systems) - begun, texts.shown.counts)
+            documents = pc.binary_join(pa.ListArray.from_arrays(ends, texts), BETWEEN)
+            told = {"text": pc.binary_join_element_wise(documents, "\n", "")}
+            sizes = _lengths(texts) + len(BETWEEN)
+            begins = np.cumsum(sizes) - sizes
+            begun = begins[roles == 0]
+            place = begins[roles == 2] - np.repeat(begun, shown.counts)
         else:
-            loss = np.zeros(len(said.roles), np.bool_)
-            loss[said.roles == 2] = bears
-            told = {"messages": said.structs("sft", "messages", pa.array(loss, mask=said.roles != 2))}
-            place = np.zeros(len(answers), np.int64)
+            loss = np.zeros(len(roles), np.bool_)
+            loss[roles == 2] = bears
+            fields = [_ROLES.take(pa.array(roles)), texts, pa.array(loss, mask=roles != 2)]
+            told = {"messages": _structs("sft", "messages", fields, ends)}
         return {
             "id": [one.key for one in planned],
             "domain": [self._unit.domain] * len(planned),
-            "source": self._column(stretch, "source", self._unit.begins[numbers]),
-            "num_turns": texts.shown.counts,
+            "source": self._column(stretch, "source", self._unit.begins[written.numbers]),
+            "num_turns": shown.counts,
             "num_tokens": tokens,
             "num_loss_tokens": loss_tokens,
-            "template": [one.template for one in prompts],
+            "template": [one.template for one in written.prompts],
             **told,
-            "spans": self._spans(texts, bears, place, answers),
+            "spans": self._spans(written, bears, place, answers),
         }
 
-    def _rl(
-        self,
-        planned: Sequence[Planned],
-        numbers: list[int],
-        texts: _Texts,
-        openings: Numbers,
-        drawn: Mapping[str, Any],
-        stretch: Stretch,
-    ) -> dict[str, Any]:
+    def _rl(self, written: _Written, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
         """The columns of RL."""
-        shown, size = texts.shown, len(planned)
-        prompts = self._prompts(numbers, stretch)
-        last = shown.begins + shown.counts - 1
+        planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
         answers = self._unit.answers[shown.rows]
-        answers[last] = 0
+        answers[written.last] = 0
         turns = shown.sums(self._unit.users(shown) + answers)
-        asking = pc.binary_join_element_wise(texts.users.take(pa.array(last)), ASKING, "")
-        systems = pa.array([one.text for one in prompts], pa.string())
-        said = _Messages.of(systems, texts.users, texts.answers, shown.counts, asking)
-        steps = self._unit.steps[shown.rows[last]].tolist()
+        ends, texts, roles = written.messages(written.asking())
+        steps = self._unit.steps[shown.rows[written.last]].tolist()
         told = {
             "split": ["train"] * size,
             "index": [self._draws[number]["number"] for number in numbers],
@@ -407,60 +430,50 @@ class Assembler:
             "turn_idx": shown.counts,
             "total_turns": self._plan.counts[numbers],
             **drawn,
-            "num_tokens": self._plan.prompts[numbers] + openings + turns + self._counter.of(ASKING),
+            "num_tokens": self._plan.prompts[numbers] + written.openings + turns + self._counter.of(ASKING),
             "max_response_tokens": [self._mix.max_response_tokens] * size,
-            "template": [one.template for one in prompts],
+            "template": [one.template for one in written.prompts],
         }
         reward = {"style": ["rule"] * size, "ground_truth": [one.truth for one in planned]}
         return {
             "data_source": [f"trajmill/{self._unit.domain}"] * size,
-            "prompt": said.structs("rl", "prompt"),
+            "prompt": _structs("rl", "prompt", [_ROLES.take(pa.array(roles)), texts], ends),
             "ability": ["world_model"] * size,
-            "reward_model": _struct("rl", "reward_model", reward),
-            "extra_info": _struct("rl", "extra_info", told),
+            "reward_model": _structs("rl", "reward_model", reward),
+            "extra_info": _structs("rl", "extra_info", told),
         }
 
-    def _eval(
-        self,
-        planned: Sequence[Planned],
-        numbers: list[int],
-        texts: _Texts,
-        _: Numbers,
-        __: Mapping[str, Any],
-        stretch: Stretch,
-    ) -> dict[str, Any]:
+    def _eval(self, written: _Written, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of eval."""
-        shown, ends = texts.shown, pa.array(np.append(0, np.cumsum(texts.shown.counts)), pa.int32())
-        last = shown.begins + shown.counts - 1
-        at = self._places[shown.rows[last]] - stretch.first
-        moments = stretch.batch["started_at"].take(pa.array(at)).cast(pa.int64()).to_pylist()
-        began = list(map(began_at, moments))
+        shown, numbers, keys = written.shown, written.numbers, [one.key for one in written.planned]
+        ends = pa.array(np.append(0, written.last + 1), pa.int32())
+        asked = pa.array(self._places[shown.rows[written.last]] - stretch.first)
+        began = list(map(began_at, stretch.batch["started_at"].take(asked).cast(pa.int64()).to_pylist()))
         return {
-            "task": [self._unit.domain] * len(planned),
-            "id": [_number(one.key, self._mix.seed) for one in planned],
-            "prompt": pa.ListArray.from_arrays(ends, texts.users),
-            "response": pa.ListArray.from_arrays(ends, texts.answers),
-            "current_prompt": pc.binary_join_element_wise(texts.users.take(pa.array(last)), ASKING, ""),
-            "system_str": [one.text for one in self._prompts(numbers, stretch)],
+            "task": [self._unit.domain] * len(keys),
+            "id": [_number(key, self._mix.seed) for key in keys],
+            "prompt": pa.ListArray.from_arrays(ends, written.users),
+            "response": pa.ListArray.from_arrays(ends, written.answers),
+            "current_prompt": written.asking(),
+            "system_str": [one.text for one in written.prompts],
             "turn_idx": shown.counts,
             "total_turns": self._plan.counts[numbers],
-            "sample_id": [one.key for one in planned],
+            "sample_id": keys,
             "environment": [self._draws[number]["familiarity"] for number in numbers],
             "started_at": began,
             "time": [_time(one, self._mix) for one in began],
         }
 
-    def _spans(self, texts: _Texts, bears: Flags, place: Numbers, answers: Numbers) -> pa.ListArray:
-        """The characters that bear the loss: of each answer that does its marker, and what stands below it but for
-        placeholders.
+    def _spans(self, written: _Written, bears: Flags, place: Numbers, answers: Numbers) -> pa.ListArray:
+        """The characters that bear the loss: of each answer that does its marker, and the text below it.
 
         Args:
-            texts: of the samples.
+            written: the samples.
             bears: of each turn whether its answer bears the loss.
             place: where each answer begins in the text.
             answers: lengths of the answers with their markers.
         """
-        own = self._own_spans(texts, bears)
+        own = self._own_spans(written, bears)
         size = np.where(bears, 1 + (answers > len(MARKER)), 0)
         size[list(own)] = [len(spans) for spans in own.values()]
         before = np.append(0, np.cumsum(size))
@@ -468,106 +481,47 @@ class Assembler:
         below = np.ones(len(turn), np.bool_)
         below[before[:-1][size > 0]] = False
         begin, end = np.where(below, len(MARKER), 0), np.where(below, answers[turn], len(MARKER))
-        label = np.where(below, "", "frame").astype(object)
-        told = [span for spans in own.values() for span in spans]
+        label = np.full(len(turn), "frame", object)
+        label[below] = None
         where = ranges(before[list(own)], size[list(own)])
-        begin[where], end[where] = [span.begin for span in told], [span.end for span in told]
-        label[where] = [span.label or "" for span in told]
+        told = np.array([tuple(span) for spans in own.values() for span in spans], object).reshape(-1, 3)
+        begin[where], end[where], label[where] = told.T
         values = {
-            "message": 2 * texts.shown.numbers[turn] + 2,
+            "message": 2 * written.shown.numbers[turn] + 2,
             "begin": place[turn] + begin,
             "end": place[turn] + end,
-            "label": pc.if_else(pc.equal(labels := pa.array(label, pa.string()), ""), None, labels),
+            "label": pa.array(label, pa.string()),
         }
-        kind = SAMPLE_SCHEMAS[self._pool].field("spans").type
-        fields = list(kind.value_type)
-        struct = pa.StructArray.from_arrays([_array(values[one.name], one.type) for one in fields], fields=fields)
-        offsets = before[np.append(texts.shown.begins, len(answers))]
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
+        offsets = pa.array(before[np.append(written.shown.begins, len(answers))], pa.int32())
+        return _structs(self._pool, "spans", values, offsets)
 
-    def _own_spans(self, texts: _Texts, bears: Flags) -> dict[int, list[LossSpan]]:
+    def _own_spans(self, written: _Written, bears: Flags) -> dict[int, list[LossSpan]]:
         """The spans of those turns whose answers bear the loss otherwise than as a whole without class."""
-        rows, some = texts.shown.rows, texts.rows["scrubbed"].fill_null(0).to_numpy() > 0
+        rows, some = written.shown.rows, written.rows["scrubbed"].fill_null(0).to_numpy() > 0
         if "spans" in self._beside:
             some |= self._beside["spans"].take(pa.array(self._places[rows])).is_valid().to_numpy()
         turns = np.flatnonzero(bears & (some | (self._weights is not None)))
-        told = [text[len(MARKER) :] for text in texts.answers.take(pa.array(turns)).to_pylist()]
-        answers = self._answers(rows[turns], texts.rows.take(pa.array(turns)), told)
+        told = [text[len(MARKER) :] for text in written.answers.take(pa.array(turns)).to_pylist()]
+        answers = self._answers(rows[turns], written.rows.take(pa.array(turns)), told)
         spans = [(answer.key, answer_spans(answer)) for answer in answers]
-        if self._weights is None:
-            return {turn: own for turn, (_, own) in zip(turns.tolist(), spans, strict=True)}
-        ends = np.searchsorted(turns, texts.shown.begins[1:])
-        found: list[list[LossSpan]] = []
-        for part in np.split(np.arange(len(turns)), ends):
-            found += drawn_spans([spans[number] for number in part.tolist()], self._weights)
-        return dict(zip(turns.tolist(), found, strict=True))
+        kept = [own for _, own in spans]
+        if self._weights is not None:  # drawn among those of a sample
+            cuts = [0, *np.searchsorted(turns, written.shown.begins[1:]).tolist(), len(turns)]
+            parts = (drawn_spans(spans[begin:end], self._weights) for begin, end in pairwise(cuts))
+            kept = [own for part in parts for own in part]
+        return dict(zip(turns.tolist(), kept, strict=True))
 
 
-class _Messages(NamedTuple):
-    """Messages of samples, one sample after the other.
-
-    Attributes:
-        ends: where the messages of each sample begin, and the last one's end.
-        texts: of the messages.
-        roles: of each its place among the roles.
-    """
-
-    ends: pa.Array
-    texts: pa.StringArray
-    roles: Numbers
-
-    @classmethod
-    def of(
-        cls,
-        systems: pa.StringArray,
-        users: pa.StringArray,
-        answers: pa.StringArray,
-        counts: Numbers,
-        asking: pa.StringArray | None = None,
-    ) -> _Messages:
-        """A message of the system, then of user and assistant by turns.
-
-        Args:
-            systems: of each sample.
-            users: of each turn.
-            answers: of each turn.
-            counts: turns of each sample.
-            asking: of each sample the user message that it ends with in place of its last turn.
-        """
-        sizes = 1 + 2 * counts
-        ends = np.cumsum(sizes)
-        order, roles = np.zeros((2, int(ends[-1])), np.int64)
-        order[ends - sizes] = np.arange(len(counts))
-        turn = np.arange(len(users)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = np.repeat(ends - sizes, counts) + 1 + 2 * turn
-        order[places] = len(counts) + np.arange(len(users))
-        order[places + 1] = order[places] + len(users)
-        roles[places], roles[places + 1] = 1, 2
-        texts = [systems, users, answers]
-        if asking is not None:
-            order[ends - 2] = len(counts) + 2 * len(users) + np.arange(len(counts))
-            order, roles = np.delete(order, ends - 1), np.delete(roles, ends - 1)
-            ends = ends - np.arange(1, len(counts) + 1)
-            texts.append(asking)
-        return cls(pa.array(np.append(0, ends), pa.int32()), pa.concat_arrays(texts).take(pa.array(order)), roles)
-
-    def lists(self) -> pa.ListArray:
-        """The texts of each sample."""
-        return pa.ListArray.from_arrays(self.ends, self.texts)
-
-    def structs(self, pool: str, column: str, *more: pa.Array) -> pa.ListArray:
-        """A column of messages, with further fields of each behind role and content."""
-        kind = SAMPLE_SCHEMAS[pool].field(column).type
-        arrays = [_ROLES.take(pa.array(self.roles)), self.texts, *more]
-        return pa.ListArray.from_arrays(
-            self.ends, pa.StructArray.from_arrays(arrays, fields=list(kind.value_type)), type=kind
-        )
-
-
-def _struct(pool: str, name: str, values: Mapping[str, Any]) -> pa.StructArray:
-    """A column of structs, given the values of its fields."""
-    fields = list(SAMPLE_SCHEMAS[pool].field(name).type)
-    return pa.StructArray.from_arrays([_array(values[one.name], one.type) for one in fields], fields=fields)
+def _structs(
+    pool: str, name: str, values: Mapping[str, Any] | Sequence[pa.Array], ends: pa.Array | None = None
+) -> pa.StructArray | pa.ListArray:
+    """A column of structs, given their fields by name or in order; with `ends`, of lists of such."""
+    kind = SAMPLE_SCHEMAS[pool].field(name).type
+    fields = list(kind if ends is None else kind.value_type)
+    told = [values[one.name] for one in fields] if isinstance(values, Mapping) else values
+    arrays = [_array(one, field.type) for one, field in zip(told, fields, strict=True)]
+    made = pa.StructArray.from_arrays(arrays, fields=fields)
+    return made if ends is None else pa.ListArray.from_arrays(ends, made, type=kind)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:

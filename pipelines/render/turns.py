@@ -267,7 +267,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
     answers = answer_texts(shown, chosen, marker="")
     bears = (use == "target") & bearable(batch, chosen)
     logged, seen = struct_text(shown, "next_observation", "content").to_pylist(), texts[1].take(pa.array(places))
-    mine = [rows[place] for place in places]
+    mine = [rows[place] for place in places.tolist()]
     made = map(_answer, mine, repeat(chosen), answers.to_pylist(), logged, seen.to_pylist())
     return [
         Turn(row["step"], user, answer, bears_loss, row)

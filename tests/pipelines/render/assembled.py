@@ -20,7 +20,7 @@ from trajmill.pipelines.render.fixed_texts import BETWEEN, MARKER
 from trajmill.pipelines.render.loss_spans import LossSpan, answer_spans
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.prompts import CONTEXT, Wording, shaped_prompt
-from trajmill.pipelines.render.turns import Turn
+from trajmill.pipelines.render.turns import Rows, Turn
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
@@ -36,7 +36,7 @@ NEEDED = (
 OWNED: dict[str, Any] = {"group": "g", "task_hash": "t", "instance_hash": "i", "number": 5, "familiarity": "seen"}
 
 
-def batch_of(rows: Sequence[dict[str, Any]], names: Sequence[str] = NEEDED) -> pa.RecordBatch:
+def batch_of(rows: Rows, names: Sequence[str] = NEEDED) -> pa.RecordBatch:
     """Some columns of rows, as transitions have them."""
     fields = [pa.field(one.name, _nullable(one.type)) for one in map(encoded_schema().field, names)]
     told = [{name: {**DEFAULTS, **one}.get(name) for name in names} for one in rows]
@@ -49,20 +49,20 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
     return pa.struct([pa.field(one.name, _nullable(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
 
 
-def unit_of(rows: Sequence[dict[str, Any]], view: View, counter: TokenCounter) -> UnitCosts:
+def unit_of(rows: Rows, view: View, counter: TokenCounter) -> UnitCosts:
     """The costs of rows of one domain."""
     use = np.array([one["use"] for one in rows], object)
     return UnitCosts(costs_of(rows, view, counter), use, rows[0]["domain"], counter)
 
 
-def costs_of(rows: Sequence[dict[str, Any]], view: View, counter: TokenCounter) -> pa.Table:
+def costs_of(rows: Rows, view: View, counter: TokenCounter) -> pa.Table:
     """What judge measures of rows."""
     return pa.Table.from_batches(Costing(view, counter).add(batch_of(rows)))
 
 
 def assembler_of(
     pool: Pool,
-    rows: Sequence[dict[str, Any]],
+    rows: Rows,
     mix: Mix,
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
@@ -73,7 +73,7 @@ def assembler_of(
     counter = counter or TokenCounter()
     costs, use = costs_of(rows, View.of(mix), counter), np.array([one["use"] for one in rows], object)
     own = instructed_costs(costs, instructions or {}, counter)
-    plan = Plan.of(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
+    plan = Plan(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
     firsts = [rows[place] for place in plan.unit.begins.tolist()]
     draws = [{**OWNED, "trajectory_id": one["trajectory_id"], "copies": copies} for one in firsts]
     names = ("spans", "certified", "written", *(name for name in rows[0] if name.startswith(SIGNAL_PREFIX)))
@@ -92,7 +92,7 @@ def assembler_of(
 
 def made_of(
     pool: Pool,
-    rows: Sequence[dict[str, Any]],
+    rows: Rows,
     mix: Mix | None = None,
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
@@ -108,7 +108,7 @@ def made_of(
 
 def samples_of(
     pool: Pool,
-    rows: Sequence[dict[str, Any]],
+    rows: Rows,
     mix: Mix | None = None,
     counter: TokenCounter | None = None,
     others: Distractors | None = None,
@@ -118,7 +118,7 @@ def samples_of(
     return [one for one in made_of(pool, rows, mix, counter, others, instructions) if isinstance(one, dict)]
 
 
-def prompt_of(rows: Sequence[dict[str, Any]], pool: str, view: View | None = None, seed: int = 0) -> str:
+def prompt_of(rows: Rows, pool: str, view: View | None = None, seed: int = 0) -> str:
     """The system prompt of one trajectory."""
     chosen = view or View()
     (shape,) = unit_of(rows, chosen, TokenCounter()).shapes

@@ -72,12 +72,14 @@ def test_what_is_drawn_is_a_sample_of_its_pool_as_often_as_it_is_drawn(tmp_path)
         {"pool": "sft" if number % 2 else "cpt", "copies": number % 3, "group": f"{number:016x}"}
         for number in range(20)
     ]
-    samples = list(drawn_passages(law, preparing, draws))
+    drawn = drawn_passages(law, preparing, draws)
+    samples = [(pool, component, one) for pool, component, batch in drawn for one in batch.to_pylist()]
     assert len(samples) == sum(number % 3 for number in range(20))
     assert all(("text" in sample) == (pool == "cpt") for pool, _, sample in samples)
     told = {(pool, sample["group"]) for pool, _, sample in samples}
     assert told == {(one["pool"], one["group"]) for one in draws if one["copies"]}
     assert {component for _, component, _ in samples} == {"law"}
-    (first, *_) = drawn_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
-    assert [one["role"] for one in first[2]["messages"]] == ["user", "assistant"]
-    assert first[2]["_row"] == first[2]["id"]
+    ((_, _, talks),) = drawn_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
+    first = talks.to_pylist()[0]
+    assert [one["role"] for one in first["messages"]] == ["user", "assistant"]
+    assert first["_row"] == first["id"]
