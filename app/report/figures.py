@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from trajmill.app.pages.why import COPIED, KEEPER, rules_of
 from trajmill.app.report.sources import Sources, UnitFiles
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
-from trajmill.pipelines.run_record.conservation import Line
+from trajmill.pipelines.run_record.conservation import Line, summed_lines
 from trajmill.pipelines.run_record.losses import nothing_kept
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
@@ -180,17 +180,11 @@ def _counted(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
 
 def balance(records: Sequence[Mapping[str, Any]]) -> list[Line]:
     """The lines of the balance, summed over the records of the generations."""
-    found: dict[str, Line] = {}
-    for record in records:
-        for unit, told in record.get("counts", {}).items():
-            before = found.get(unit, Line(unit, 0, 0, {}, {}, {}))
-            added = {name: _summed(getattr(before, name), told[name]) for name in ("context", "lost", "merged")}
-            found[unit] = Line(unit, before.entered + told["entered"], before.kept + told["kept"], **added)
-    return list(found.values())
+    told = (item for record in records for item in record.get("counts", {}).items())
+    return summed_lines(Line(unit, **{name: of[name] for name in _OF_LINE}) for unit, of in told)
 
 
-def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {key: one.get(key, 0) + other.get(key, 0) for key in sorted({*one, *other})}
+_OF_LINE: Final = ("entered", "kept", "context", "lost", "merged")
 
 
 def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from benchmarks.effect.measurement import SHOWN, Settings, measured
 from benchmarks.effect.output import markdown, pictures
-from trajmill.pipelines.generations.later_recipes import recipe_of_record
+from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.generations.compatibility import by_anew, recipe_of, require_follows, versions_of
+from trajmill.pipelines.generations.compatibility import (
+    by_anew,
+    recipe_of,
+    recipe_of_record,
+    recorded,
+    require_follows,
+    versions_of,
+)
 from trajmill.pipelines.generations.generations import (
     FIRST,
     Generation,
@@ -27,7 +34,6 @@ from trajmill.pipelines.generations.generations import (
 )
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
-from trajmill.pipelines.generations.later_recipes import recipe_of_record, recorded
 from trajmill.pipelines.generations.ledgers import write_ledger
 from trajmill.pipelines.generations.placed_nodes import place_rows
 from trajmill.pipelines.generations.published import publish

@@ -37,27 +37,28 @@ from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.known_inputs import Contents, place_of
 from trajmill.pipelines.generations.ledgers import read_ledger, write_ledger
 from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
-from trajmill.pipelines.generations.rewriting import (
-    Change,
-    Flags,
-    is_whole,
-    of_ids,
-    of_places,
-    of_rows,
-    rewritten,
-    without_lines,
-)
-from trajmill.pipelines.generations.seen_index import lines_of_unseen, mended_draws, of_unseen, told_unseen
 from trajmill.pipelines.generations.selection import Selection, found, nearest
 from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.generations.traces import (
+    Change,
+    Flags,
     attached,
     drawn_places,
     holding,
+    is_whole,
     kept_rows,
+    lines_of_unseen,
     manifest_in,
+    mended_draws,
+    of_ids,
+    of_places,
+    of_rows,
+    of_unseen,
     own_nodes,
     parquet_holds,
+    rewritten,
+    told_unseen,
+    without_lines,
 )
 from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.judging import Unit

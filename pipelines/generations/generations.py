@@ -44,7 +44,7 @@ class Generation:
         plan: digest of the logs that it read, by their bytes.
         recipe: digest of the recipe.
         versions: of what decides who is equal to whom, what is scrubbed and how samples read.
-        values: of the recipe (see `generations.later_recipes`); empty where an earlier release wrote none.
+        values: of the recipe (see `generations.compatibility`); empty where an earlier release wrote none.
         connectors: those that read its logs, and their versions.
         counts: samples and what else is counted of its shards.
         mixture: what its stages drew.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trajmill.pipelines.generations.compatibility import rule_sets
@@ -24,6 +24,7 @@ from trajmill.pipelines.run_record.conservation import (
     attachment_line,
     input_line,
     record_line,
+    summed_lines,
     trajectory_line,
     transition_line,
 )
@@ -89,7 +90,7 @@ def publish_again(
         units += found
     stages = [stages_of(out, one) for one in generations]
     both = zip(stages, generations, strict=True)
-    flow = _summed([line for folder, one in both for line in _balance(recipe, folder, one)])
+    flow = summed_lines(line for folder, one in both for line in _balance(recipe, folder, one))
     mixture, rules = _mixtures([one.mixture for one in generations]), rule_sets(generations)
     finish_dataset(recipe, shards, stages, units, flow, mixture, generations[-1].models, rules)
 
@@ -163,26 +164,3 @@ def _manifest(stage: Folder) -> Manifest:
     if found is None:
         raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
     return found
-
-
-def _summed(lines: Iterable[Line]) -> list[Line]:
-    """The balances of generations, added up by unit."""
-    found: dict[str, list[Line]] = {}
-    for line in lines:
-        found.setdefault(line.unit, []).append(line)
-    return [
-        Line(
-            unit,
-            sum(one.entered for one in some),
-            sum(one.kept for one in some),
-            *(_by_reason([getattr(one, of) for one in some]) for of in ("context", "lost", "merged")),
-        )
-        for unit, some in found.items()
-    ]
-
-
-def _by_reason(some: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    summed: Counter[str] = Counter()
-    for one in some:
-        summed.update(one)
-    return dict(sorted(summed.items()))

@@ -1,21 +1,109 @@
-"""Where traces of a trajectory are: in which files, shards and nodes, and whether one is left in a file."""
+"""Traces of trajectories in files: where they are, how they are taken out, and what then is said of environments.
+
+What is left of a file keeps its order, its row groups and its schema.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
+import numpy as np
+import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.generations.rewriting import Flags
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.mix.candidates import draws_name
+from trajmill.pipelines.judge.measure_files import costs_name, sketch_name
+from trajmill.pipelines.mix.candidates import candidates, draws_name
+from trajmill.pipelines.render.costs import COST_HASHES
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_table
+from trajmill.pipelines.storage.parquet import ParquetSink, read_table, rows_of
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.sets import holds
+from trajmill.quality.sketch import HASHED
 from trajmill.schemas import ConfigError
-from trajmill.schemas.manifest import Manifest
+from trajmill.schemas.manifest import FileEntry, Manifest
+
+Flags = npt.NDArray[np.bool_]
+Change = Callable[[pa.Table, int], pa.Table]
+"""A row group and the number of its first row → what is left of it."""
+
+
+def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False) -> FileEntry:
+    """A Parquet file with each of its row groups changed, in its place.
+
+    Raises:
+        ShardError: it cannot be written.
+    """
+    with folder.open(name) as stream:
+        reader = pq.ParquetFile(stream)
+        schema = reader.schema_arrow
+        hashed = HASHED if name.endswith(sketch_name("")) else COST_HASHES if name.endswith(costs_name("")) else ()
+        sink = ParquetSink(folder, name, schema, shard=shard, hashed=hashed)
+        first = 0
+        try:
+            for group in range(reader.num_row_groups):
+                table = reader.read_row_group(group, use_threads=False)
+                left = change(table, first).cast(schema).combine_chunks()
+                for batch in left.to_batches():
+                    sink.write(batch)
+                first += table.num_rows
+        except BaseException:
+            sink.abandon()
+            raise
+    return sink.close()
+
+
+def of_rows(kept: Flags) -> Change:
+    """Leaves the rows that are kept, of a file that has one row for each."""
+    return lambda table, first: table.filter(pa.array(kept[first : first + table.num_rows]))
+
+
+def of_places(kept: Flags, column: str) -> Change:
+    """Leaves what names a row that is kept, by its new number."""
+    moved = np.cumsum(kept) - 1
+
+    def change(table: pa.Table, _: int) -> pa.Table:
+        rows = table[column].to_numpy().astype(np.int64)
+        left = table.filter(pa.array(kept[rows]))
+        place = left.schema.get_field_index(column)
+        field = left.schema.field(place)
+        return left.set_column(place, field, pa.array(moved[rows[kept[rows]]], field.type))
+
+    return change
+
+
+def of_ids(ids: Collection[str]) -> Change:
+    """Leaves what is of no trajectory of these, wherever a row names its trajectory."""
+    gone = pa.array(sorted(ids), pa.string())
+
+    def change(table: pa.Table, _: int) -> pa.Table:
+        names = ids_of(table)
+        return table.filter(pc.invert(pc.is_in(names, value_set=gone)))
+
+    return change
+
+
+def ids_of(table: pa.Table) -> pa.ChunkedArray:
+    """The trajectory of each row."""
+    if "trajectory_id" in table.schema.names:
+        return table["trajectory_id"].cast(pa.string())
+    return pc.struct_field(table["extra_info"], "trajectory_id").cast(pa.string())
+
+
+def without_lines(data: bytes, ids: Collection[str]) -> tuple[bytes, int]:
+    """The lines of a JSONL file that are of no trajectory of these, and how many are gone."""
+    lines = data.splitlines(keepends=True)
+    left = [line for line in lines if json.loads(line)["trajectory_id"] not in ids]
+    return b"".join(left), len(lines) - len(left)
+
+
+def is_whole(folder: Folder, name: str, kept: Flags) -> bool:
+    """Whether an aligned file still has all rows; if not, they were taken out before a kill."""
+    return rows_of(folder, name) == len(kept)
 
 
 def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> bool:
@@ -86,3 +174,73 @@ def manifest_in(stage: Folder) -> Manifest:
     if sealed is None:
         raise ConfigError(f"{stage.path()} is not finished. Run the command that made it again first.")
     return sealed
+
+
+_COLUMN = "environment"
+"""Of rows of eval, which the draws call `familiarity`."""
+
+Environments = npt.NDArray[np.uint64]
+
+
+def _environments(at: Folder, unit: Unit) -> Environments:
+    return candidates(unit, at / "transitions", at / "verdicts", at / "measures").environment
+
+
+def mended_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterator[str]:
+    """Writes draws again that call an environment seen which is not; names of the files that were written.
+
+    Args:
+        at: folder of a generation, cut.
+        units: all of it.
+        shown: what training shows in it and the generations before it, ascending.
+    """
+    for unit in units:
+        name = draws_name(unit.label)
+        told = read_table(at / "draws", name, ["familiarity"])["familiarity"].to_pylist()
+        gone = (np.array(told, object) == "seen") & ~holds(shown, _environments(at, unit))
+        if not gone.any():
+            continue
+
+        def change(table: pa.Table, first: int, gone: npt.NDArray[np.bool_] = gone) -> pa.Table:
+            mine = pa.array(gone[first : first + table.num_rows])
+            return _set(table, "familiarity", pc.if_else(mine, "unseen", table["familiarity"].cast(pa.string())))
+
+        rewritten(at / "draws", name, change)
+        yield name
+
+
+def told_unseen(at: Folder, units: Sequence[Unit]) -> frozenset[str]:
+    """Trajectories of eval whose environment training does not show, as draws say."""
+    found: set[str] = set()
+    for unit in units:
+        table = read_table(at / "draws", draws_name(unit.label), ["trajectory_id", "pool", "familiarity"])
+        mine = pc.and_(pc.equal(table["pool"], "eval"), pc.equal(table["familiarity"], "unseen"))
+        found.update(table.filter(mine)["trajectory_id"].to_pylist())
+    return frozenset(found)
+
+
+def of_unseen(ids: frozenset[str]) -> Change:
+    """Rows of eval as they say that training does not show the environment of these trajectories."""
+    wanted = pa.array(sorted(ids), pa.string())
+
+    def change(table: pa.Table, _: int) -> pa.Table:
+        mine = pc.is_in(table["trajectory_id"].cast(pa.string()), value_set=wanted)
+        return _set(table, _COLUMN, pc.if_else(mine, "unseen", table[_COLUMN].cast(pa.string())))
+
+    return change
+
+
+def lines_of_unseen(data: bytes, ids: frozenset[str]) -> bytes:
+    """The same of rows as JSONL has them."""
+    return b"".join(_line(line, ids) for line in data.splitlines(keepends=True))
+
+
+def _line(line: bytes, ids: frozenset[str]) -> bytes:
+    row = orjson.loads(line)
+    return orjson.dumps({**row, _COLUMN: "unseen"}) + b"\n" if row["trajectory_id"] in ids else line
+
+
+def _set(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(place)
+    return table.set_column(place, field, values.cast(field.type))

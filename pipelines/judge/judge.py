@@ -66,17 +66,6 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     return (*found, Grouping(likeness))
 
 
-class UnitsToMeasures(Transform):
-    """Unit → the same, measured."""
-
-    def __init__(self, judging: Judging) -> None:
-        super().__init__()
-        self._judging = judging
-
-    def expand(self, units: Collection[Unit]) -> Collection[Unit]:
-        return units | "Measure" >> Map(measure_unit, self._judging)
-
-
 class UnitsToVerdicts(Transform):
     """Unit → the manifest of its verdicts; those of decided units are there."""
 

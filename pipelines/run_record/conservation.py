@@ -9,7 +9,7 @@ the recipe's `max_reject_ratio` bounds the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,3 +132,14 @@ def transition_line(judge: Mapping[str, int]) -> Line:
     target = judge.get("transitions.target", 0)
     line = Line("transitions", judge.get("transitions", 0), target, context, dict(sorted(lost.items())), merged)
     return line.checked()
+
+
+def summed_lines(lines: Iterable[Line]) -> list[Line]:
+    """The balances of several runs, added up by unit."""
+    found: dict[str, Line] = {}
+    for line in lines:
+        before = found.get(line.unit, Line(line.unit, 0, 0, {}, {}, {}))
+        reasons = ((before.context, line.context), (before.lost, line.lost), (before.merged, line.merged))
+        summed = ({key: a.get(key, 0) + b.get(key, 0) for key in sorted({*a, *b})} for a, b in reasons)
+        found[line.unit] = Line(line.unit, before.entered + line.entered, before.kept + line.kept, *summed)
+    return list(found.values())

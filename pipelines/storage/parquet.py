@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -178,43 +176,6 @@ def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | No
     """
     with _opened(folder, name, size=size) as reader, _damage(folder, name):
         return reader.read(columns=list(columns), use_threads=False).combine_chunks()
-
-
-def read_holding(
-    folder: Folder, name: str, column: str, may_hold: Callable[[int, int], bool]
-) -> Iterator[pa.RecordBatch]:
-    """The row groups of whose column, by its statistics, the smallest and the largest value say that they may hold it.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
-    with _opened(folder, name) as reader:
-        place = reader.schema_arrow.names.index(column)
-        for group in range(reader.num_row_groups):
-            with _damage(folder, name):
-                told = reader.metadata.row_group(group).column(place).statistics
-                if told is not None and told.has_min_max and not may_hold(told.min, told.max):
-                    continue
-                batch = _one_batch(reader.read_row_group(group, use_threads=False))
-            yield batch
-
-
-def read_rows(folder: Folder, name: str, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    """The rows of these numbers, which ascend; no row group without one is read.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
-    with _opened(folder, name) as reader:
-        first = 0
-        for group in range(reader.num_row_groups):
-            last = first + reader.metadata.row_group(group).num_rows
-            begin, end = np.searchsorted(rows, (first, last))
-            if begin < end:
-                with _damage(folder, name):
-                    batch = _one_batch(reader.read_row_group(group, use_threads=False))
-                yield batch.take(pa.array(rows[begin:end] - first))
-            first = last
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
