@@ -5,6 +5,7 @@ import pytest
 from trajmill.quality.scrubbing.values import is_secret
 
 RANDOM = b"x7Kq9Wz4Lm8Rt3Bv6Nc2Yp5"
+LETTERS = b"qzxkwvjhgpbqtx"
 DIGITS = b"83920174659203847561"
 
 
@@ -14,6 +15,8 @@ DIGITS = b"83920174659203847561"
         (RANDOM, 12, {"quoted": True}),
         (RANDOM, 14, {}),
         (RANDOM, 8, {"sensitivity": "password"}),
+        (LETTERS, 8, {"sensitivity": "password", "quoted": True}),
+        (LETTERS, 10, {"sensitivity": "password"}),
         (RANDOM, 20, {"sensitivity": "key"}),
         (DIGITS, 16, {"quoted": True}),
     ],

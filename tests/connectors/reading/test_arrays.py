@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.reading.arrays import elements, places_of
@@ -47,7 +47,6 @@ OBJECTS = st.recursive(
 @given(
     st.lists(OBJECTS, max_size=3), st.lists(OBJECTS, max_size=1), OBJECTS, st.sampled_from([None, 0, 2]), st.booleans()
 )
-@settings(max_examples=60, deadline=None)
 def test_elements_are_those_of_the_document_and_of_one_that_is_cut_the_first(entries, before, after, indent, bom):
     text = json.dumps({"x": before, "log": {"pages": before, "entries": entries, "z": after}}, indent=indent)
     data = b"\xef\xbb\xbf" * bom + text.encode()
@@ -75,7 +74,6 @@ def test_what_is_no_object_among_the_entries_ends_the_log_there():
             assert (caught.value.reason, caught.value.offset) == ("bad_json", 31)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=4), st.text('"\\{}[],:a', max_size=12), max_size=3), max_size=5))
 def test_elements_begin_where_their_json_begins(values):
     text = json.dumps({"m": {"items": [{}]}, "s": '"items": [', "items": values}).encode()

@@ -187,7 +187,7 @@ def test_json_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch, uni
     monkeypatch.setattr(values, "SMALL_BYTES", 1000)
     monkeypatch.setattr(values, "VALUES", 2000)
     monkeypatch.setattr("orjson.loads", lambda _: pytest.fail("it was parsed"))
-    with pytest.raises(JsonError, match="of which 2000 are read") as caught:
+    with pytest.raises(JsonError, match="2000") as caught:
         json_value(kind(repeated(unit, 20_000)))
     assert caught.value.reason == "too_many_values"
 

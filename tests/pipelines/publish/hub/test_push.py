@@ -213,7 +213,7 @@ def test_gitleaks_is_asked_where_it_is_installed(monkeypatch, tmp_path):
 
 def test_a_gitleaks_that_fails_is_no_gitleaks_that_finds_nothing(monkeypatch, tmp_path):
     installed(monkeypatch, tmp_path, code=1)
-    with pytest.raises(ShardError, match="ended with 1"):
+    with pytest.raises(ShardError):
         list(second_findings(pa.array(["a text"], pa.string())))
 
 
