@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trajmill.pipelines.generations.later_recipes import changes, recorded
+from trajmill.pipelines.generations.compatibility import changes, recorded
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 
