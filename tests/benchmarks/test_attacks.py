@@ -15,7 +15,7 @@ def test_an_attack_is_told_by_its_reason_beside_a_good_log():
     assert found.code == 0
     assert found.result == "the good log milled, `bomb` 1"
     assert 50 < found.peak < 1000
-    assert 0 < found.seconds < 60
+    assert found.seconds > 0
 
 
 @pytest.mark.parametrize(
