@@ -29,7 +29,7 @@ class Stretch:
     Attributes:
         first: the number of the first in the file.
         batch: of them all, with the leaves that were asked for.
-        unread: before the actions of which stands a text that the row before did not lead to.
+        unread: before the actions of which stands a text that no row of the same part led to just before.
     """
 
     first: int
@@ -84,7 +84,8 @@ def stretches(
     """
     state, led = hashes
     unread = state != 0
-    unread[1:] &= state[1:] != led[:-1]
+    # what led to the first row of a segment may stand in another stretch
+    unread[1:] &= (state[1:] != led[:-1]) | (parts[1:] != parts[:-1])
     held: list[pa.RecordBatch] = []
     begin = first = 0
     for group in row_groups(transitions, name):
