@@ -461,7 +461,7 @@ class Assembler:
         began = list(map(began_at, stretch.batch["started_at"].take(asked).cast(pa.int64()).to_pylist()))
         return {
             "task": [self._unit.domain] * len(keys),
-            "id": [_number(key, self._mix.seed) for key in keys],
+            "id": [index_of(key, self._mix.seed) for key in keys],
             "prompt": pa.ListArray.from_arrays(ends, written.users),
             "response": pa.ListArray.from_arrays(ends, written.answers),
             "current_prompt": written.asking(),
@@ -562,43 +562,6 @@ def held_out_kinds(samples: pa.Table) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _number(key: str, seed: int) -> int:
+def index_of(key: str, seed: int) -> int:
+    """Number a sample by its id, in 63 bits."""
     return keyed_hash(f"index:{key}", seed) >> 1
-
-
-def with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -> pa.Table:
-    """The samples of a pool, of which those that share an id have one of their own: the second `<id>.2`, and so on.
-
-    Exact copies, where the recipe keeps them, share the id of their trajectory. They all go to one shard, so that it
-    can tell them apart.
-
-    Args:
-        samples: in the order in which they stand in the shard.
-        keys: the id that each was made with.
-        pool: of the samples.
-        mix: the recipe's section.
-    """
-    seen: Counter[str] = Counter()
-    own: dict[int, str] = {}
-    for row, key in enumerate(keys):
-        seen[key] += 1
-        if seen[key] > 1:
-            own[row] = f"{key}.{seen[key]}"
-    if not own:
-        return samples
-    numbers = {row: _number(key, mix.seed) for row, key in own.items()}
-    if pool == "eval":
-        return _replaced(_replaced(samples, "id", numbers), "sample_id", own)
-    if pool != "rl":
-        return _replaced(samples, "id", own)
-    told = samples["extra_info"].to_pylist()
-    turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
-    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
-    return _replaced(samples, "extra_info", infos)
-
-
-def _replaced(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
-    """The table with other values in some rows of a column."""
-    held = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
-    position = table.schema.get_field_index(name)
-    return table.set_column(position, table.schema.field(name), pa.array(held, table.schema.field(name).type))
