@@ -3,8 +3,8 @@
 python -m benchmarks.appending [--megabytes 300] [--share 0.01]
 
 Sessions of an agent in ATIF, of tasks with several rollouts that begin alike, and recordings of terminals beside them.
-Appended, one after the other, each of them so large a share: logs of new tasks, which makes the ledgers of what was
-there, once; logs of new tasks; nothing; rollouts of tasks that there were.
+Appended, one after the other, each of them so large a share: logs of new tasks, which writes down the places and the
+logs of what was there, once; logs of new tasks; nothing; rollouts of tasks that there were.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def main() -> None:
         table.add_row(f"the run, {given.megabytes} MB", f"{whole:.1f}", "")
         part = int(size * given.share)
         portions: tuple[tuple[str, bool | None], ...] = (
-            ("new tasks, and the ledgers of all", False),
+            ("new tasks, and the tables of all", False),
             ("new tasks", False),
             ("nothing", None),
             ("rollouts of tasks there were", True),

@@ -100,12 +100,12 @@ def rows(sizes: list[float], place: Path, seed: int) -> Iterator[tuple[str, ...]
 
 
 def appended(place: Path, size: float, share: float, seed: int) -> Iterator[tuple[str, ...]]:
-    """A row for each append to the run of `rows` over so many GB: new logs twice, the first of which makes the ledgers.
+    """A row for each append to the run of `rows` over so many GB: new logs twice, the first of which makes the tables.
 
     At last one of nothing new.
     """
     raws = [place / "raw"]
-    for number, what in enumerate(("new logs, and the ledgers of all", "new logs", "nothing"), 1):
+    for number, what in enumerate(("new logs, and the tables of all", "new logs", "nothing"), 1):
         new = 0
         if what != "nothing":
             raws.append(place / f"raw{number}")

@@ -81,7 +81,7 @@ def forget(
         typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
     ] = None,
 ) -> None:
-    """Take trajectories out of all that was written: stages, ledgers, rejects, plan and shards. Raw logs stay.
+    """Take trajectories out of all that was written: stages, tables, rejects, plan and shards. Raw logs stay.
 
     Each option may be given again; what any of them names goes, with its copies, and is not read in again.
     """

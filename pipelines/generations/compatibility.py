@@ -1,8 +1,9 @@
 """Which recipe, and which release, may make a generation after another one, and by which rules a folder was made.
 
-What decides how logs are judged, and how much is drawn, may change: it applies to what is new. What parts of earlier runs
-are compared by (who is equal to whom, which group and pool nodes have, in which tokens budgets count), what rows of earlier
-shards would show otherwise, and what is promised of the whole dataset may not. A key that is not listed here may not change.
+What decides how logs are judged, and how much is drawn, may change: it applies to what is new. What parts of earlier
+runs are compared by (who is equal to whom, which group and pool nodes have, in which tokens budgets count), what rows
+of earlier shards would show otherwise, and what is promised of the whole dataset may not. Nor may a key that is not
+listed here.
 """
 
 from __future__ import annotations

@@ -54,7 +54,6 @@ from trajmill.pipelines.generations.traces import (
     of_places,
     of_rows,
     of_unseen,
-    own_nodes,
     parquet_holds,
     rewritten,
     told_unseen,
@@ -78,6 +77,7 @@ from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_table, read_transitions, rows_of, write_parquet
 from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from trajmill.quality.measure import family_nodes
 from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.manifest import FileEntry, summed_counts
 
@@ -85,7 +85,7 @@ DONE: Final = f"{GENERATIONS}/done.json"
 """The journal of what is forgotten, while that is not reported."""
 
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
-_NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
+_NOTED: Final = ("ids", "uris", "units", "places", "done")
 _KINDS: Final = "environment_", "time_"
 """What counts of samples of eval begin with that tell of which kind they are."""
 
@@ -121,7 +121,6 @@ class _Journal:
         ids: of trajectories.
         uris: of logs of which nothing is left.
         units: `folder|name`.
-        nodes: their own, of groups.
         places: `folder|pool|domain` in which they were drawn.
         done: files as they were before they were numbered anew.
     """
@@ -130,7 +129,6 @@ class _Journal:
     ids: set[str]
     uris: set[str]
     units: set[str]
-    nodes: set[str]
     places: set[str]
     done: set[str]
 
@@ -236,7 +234,6 @@ class Forgetting:
         names = {one.removeprefix(lead) for one in journal.units if one.startswith(lead)}
         units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
         affected = [unit for unit in units if unit.name in names]
-        journal.nodes |= {str(node) for node in own_nodes(at, affected, journal.ids)}
         drawn = (place for unit in affected for place in drawn_places(at, unit, journal.ids))
         journal.places |= {f"{lead}{pool}|{domain}" for pool, domain in drawn}
 
@@ -256,7 +253,6 @@ class Forgetting:
         names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
         units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
         affected = [unit for unit in units if unit.name in names]
-        own = set(map(int, journal.nodes))
         shown = (one.removeprefix(lead).split("|") for one in journal.places if one.startswith(lead))
         touched = {(pool, domain) for pool, domain in shown}
         for unit in affected:
@@ -273,7 +269,7 @@ class Forgetting:
             self._reseal(at / stage)
         self._forget_shards(at, touched, journal, unseen)
         if affected:
-            self._forget_ledgers(at, ledgers, own)
+            self._forget_ledgers(at, ledgers, journal)
 
     def _forget_environments(
         self, at: Folder, before: Sequence[Folder], units: Sequence[Unit], journal: _Journal
@@ -424,9 +420,10 @@ class Forgetting:
             counts |= {name: number for name, number in now.items() if name in counts or name.startswith(_KINDS)}
         return entry
 
-    def _forget_ledgers(self, at: Folder, ledgers: Folder, own: set[int]) -> None:
-        places = read_ledger([ledgers], "places")
-        write_ledger(ledgers, "places", places[~np.isin(places["node"], np.array(sorted(own), np.uint64))])
+    def _forget_ledgers(self, at: Folder, ledgers: Folder, journal: _Journal) -> None:
+        places, ids = read_ledger([ledgers], "places"), pa.array(sorted(journal.ids), pa.string())
+        alone = pa.record_batch({"trajectory_id": ids, "parent_trajectory_id": pa.nulls(len(ids), pa.string())})
+        write_ledger(ledgers, "places", places[~np.isin(places["node"], family_nodes(alone)[0])])
         left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
         inputs = read_ledger([ledgers], "inputs")
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])

@@ -160,15 +160,6 @@ def drawn_places(at: Folder, unit: Unit, ids: set[str]) -> set[tuple[str, str]]:
     return {(pool, unit.domain) for pool in mine["pool"].to_pylist()}
 
 
-def own_nodes(at: Folder, units: Sequence[Unit], ids: set[str]) -> set[int]:
-    found_nodes: set[int] = set()
-    for unit in units:
-        table = read_table(at / "measures", f"{unit.label}.parquet", ["trajectory_id", "own_node"])
-        mine = table.filter(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(ids))))
-        found_nodes.update(mine["own_node"].to_pylist())
-    return found_nodes
-
-
 def manifest_in(stage: Folder) -> Manifest:
     sealed = read_manifest(stage, MANIFEST)
     if sealed is None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.judge.judging import Judging, Unit
@@ -42,7 +43,8 @@ class DecidedStanding(Standing):
         return read_table(self.unit.folder / "verdicts", self.unit.name, ["kept", "use", "reason"])
 
     def _told(self, column: str, values: Sequence[str]) -> npt.NDArray[np.bool_]:
-        return np.isin(np.array(self._verdicts[column].to_pylist(), object).astype(str), values)
+        told = pc.is_in(self._verdicts[column].cast(pa.string()), value_set=pa.array(values, pa.string()))
+        return told.to_numpy(zero_copy_only=False)
 
     def kept(self) -> npt.NDArray[np.bool_]:
         """See `Standing`."""

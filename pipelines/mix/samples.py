@@ -49,7 +49,7 @@ _ROLES: Final = pa.array(["system", "user", "assistant"])
 _OWNERS: Final = ("group", "task_hash", "instance_hash")
 """Of what no two pools have the same."""
 
-_SHOWN: Final = ("row_id", "trajectory_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
+_SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
 _OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "rl": ("action.name", "action.arguments", "next_observation.form"),
     "eval": ("started_at",),
@@ -147,6 +147,7 @@ class Assembler:
         self._view, self._wording = View.of(plan.mix), Wording.of(plan.mix, plan.pool)
         self._weights = SpanWeights.of(plan.mix)
         self._plain = plan.is_plain()
+        self._told: tuple[Numbers, pa.StringArray] | None = None
         self._askable = plan.askable()[:2] if plan.pool in ("rl", "eval") else None
 
     def of(self, stretch: Stretch) -> Iterator[pa.RecordBatch | Reject]:
@@ -282,7 +283,8 @@ class Assembler:
     def _shown_turns(self, rows: Numbers, stretch: Stretch) -> ShownTurns:
         places = self._places[rows]
         batch = stretch.taken((*ANSWER_LEAVES, "action.text", "row_id", "scrubbed"), places)
-        texts = answer_texts(batch, self._view, self._unit.escapable[rows], marker="").to_pylist()
+        observations = answer_texts(batch, self._view, self._unit.escapable[rows], marker="")
+        self._told, texts = (rows, observations), observations.to_pylist()
         known = self._unit.known[rows]
         states = python_values(stretch.states(places, known, self._view))
         for turn in np.flatnonzero(known & self._unit.escapable[rows]).tolist():
@@ -338,7 +340,8 @@ class Assembler:
         numbers, rows = [one.number for one in planned], np.concatenate([one.rows for one in planned])
         shown = Excerpts.of(self._unit, rows, np.array([len(one.rows) for one in planned]))
         places, escapable, view = self._places[rows], self._unit.escapable[rows], self._view
-        batch = stretch.taken((*USER_LEAVES, *ANSWER_LEAVES, "scrubbed"), places)
+        leaves = (*USER_LEAVES, "scrubbed", *(ANSWER_LEAVES if self._told is None else ()))
+        batch = stretch.taken(leaves, places)
         opened = zip(shown.begins.tolist(), (one.opening for one in planned), strict=True)
         openings = {place: opening for place, opening in opened if opening}
         states = stretch.states(places, shown.shows, view)
@@ -355,8 +358,15 @@ class Assembler:
             shown,
             batch,
             user_texts(batch, shown.numbers, states, view, escapable, told, openings),
-            answer_texts(batch, view, escapable),
+            self._assistants(rows, batch),
         )
+
+    def _assistants(self, rows: Numbers, batch: pa.RecordBatch) -> pa.StringArray:
+        """The assistant messages of rows; questions have looked at their answers already."""
+        if self._told is None:
+            return answer_texts(batch, self._view, self._unit.escapable[rows])
+        known, texts = self._told
+        return pc.binary_join_element_wise(MARKER, texts.take(pa.array(np.searchsorted(known, rows))), "")
 
     def _spoken(self, rows: Numbers, stretch: Stretch) -> Mapping[int, str]:
         """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
@@ -451,7 +461,7 @@ class Assembler:
         began = list(map(began_at, stretch.batch["started_at"].take(asked).cast(pa.int64()).to_pylist()))
         return {
             "task": [self._unit.domain] * len(keys),
-            "id": [_number(key, self._mix.seed) for key in keys],
+            "id": [index_of(key, self._mix.seed) for key in keys],
             "prompt": pa.ListArray.from_arrays(ends, written.users),
             "response": pa.ListArray.from_arrays(ends, written.answers),
             "current_prompt": written.asking(),
@@ -552,43 +562,6 @@ def held_out_kinds(samples: pa.Table) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _number(key: str, seed: int) -> int:
+def index_of(key: str, seed: int) -> int:
+    """Number a sample by its id, in 63 bits."""
     return keyed_hash(f"index:{key}", seed) >> 1
-
-
-def with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -> pa.Table:
-    """The samples of a pool, of which those that share an id have one of their own: the second `<id>.2`, and so on.
-
-    Exact copies, where the recipe keeps them, share the id of their trajectory. They all go to one shard, so that it
-    can tell them apart.
-
-    Args:
-        samples: in the order in which they stand in the shard.
-        keys: the id that each was made with.
-        pool: of the samples.
-        mix: the recipe's section.
-    """
-    seen: Counter[str] = Counter()
-    own: dict[int, str] = {}
-    for row, key in enumerate(keys):
-        seen[key] += 1
-        if seen[key] > 1:
-            own[row] = f"{key}.{seen[key]}"
-    if not own:
-        return samples
-    numbers = {row: _number(key, mix.seed) for row, key in own.items()}
-    if pool == "eval":
-        return _replaced(_replaced(samples, "id", numbers), "sample_id", own)
-    if pool != "rl":
-        return _replaced(samples, "id", own)
-    told = samples["extra_info"].to_pylist()
-    turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
-    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
-    return _replaced(samples, "extra_info", infos)
-
-
-def _replaced(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
-    """The table with other values in some rows of a column."""
-    held = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
-    position = table.schema.get_field_index(name)
-    return table.set_column(position, table.schema.field(name), pa.array(held, table.schema.field(name).type))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pyarrow as pa
 from trajmill.pipelines.execution.exchange import Block
 from trajmill.pipelines.mix.mixing import STAGE, Mixing
 from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
-from trajmill.pipelines.mix.samples import held_out_kinds, with_own_ids
+from trajmill.pipelines.mix.samples import held_out_kinds, index_of
 from trajmill.pipelines.mix.shard_layout import Shard
+from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.pipelines.storage.units import finish_unit
@@ -40,7 +42,7 @@ def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifes
 def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     ordered = _ordered(shard.pool, blocks)
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
-    table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
+    table = _with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
     name = shard.copy or shard.name
     entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
@@ -96,3 +98,41 @@ def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
                 digest.update(line)
                 size += len(line)
     return FileEntry(name, table.num_rows, size, digest.hexdigest())
+
+
+def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -> pa.Table:
+    """The samples of a pool, of which those that share an id have one of their own: the second `<id>.2`, and so on.
+
+    Exact copies, where the recipe keeps them, share the id of their trajectory. They all go to one shard, so that it
+    can tell them apart.
+
+    Args:
+        samples: in the order in which they stand in the shard.
+        keys: the id that each was made with.
+        pool: of the samples.
+        mix: the recipe's section.
+    """
+    seen: Counter[str] = Counter()
+    own: dict[int, str] = {}
+    for row, key in enumerate(keys):
+        seen[key] += 1
+        if seen[key] > 1:
+            own[row] = f"{key}.{seen[key]}"
+    if not own:
+        return samples
+    numbers = {row: index_of(key, mix.seed) for row, key in own.items()}
+    if pool == "eval":
+        return _replaced(_replaced(samples, "id", numbers), "sample_id", own)
+    if pool != "rl":
+        return _replaced(samples, "id", own)
+    told = samples["extra_info"].to_pylist()
+    turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
+    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
+    return _replaced(samples, "extra_info", infos)
+
+
+def _replaced(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
+    """The table with other values in some rows of a column."""
+    held = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
+    position = table.schema.get_field_index(name)
+    return table.set_column(position, table.schema.field(name), pa.array(held, table.schema.field(name).type))

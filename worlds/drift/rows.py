@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.generations.generations import chain
+from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_transitions, rows_of, transition_files
@@ -134,11 +134,10 @@ def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
 def _files(out: str) -> tuple[Folder, list[str]]:
     """The files of transitions of a run, those that later generations added too, or of a folder of transitions."""
     folder = Folder.named(out)
-    added = [f"{one.folder}/transitions" for one in chain(folder) if one.folder]
-    if not added:
-        return transition_files(out)
-    stages = ["transitions", *added]
-    return folder, [f"{stage}/{name}" for stage in stages for name in (folder / stage).names(".parquet")]
+    stages = [one / "transitions" for one in stage_folders(folder)]
+    places = [(one.url.removeprefix(f"{folder.url}/"), one) for one in stages]
+    names = [f"{lead}/{name}" for lead, one in places for name in one.names(".parquet")]
+    return (folder, names) if names else transition_files(out)
 
 
 def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -> Side:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trajmill.pipelines.generations.generations import GENERATIONS, chain
+from trajmill.pipelines.generations.generations import GENERATIONS, stage_folders
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import RUN, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, write_parquet
@@ -339,13 +339,15 @@ def judged_places(out: Folder) -> list[Folder]:
     Raises:
         ConfigError: the run is not judged.
     """
-    committed = [one.folder for one in chain(out) if one.folder]
+    committed = stage_folders(out)
     sealed = f"/verdicts/{MANIFEST}"
     there = [one.removesuffix(sealed) for one in (out / GENERATIONS).names(".json") if one.endswith(sealed)]
-    begun = sorted({f"{GENERATIONS}/{one}" for one in there} - set(committed))
+    begun = sorted(
+        {f"{GENERATIONS}/{one}" for one in there} - {one.url.removeprefix(f"{out.url}/") for one in committed}
+    )
     if any(read_manifest(out / stage, MANIFEST) is None for stage in ("transitions", "verdicts")):
         raise ConfigError(f"{out.path()} is not judged: what is replayed is what judging keeps.")
-    return [out, *(out / one for one in (*committed, *begun))]
+    return [*committed, *(out / one for one in begun)]
 
 
 def _files(place: Folder) -> tuple[FileEntry, ...]:

@@ -179,7 +179,7 @@ def test_workers_find_files_to_be_what_one_process_does_and_raise_what_it_raises
     assert make_plan(RECIPE, [str(tmp_path)], workers=2) == here
     assert len(here.inputs) == 100
     (tmp_path / "mapped.jsonl").write_text('{"a": 1}\n')
-    dataset = {"layout": "messages", "columns": {"messages": "missing"}}
+    dataset = {"layout": "messages", "domain": "terminal", "columns": {"messages": "missing"}}
     mapping = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"dataset": dataset}})
     with pytest.raises(ConfigError, match="missing"):
         make_plan(mapping, [str(tmp_path)], workers=2)

@@ -161,8 +161,10 @@ def test_a_window_without_a_target_is_told_and_is_no_sample():
 
 
 def test_a_window_is_named_by_its_first_step_whatever_becomes_of_the_one_before():
-    lone = [*screens(60)[:20], *screens(60, "context")[20:40], *screens(60)[40:]]
-    first, *later = samples_of("sft", lone, Mix(window_tokens={"sft": BOUND}))
+    rows = [*screens(120)[:30], *screens(120, "context")[30:70], *screens(120)[70:]]
+    found = made_of("sft", rows, Mix(window_tokens={"sft": BOUND}))
+    assert [one.reason for one in found if isinstance(one, Reject)] == ["no_target"]
+    first, *later = (one for one in found if isinstance(one, dict))
     assert first["id"] == "t"
     assert len(later) > 2
     for one in later:
