@@ -79,8 +79,9 @@ class UnitsToVerdicts(Transform):
         itself = units | "Measure" >> Map(measure_unit, judging) | "KeyUnits" >> Map(_keyed)
         of_level: dict[frozenset[str], Collection[Told]] = {}
         for number, level in enumerate(scheduled(made)):
-            heard = _heard(f"Hear{number}", itself, of_level, {name for one in level for name in one.inputs})
             common = {name: told.get(name, itself) for one in level if (name := one.round.common)}
+            inputs = {name for one in level for name in one.inputs}
+            heard = _heard(f"Hear{number}", itself, of_level, inputs, grouped=bool(common))
             answers = heard | f"Level{number}" >> _Level(level, judging, common)
             mine = frozenset(one.round.name for one in level)
             told |= dict.fromkeys(mine, answers)
@@ -119,8 +120,10 @@ def _heard(
     itself: Collection[Told],
     of_level: Mapping[frozenset[str], Collection[Told]],
     wanted: Iterable[str],
+    *,
+    grouped: bool = False,
 ) -> Collection[tuple[int, Iterable[tuple[str, Any]]]]:
-    """Each unit, by number, with itself and what the wanted rounds tell it."""
+    """Each unit, by number, with itself and what the wanted rounds tell it; `grouped` even if that is nothing."""
     parts = [itself]
     for names, answers in of_level.items():
         some = names.intersection(wanted)
@@ -128,9 +131,10 @@ def _heard(
             parts.append(answers)
         elif some:
             parts.append(answers | f"{label}-{'-'.join(sorted(some))}" >> FlatMap(_among, some))
-    if len(parts) == 1:
-        return itself | f"{label}-Alone" >> Map(_alone)
-    return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
+    if len(parts) > 1:
+        return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
+    # Flink would hold elements that were not grouped, however many, until what they are told besides is whole.
+    return itself | (f"{label}-Join" >> GroupByKey() if grouped else f"{label}-Alone" >> Map(_alone))
 
 
 def _among(told: Told, rounds: Set[str]) -> list[Told]:
