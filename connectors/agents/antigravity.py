@@ -1,0 +1,113 @@
+"""Antigravity sessions (`~/.gemini/antigravity*/brain/<id>/…/transcript.jsonl`), one step a line.
+
+>>> show(Antigravity(), '''
+... {"step_index": 1, "source": "MODEL", "type": "PLANNER_RESPONSE", "tool_calls": [
+...     {"name": "run_command", "args": {"CommandLine": "\\\\"ls\\\\""}}]}
+... {"step_index": 2, "source": "MODEL", "type": "RUN_COMMAND", "content": "notes.txt"}
+... ''')
+action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}
+after   | notes.txt
+
+An answer names no call. It goes to the first open call of the response before it whose tool gives answers of its type,
+and to none where there is no such call. Arguments are JSON texts, one each. A step names the fields that the client cut
+when it wrote the transcript: of an answer among them a part is lost, and a cut response is told as far as it goes.
+What the client put into a request, and its own messages, are the harness's words; the times at the head of an answer
+are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.agents.agent_session import AgentSession, Facts
+from trajmill.connectors.agents.event_stream import head_events
+from trajmill.connectors.connector import Sniff
+from trajmill.connectors.conversation.calls import call
+from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
+from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_in
+from trajmill.connectors.reading.times import moment
+from trajmill.connectors.reading.values import JsonError, json_value
+
+_HARNESS: Final = frozenset({"SYSTEM_MESSAGE", "EPHEMERAL_MESSAGE", "CHECKPOINT", "ERROR_MESSAGE"})
+_BOOKS: Final = frozenset({"CONVERSATION_HISTORY", "KNOWLEDGE_ARTIFACTS", "TASK_BOUNDARY"})
+_TAG: Final = re.compile(r"<(USER_REQUEST|ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>\s*(.*?)\s*</\1>", re.DOTALL)
+_STAMPS: Final = re.compile(r"\ACreated At: [^\n]*\n(?:Completed At: [^\n]*\n)?")
+_TOOLS: Final = {
+    "RUN_COMMAND": ("run_command",),
+    "COMMAND_STATUS": ("command_status",),
+    "SEND_COMMAND_INPUT": ("send_command_input",),
+    "VIEW_FILE": ("view_file",),
+    "LIST_DIRECTORY": ("list_dir",),
+    "GREP_SEARCH": ("grep_search",),
+    "FIND": ("find_by_name",),
+    "CODE_ACTION": ("write_to_file", "write_file", "replace_file_content", "multi_replace_file_content"),
+    "SEARCH_WEB": ("search_web",),
+    "READ_URL_CONTENT": ("read_url_content",),
+    "GENERATE_IMAGE": ("generate_image",),
+    "BROWSER_SUBAGENT": ("browser_subagent",),
+}
+"""The tools that give answers of a type; what other tools give is of type GENERIC, or of one that is theirs."""
+
+_WITH_TYPE: Final = frozenset(name for names in _TOOLS.values() for name in names)
+
+
+class Antigravity(AgentSession):
+    """Transcripts of Google's Antigravity, of the editor and of its command line."""
+
+    name: ClassVar[str] = "antigravity"
+    version: ClassVar[str] = "1"
+    title: ClassVar[str] = "Antigravity transcript (JSONL)"
+    agent = "antigravity"
+    own = frozenset({"task_boundary", "notify_user", "browser_subagent"})
+    searches = frozenset({"search_web", "read_url_content"})
+    shells = frozenset({"run_command"})
+    ending = re.compile(
+        r"\A\s*The command (?:completed successfully|(?:exited|failed) with (?:exit )?code:? (-?\d{1,9}))\.?\n(?:Output:\n)?"
+    )
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        for number, line in head_events(head, 8):
+            if type(line.get("step_index")) is int and isinstance(line.get("type"), str) and "source" in line:
+                return Sniff(0.95, f"line {number} is a step of an Antigravity transcript")
+        return None
+
+    def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
+        return self._parts(line, offset, facts) if isinstance(line.get("type"), str) else None
+
+    def _parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part]:
+        kind, text, at = line["type"], str_of(line.get("content")), moment(line.get("created_at"))
+        if kind == "USER_INPUT":
+            asked = [(found[1], found[2]) for found in _TAG.finditer(text)] or [("USER_REQUEST", text)]
+            yield from (Said("user" if tag == "USER_REQUEST" else "harness", words, at=at) for tag, words in asked)
+        elif kind == "PLANNER_RESPONSE":
+            facts.waiting = [str_of(one.get("name")) for one in objects_of(line.get("tool_calls"))]
+            if thought := text_in(line, "thinking"):
+                yield Thought(thought, offset, at)
+            if text.strip():
+                yield Text(text, offset, at)
+            for one in objects_of(line.get("tool_calls")):
+                yield call(one.get("name"), _arguments(object_of(one.get("args"))), one.get("id"), offset, at)
+        elif kind in _HARNESS:
+            yield Said("harness", text)
+        elif kind not in _BOOKS:
+            wanted = _TOOLS.get(kind)
+            fits = (name for name in facts.waiting if (name in wanted if wanted else name not in _WITH_TYPE))
+            name = next(fits, None)
+            if name is not None:
+                facts.waiting.remove(name)
+            is_cut = "content" in (line.get("truncated_fields") or ())
+            yield Result(None if name else kind, name, _STAMPS.sub("", text), offset, None, at=at, lost=is_cut)
+
+
+def _arguments(written: dict[str, Any]) -> dict[str, Any]:
+    return {key: _value(one) for key, one in written.items()}
+
+
+def _value(written: Any) -> Any:
+    """The value whose JSON an argument is; what is no JSON stays as it is."""
+    try:
+        return json_value(written) if isinstance(written, str) else written
+    except JsonError:
+        return written

@@ -1,0 +1,115 @@
+"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one event a line.
+
+>>> show(CopilotCli(), '''
+... {"type": "session.start", "data": {"sessionId": "s", "producer": "copilot-agent", "copilotVersion": "1.0.71"}}
+... {"type": "assistant.message", "data": {"content": "", "toolRequests": [
+...     {"toolCallId": "c1", "name": "bash", "arguments": {"command": "ls"}}]}}
+... {"type": "tool.execution_complete", "data": {"toolCallId": "c1", "success": true,
+...     "result": {"content": "notes.txt\\\\n<exited with exit code 0>"}}}
+... ''')
+action  | {"name": "bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+Events of a sub-agent name the call that started it, and are a trajectory of relation `subagent`. What the client put
+into the conversation, such as a skill or a notification, is the harness's word. Left out without a reject: usage,
+hooks, permissions, and how a command's output grew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
+from trajmill.connectors.agents.event_stream import head_events
+from trajmill.connectors.connector import Sniff
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
+from trajmill.connectors.reading.fields import key_of, object_of, objects_of, str_of, text_in
+from trajmill.connectors.reading.times import moment
+
+_FAMILY: Final = re.compile(r"(?:session|user|assistant|tool|subagent|hook|system|permission|skill)\.[a-z_.]{2,60}|abort")
+_HARNESS: Final = {"system.notification": "content", "session.compaction_complete": "summaryContent"}
+_ACTS: Final = frozenset({"assistant.message", "tool.execution_complete", "user.message"})
+
+
+class CopilotCli(AgentSession):
+    """Event logs of sessions of GitHub's Copilot in a terminal."""
+
+    name: ClassVar[str] = "copilot_cli"
+    version: ClassVar[str] = "1"
+    title: ClassVar[str] = "Copilot CLI session events (JSONL)"
+    agent = "copilot-cli"
+    own = frozenset({"report_intent", "update_todo", "ask_user", "task", "read_agent", "skill", "task_complete"})
+    searches = frozenset({"web_search", "web_fetch", "fetch"})
+    shells = frozenset({"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"})
+    ending = re.compile(r"\n?<(?:exited|command completed) with exit code (-?\d{1,9})>\s*\Z")
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        for number, event in head_events(head, 8):
+            kind, data = event.get("type"), event.get("data")
+            if not isinstance(kind, str) or not isinstance(data, dict) or not _FAMILY.fullmatch(kind):
+                continue
+            if kind == "session.start" and ("copilotVersion" in data or data.get("producer") == "copilot-agent"):
+                return Sniff(0.97, f"line {number} is the session.start of a Copilot CLI session")
+            if "parentId" in event or kind in _ACTS:
+                return Sniff(0.9, f"line {number} is an event of type {kind} with data")
+        return None
+
+    def thread(self, line: dict[str, Any]) -> str | None:
+        return key_of(object_of(line.get("data")).get("parentToolCallId")) or key_of(line.get("agentId"))
+
+    def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
+        kind, data = str_of(line.get("type")), object_of(line.get("data"))
+        facts.model = fact(data.get("selectedModel") or data.get("model"), facts.model)
+        if kind in ("session.start", "session.resume"):
+            facts.id, facts.version = fact(data.get("sessionId"), facts.id), fact(data.get("copilotVersion"), facts.version)
+            facts.cwd = fact(object_of(data.get("context")).get("cwd"), facts.cwd)
+        return self._parts(kind, line, data, offset, facts) if _FAMILY.fullmatch(kind) else None
+
+    def _parts(
+        self, kind: str, line: dict[str, Any], data: dict[str, Any], offset: int, facts: Facts
+    ) -> Iterator[Part]:
+        at = moment(line.get("timestamp"))
+        if kind == "system.message":
+            yield System(str_of(data.get("content")))
+        elif kind == "user.message":
+            by_client = str_of(data.get("source")) not in ("", "user")
+            yield Said("harness" if by_client else "user", str_of(data.get("content")), at=at)
+        elif kind in _HARNESS:
+            yield Said("harness", str_of(data.get(_HARNESS[kind])))
+        elif kind == "assistant.reasoning":
+            facts.thought = text_in(data, "content")
+            if facts.thought:
+                yield Thought(facts.thought, offset, at)
+        elif kind == "assistant.message":
+            thought, text = text_in(data, "reasoningText"), str_of(data.get("content"))
+            if thought and thought != facts.thought:
+                yield Thought(thought, offset, at)
+            if text.strip():
+                yield Text(text, offset, at)
+            for one in objects_of(data.get("toolRequests")):
+                if one.get("mcpServerName"):
+                    facts.mcp.add(str_of(one.get("name")))
+                yield call(one.get("name"), one.get("arguments"), one.get("toolCallId"), offset, at)
+        elif kind == "tool.execution_start":
+            if data.get("mcpServerName"):
+                facts.mcp.add(str_of(data.get("toolName")))
+            if key_of(data.get("toolCallId")) not in facts.names:
+                yield call(data.get("toolName"), data.get("arguments"), data.get("toolCallId"), offset, at)
+        elif kind == "tool.execution_complete":
+            yield _result(data, offset, at)
+
+
+def _result(data: dict[str, Any], offset: int, at: Any) -> Result:
+    key, success, result = key_of(data.get("toolCallId")), data.get("success"), data.get("result")
+    if key is None:
+        raise MessageError("bad_message", "wanted the id of a call in tool.execution_complete")
+    given = result.get("content") if isinstance(result, dict) else result
+    if given is None:
+        given = text_in(data.get("error"), "message") or data.get("error")
+    seen = shown(given)
+    is_error = not success if isinstance(success, bool) else None
+    return Result(key, None, seen_text(seen), offset, is_error, seen.attachments, at, lost=seen.lost)

@@ -1,0 +1,168 @@
+"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or of kimi-cli before it) or the context (`context.jsonl`).
+
+>>> show(KimiCli(), '''
+... {"type": "metadata", "protocol_version": "1.4"}
+... {"type": "context.append_loop_event", "event": {"type": "tool.call", "toolCallId": "Bash_0", "name": "Bash",
+...     "args": {"command": "ls"}}}
+... {"type": "context.append_loop_event", "event": {"type": "tool.result", "toolCallId": "Bash_0",
+...     "result": {"output": "notes.txt"}}}
+... ''')
+action  | {"name": "Bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+kimi-cli's wire wraps its events in `message`, and those of a sub-agent in an event of their own, which names the call
+that started it. In a context what the client says of an answer stands in `<system>` tags: it is the harness's word, and
+tells whether the call failed. Left out without a reject: requests, usage, permissions and the client's own settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
+from trajmill.connectors.agents.event_stream import head_events
+from trajmill.connectors.connector import Sniff
+from trajmill.connectors.conversation.calls import MessageError, action_space, call
+from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
+from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, str_of, text_in
+from trajmill.connectors.reading.times import microseconds
+
+_LOOP: Final = "context.append_loop_event"
+_BOOKS: Final = re.compile(
+    r"metadata|(?:config|tools|turn|llm|permission|usage|plan_mode|full_compaction|profile|plugin|runtime"
+    r"|token_counting|micro_compaction|goal|swarm_mode)\.\w{2,60}|step\.(?:begin|end)"
+)
+_WIRE: Final = re.compile(
+    r"(?:Turn|Step|Compaction|MCPLoading|Btw)(?:Begin|End|Interrupted|Retry)|StatusUpdate|(?:Approval|Question|ToolCall"
+    r"|Hook)(?:Request|Response|RequestResolved|Triggered|Resolved)|MCPStatusSnapshot|PlanDisplay|ToolCallPart"
+)
+_ROLES: Final = frozenset({"_checkpoint", "_usage", "_system_prompt"})
+_SAID_BY_CLIENT: Final = re.compile(r"\s*<system>(.*)</system>\s*", re.DOTALL)
+
+
+class KimiCli(AgentSession):
+    """Session logs of Moonshot's Kimi in a terminal."""
+
+    name: ClassVar[str] = "kimi_cli"
+    version: ClassVar[str] = "1"
+    title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
+    agent = "kimi-cli"
+    own = frozenset({"TodoList", "SetTodoList", "Agent", "Task", "AgentSwarm", "AskUserQuestion", "ExitPlanMode", "Skill"})
+    searches = frozenset({"WebSearch", "SearchWeb", "FetchURL"})
+    shells = frozenset({"Bash", "Shell"})
+    ending = re.compile(r"\n?Command failed with exit code: (-?\d{1,9})\.\s*\Z")
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        for number, line in head_events(head, 8):
+            if line.get("type") == "metadata" and "protocol_version" in line:
+                return Sniff(0.95, f"line {number} is the metadata of a wire of Kimi")
+            if line.get("type") in (_LOOP, "context.append_message"):
+                return Sniff(0.95, f"line {number} is of type {line['type']}")
+            wrapped = object_of(line.get("message"))
+            if str_of(wrapped.get("type")) in ("TurnBegin", "StepBegin") and "payload" in wrapped:
+                return Sniff(0.95, f"line {number} is a {wrapped['type']} of kimi-cli")
+            if line.get("role") in _ROLES:
+                return Sniff(0.95, f"line {number} is a {line['role']} of a context of kimi-cli")
+        return None
+
+    def thread(self, line: dict[str, Any]) -> str | None:
+        wrapped = object_of(line.get("message"))
+        payload = object_of(wrapped.get("payload"))
+        started = payload.get("parent_tool_call_id") or payload.get("task_tool_call_id")
+        return key_of(started) if wrapped.get("type") == "SubagentEvent" else None
+
+    def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterable[Part] | None:
+        at = microseconds(line.get("time") or line.get("timestamp"))
+        kind, message = str_of(line.get("type")), object_of(line.get("message"))
+        facts.model = fact(line.get("modelAlias"), facts.model)
+        facts.cwd = fact(line.get("cwd") or object_of(line.get("environmentDisclosure")).get("cwd"), facts.cwd)
+        if "role" in line:
+            return None if line["role"] in ("", None) else _of_context(line, offset)
+        if not kind and "payload" in message:
+            return _of_wire(message, offset, at)
+        if kind == "llm.tools_snapshot" and isinstance(line.get("tools"), list):
+            facts.tools = action_space(line["tools"])
+        if kind in ("config.update", "profile.bind") and line.get("systemPrompt") and not facts.names:
+            return [System(str_of(line["systemPrompt"]))]
+        if kind == _LOOP:
+            return _of_loop(object_of(line.get("event")), offset, at)
+        if kind == "context.append_message":
+            by_user = object_of(message.get("origin")).get("kind") in ("user", None)
+            return [Said("user" if by_user else "harness", shown(message.get("content")).text or "", at=at)]
+        if kind == "context.apply_compaction":
+            return [Said("harness", str_of(line.get("summary")))]
+        return [] if _BOOKS.fullmatch(kind) else None
+
+
+def _of_loop(event: dict[str, Any], offset: int, at: int | None) -> list[Part] | None:
+    kind = str_of(event.get("type"))
+    if kind == "content.part":
+        return list(_content([event.get("part")], offset, at))
+    if kind == "tool.call":
+        return [call(event.get("name"), event.get("args"), event.get("toolCallId"), offset, at)]
+    if kind == "tool.result":
+        result = object_of(event.get("result"))
+        seen = shown(result.get("output"))
+        error = result.get("isError") is True
+        key = key_of(event.get("toolCallId"))
+        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, lost=seen.lost)]
+    return [] if _BOOKS.fullmatch(kind) else None
+
+
+def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part] | None:
+    kind, payload = str_of(message.get("type")), object_of(message.get("payload"))
+    if kind == "SubagentEvent":
+        return _of_wire(object_of(payload.get("event")), offset, at)
+    if kind in ("TurnBegin", "SteerInput"):
+        return [Said("user", shown(payload.get("user_input")).text or "", at=at)]
+    if kind in ("ContentPart", "TextPart", "ThinkPart"):
+        return list(_content([payload], offset, at))
+    if kind == "ToolCall":
+        function = object_of(payload.get("function"))
+        return [call(function.get("name"), function.get("arguments"), payload.get("id"), offset, at)]
+    if kind == "ToolResult":
+        value = object_of(payload.get("return_value"))
+        seen = shown(value.get("output") or (value.get("message") if value.get("is_error") else ""))
+        error = value.get("is_error") is True
+        key = key_of(payload.get("tool_call_id"))
+        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, lost=seen.lost)]
+    if kind == "Notification":
+        return [Said("harness", str_of(payload.get("body")))]
+    return [] if _WIRE.fullmatch(kind) else None
+
+
+def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
+    role, content = message.get("role"), message.get("content")
+    if role == "_system_prompt":
+        yield System(str_of(content))
+    elif role == "assistant":
+        yield from _content(content if isinstance(content, list) else [{"type": "text", "text": content}], offset, None)
+        for one in objects_of(message.get("tool_calls")):
+            function = object_of(one.get("function"))
+            yield call(function.get("name"), function.get("arguments"), one.get("id"), offset)
+    elif role in ("user", "tool"):
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+        notes = [(found[1], one) for one in objects_of(blocks) if (found := _SAID_BY_CLIENT.fullmatch(str_of(one.get("text"))))]
+        seen = shown([one for one in blocks if not any(one is note for _, note in notes)])
+        failed = any(words.startswith("ERROR:") for words, _ in notes)
+        yield from (Said("harness", words) for words, _ in notes if role == "user")
+        if role == "tool":
+            text = "\n".join(words for words, _ in notes) if failed and seen.text is None else seen_text(seen) or ""
+            key = key_of(message.get("tool_call_id"))
+            yield Result(key, None, text, offset, failed, seen.attachments, lost=seen.lost)
+        elif seen.text or seen.attachments:
+            yield Said("user", seen.text or "", seen.attachments)
+    elif role not in _ROLES:
+        raise MessageError("unknown_role", f"wanted a role of a context, met {brief(role)}")
+
+
+def _content(blocks: list[Any], offset: int, at: int | None) -> Iterator[Part]:
+    for block in objects_of(blocks):
+        thought, text = text_in(block, "think"), text_in(block, "text")
+        if thought:
+            yield Thought(thought, offset, at)
+        elif text and text.strip():
+            yield Text(text, offset, at)

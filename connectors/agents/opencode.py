@@ -1,0 +1,219 @@
+"""OpenCode sessions: an export (`opencode export`) as one document, or the storage folder with a file a message and part.
+
+>>> show(OpenCode(), '''
+... {"info": {"id": "ses_1", "version": "1.0.0"}, "messages": [{"info": {"id": "msg_1", "role": "assistant"}, "parts": [
+...     {"type": "tool", "callID": "c1", "tool": "bash", "state": {"status": "completed", "input": {"command": "ls"},
+...         "output": "notes.txt", "metadata": {"exit": 0}}}]}]}
+... ''')
+action  | {"name": "bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+A message of the agent is one or more steps; the calls of a step were made before any of their answers was seen. A
+storage folder (`session/`, `message/`, `part/`) is one log of all its sessions, since only what a session says tells
+which other one started it. A session with a parent is of relation `subagent`, and its parent step is the call of `task`
+that names it. Texts that the client made up, and summaries of what was compacted, are the harness's words. Newer
+versions keep sessions in a database, which is read once it is exported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.failures import exit_code
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.steps import mark_dangling
+from trajmill.connectors.conversation.tools import checkout, domain_of
+from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
+from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.fields import INT32, key_of, object_of, objects_of, str_of, text_in, whole_number_of
+from trajmill.connectors.reading.times import microseconds
+from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
+
+_FILE: Final = re.compile(r"(?:(.*)/)?(?:session/[^/]+/[^/]+|message/[^/]+/[^/]+|part/[^/]+/[^/]+)\.json")
+_TOOLS: Final = frozenset(
+    "bash edit multiedit write read grep glob list ls patch apply_patch codesearch lsp lsp_diagnostics batch".split()
+)
+_OWN: Final = frozenset("todowrite todoread task question skill invalid plan_enter plan_exit".split())
+_SEARCHES: Final = frozenset({"webfetch", "websearch"})
+
+
+class OpenCode(Connector):
+    """Sessions of the OpenCode client."""
+
+    name: ClassVar[str] = "opencode"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
+    title: ClassVar[str] = "OpenCode session: export (JSON), storage folder"
+    companions = re.compile(r"(?:session_diff|project|todo|snapshot|session_share)/.*|migration")
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        found = opening(head)
+        value = object_of(found.values[0]) if found is not None else {}
+        info = object_of(value.get("info"))
+        if isinstance(value.get("messages"), list) and "id" in info and "time" in info:
+            return Sniff(0.95, "an object of info and messages, as OpenCode exports a session")
+        if "projectID" in value and "directory" in value and isinstance(value.get("time"), dict):
+            return Sniff(0.95, "a session of OpenCode, with project and directory")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        folders: dict[str, dict[str, str]] = {}
+        for path in paths:
+            if (found := _FILE.fullmatch(path)) is not None:
+                folder = found[1] or ""
+                folders.setdefault(folder, {})[path[len(folder) + 1 if folder else 0 :]] = path
+        for folder, members in folders.items():
+            anchor = next((name for name in members if name.startswith("session/")), None)
+            if anchor is not None and any(name.startswith("part/") for name in members):
+                yield Log(folder or "storage", members, anchor)
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        sessions = _exported(blob) if tuple(blob.members) == ("",) else _stored(blob)
+        started: dict[str, tuple[str, int]] = {}
+        names: set[str] = set()
+        empty = True
+        for told in sessions:
+            if isinstance(told, ParseError):
+                yield Reject.of(told, "record", self.name)
+                continue
+            member, info, messages = told
+            children: dict[str, str] = {}
+            try:
+                made = conversation(list(_parts(messages, children)), member=member)
+            except MessageError as error:
+                yield refused(blob, self.name, 0, error.reason, error.detail, member=member)
+                continue
+            if not made.calls:
+                continue
+            empty = False
+            mark_dangling(made.steps)
+            native, parent = str_of(info.get("id")) or "session", text_in(info, "parentID")
+            step = started.get(native, (None, None))[1]
+            models = (object_of(one.get("info")) for one in messages)
+            model = next((name for one in models if (name := text_in(one, "modelID"))), None)
+            yield Trajectory(
+                native_id=native,
+                domain=domain_of((one.action.name for one in made.steps), _OWN, _SEARCHES, _is_mcp),
+                steps=made.steps,
+                environment=Environment(instance_id=checkout(text_in(info, "directory"))),
+                agent=Agent("opencode", text_in(info, "version"), model),
+                task=Task(instruction=made.instruction),
+                parent=parent if parent in names else None,
+                parent_step=step if parent in names else None,
+                relation="subagent" if parent is not None else None,
+            )
+            names.add(native)
+            for number, one in enumerate(made.steps):
+                if (child := children.get(one.action.call_id or "")) is not None:
+                    started[child] = native, number
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no message of the log holds a call")
+
+
+def _is_mcp(name: str) -> bool:
+    return name not in _TOOLS and "_" in name
+
+
+_Session = tuple[str, dict[str, Any], list[dict[str, Any]]]
+
+
+def _exported(blob: Blob) -> Iterator[_Session | ParseError]:
+    value = json_document(blob)[0]
+    messages = value.get("messages") if isinstance(value, dict) else None
+    if not isinstance(messages, list):
+        raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages")
+    for one in messages:
+        if not isinstance(one, dict) or not isinstance(one.get("parts"), list):
+            yield ParseError(blob.uri, 0, "bad_message", "wanted an object with a list of parts as a message")
+    yield "", object_of(value.get("info")), [one for one in objects_of(messages) if isinstance(one.get("parts"), list)]
+
+
+def _stored(blob: Blob) -> Iterator[_Session | ParseError]:
+    """The sessions of a storage folder, those that others started behind these; what is no object is told."""
+    below: dict[str, list[str]] = {}
+    for member in sorted(blob.members):
+        below.setdefault(member.rpartition("/")[0], []).append(member)
+    found: list[tuple[str, dict[str, Any]]] = []
+    for member in blob.members:
+        if member.startswith("session/"):
+            found += [(member, value) for value in _objects(blob, [member]) if isinstance(value, dict)]
+    parents = {str_of(info.get("id")): str_of(info.get("parentID")) for _, info in found}
+    for member, info in sorted(found, key=lambda one: (_depth(str_of(one[1].get("id")), parents), one[0])):
+        messages: list[dict[str, Any]] = []
+        for message in _objects(blob, below.get(f"message/{str_of(info.get('id'))}", ())):
+            if isinstance(message, ParseError):
+                yield message
+                continue
+            parts: list[dict[str, Any]] = []
+            for part in _objects(blob, below.get(f"part/{str_of(message.get('id'))}", ())):
+                if isinstance(part, ParseError):
+                    yield part
+                else:
+                    parts.append(part)
+            messages.append({"info": message, "parts": parts})
+        yield member, info, messages
+
+
+def _objects(blob: Blob, members: Iterable[str]) -> Iterator[dict[str, Any] | ParseError]:
+    for member in members:
+        try:
+            value = json_document(blob, member)[0]
+        except ParseError as error:
+            yield error
+            continue
+        is_object = isinstance(value, dict)
+        yield value if is_object else ParseError(blob.uri, 0, "not_an_object", "wanted a JSON object", member)
+
+
+def _depth(name: str, parents: dict[str, str]) -> int:
+    """How many sessions one came out of, at most as many as there are."""
+    depth = 0
+    while (name := parents.get(name, "")) in parents and depth < len(parents):
+        depth += 1
+    return depth
+
+
+def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iterator[Part]:
+    """The parts of a session; `children` gets the session that each call of it started, by the call's id."""
+    for message in messages:
+        info = object_of(message.get("info"))
+        by_agent, at = info.get("role") == "assistant", microseconds(object_of(info.get("time")).get("created"))
+        by_client = info.get("summary") is True or info.get("mode") == "compaction"
+        answers: list[Result] = []
+        for part in objects_of(message["parts"]):
+            kind, text = part.get("type"), text_in(part, "text")
+            if kind in ("step-start", "step-finish"):
+                yield from answers
+                answers = []
+            elif kind == "tool" and by_agent:
+                state = object_of(part.get("state"))
+                began, finished = (microseconds(object_of(state.get("time")).get(key)) for key in ("start", "end"))
+                yield call(part.get("tool"), state.get("input"), part.get("callID"), 0, began or at)
+                if (answer := _answer(part, state, finished)) is not None:
+                    answers.append(answer)
+                if child := text_in(state.get("metadata"), "sessionId") or text_in(state.get("metadata"), "sessionID"):
+                    children[str_of(part.get("callID"))] = child
+            elif text and (not by_agent or by_client or part.get("synthetic") is True):
+                is_asked = not by_agent and part.get("synthetic") is not True
+                yield Said("user" if is_asked else "harness", text, at=at)
+            elif text and text.strip() and kind in ("text", "reasoning"):
+                yield Text(text, 0, at) if kind == "text" else Thought(text, 0, at)
+        yield from answers
+
+
+def _answer(part: dict[str, Any], state: dict[str, Any], at: int | None) -> Result | None:
+    status, metadata = state.get("status"), object_of(state.get("metadata"))
+    if status not in ("completed", "error"):
+        return None
+    seen = shown(state.get("output") if status == "completed" else state.get("error"))
+    code = whole_number_of(metadata.get("exit"), INT32)
+    code = exit_code(metadata) if code is None else code
+    key = key_of(part.get("callID"))
+    return Result(key, None, seen.text, 0, status == "error", seen.attachments, at, code)

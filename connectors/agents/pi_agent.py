@@ -1,0 +1,101 @@
+"""Sessions of pi and of OpenClaw, which is built on it (`<time>_<id>.jsonl`), one entry a line.
+
+>>> show(PiAgent(), '''
+... {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
+... {"type": "message", "id": "m1", "parentId": null, "message": {"role": "assistant", "content": [
+...     {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}}]}}
+... {"type": "message", "id": "m2", "parentId": "m1", "message": {"role": "toolResult", "toolCallId": "c1",
+...     "toolName": "bash", "content": [{"type": "text", "text": "notes.txt"}], "isError": false}}
+... ''')
+action  | {"name": "bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+Entries name the one that they follow, so a session is a tree; the path to the last entry is its main trajectory.
+Commands that the user ran, and summaries of what was compacted or left, are words that stand between. Left out without
+a reject: changes of the model's settings, labels and entries of extensions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
+from trajmill.connectors.agents.event_stream import head_events
+from trajmill.connectors.connector import Sniff
+from trajmill.connectors.conversation.answers import answer
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.failures import exit_code
+from trajmill.connectors.conversation.shapes import parts
+from trajmill.connectors.conversation.turns import Part, Said
+from trajmill.connectors.reading.fields import brief, object_of, str_of, text_in
+from trajmill.connectors.reading.times import moment
+
+_BOOKS: Final = frozenset(
+    {"session", "model_change", "thinking_level_change", "mode_change", "custom", "label", "session_info"}
+)
+_HARNESS: Final = {"compaction": "summary", "branch_summary": "summary", "custom_message": "content"}
+_WORDS: Final = {"branchSummary": "summary", "compactionSummary": "summary", "custom": "content", "hookMessage": "content"}
+
+
+class PiAgent(AgentSession):
+    """Session logs of the coding agent pi, in any of their versions."""
+
+    name: ClassVar[str] = "pi_agent"
+    version: ClassVar[str] = "1"
+    title: ClassVar[str] = "pi or OpenClaw session (JSONL)"
+    agent = "pi"
+    own = frozenset({"sessions_spawn", "sessions_send", "session_status", "message", "todo", "subagent"})
+    searches = frozenset({"web_search", "web_fetch"})
+    shells = frozenset({"bash", "exec", "process"})
+    ending = re.compile(r"\n\n(?:Command|\(Command) exited with code (-?\d{1,9})\)?\s*\Z")
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        begins = False
+        for number, line in head_events(head, 16):
+            kind, message = line.get("type"), line.get("message")
+            begins = begins or (kind == "session" and "timestamp" in line and isinstance(line.get("id"), str))
+            if begins and kind == "message" and isinstance(message, dict) and "role" in message:
+                return Sniff(0.95, f"a session and, in line {number}, a message of pi")
+        return Sniff(0.6, "the first lines are those of a session of pi") if begins and b'"cwd"' in head else None
+
+    def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:
+        key = line.get("id")
+        return (key, line.get("parentId")) if isinstance(key, str) and line.get("type") != "session" else None
+
+    def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
+        kind = str_of(line.get("type"))
+        if kind == "session":
+            facts.id, facts.cwd = fact(line.get("id"), facts.id), fact(line.get("cwd"), facts.cwd)
+        facts.model = fact(line.get("modelId"), facts.model)
+        if kind == "message":
+            return _message(object_of(line.get("message")), line, offset)
+        if kind in _HARNESS:
+            return iter([Said("harness", shown(line.get(_HARNESS[kind])).text or "")])
+        return iter(()) if kind in _BOOKS else None
+
+
+def _message(message: dict[str, Any], line: dict[str, Any], offset: int) -> Iterator[Part]:
+    role, content, at = str_of(message.get("role")), message.get("content"), moment(line.get("timestamp"))
+    if role == "assistant":
+        for block in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
+            if isinstance(block, dict) and block.get("type") == "toolCall":
+                yield call(block.get("name"), block.get("arguments"), block.get("id"), offset, at)
+            else:
+                yield from parts({"role": role, "content": [block], "timestamp": line.get("timestamp")}, offset)
+    elif role == "user":
+        yield from parts({"role": role, "content": content, "timestamp": line.get("timestamp")}, offset)
+    elif role == "toolResult":
+        told = {"content": content, "name": message.get("toolName"), "is_error": message.get("isError")}
+        code = exit_code(object_of(message.get("details")))
+        yield answer({**told, "id": message.get("toolCallId"), "exit_code": code}, offset, at, "id")
+    elif role == "bashExecution":
+        made = call("bash", {"command": message.get("command")}, None, offset)
+        yield Said("user_call", made.written, at=at)
+        yield Said("tool", text_in(message, "output") or "")
+    elif role in _WORDS:
+        yield Said("harness", shown(message.get(_WORDS[role])).text or "")
+    else:
+        raise MessageError("unknown_role", f"wanted a role of pi, met {brief(role)}")
