@@ -143,9 +143,7 @@ class AgentSession(Connector):
                 continue
             if len(answered - seen) and number > BRANCHES:
                 detail, rows = f"a session with more than {BRANCHES} paths that were left", len(made.steps)
-                yield Reject(
-                    "trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=rows
-                )
+                yield Reject("trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=rows)
                 continue
             seen |= answered
             acted = True

@@ -9,7 +9,7 @@ action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}
 after   | notes.txt
 
 An answer names no call. It goes to the first open call of the response before it whose tool gives answers of its type,
-and to none where there is no such call. Arguments are JSON texts, one each. A step names the fields that the client cut
+and to none where there is no such call. Older clients write each argument as JSON text. A step names the fields that the client cut
 when it wrote the transcript: of an answer among them a part is lost, and a cut response is told as far as it goes.
 What the client put into a request, and its own messages, are the harness's words; the times at the head of an answer
 are left out.
@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.agents.agent_session import AgentSession, Facts
 from trajmill.connectors.agents.event_stream import head_events
 from trajmill.connectors.connector import Sniff
-from trajmill.connectors.conversation.calls import call
-from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
-from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_in
+from trajmill.connectors.conversation.calls import MessageError, call
+from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought, Unlogged
+from trajmill.connectors.reading.fields import INT32, object_of, objects_of, str_of, text_in, whole_number_of
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import JsonError, json_value
 
@@ -64,7 +64,8 @@ class Antigravity(AgentSession):
     searches = frozenset({"search_web", "read_url_content"})
     shells = frozenset({"run_command"})
     ending = re.compile(
-        r"\A\s*The command (?:completed successfully|(?:exited|failed) with (?:exit )?code:? (-?\d{1,9}))\.?\n(?:Output:\n)?"
+        r"\A\s*The command (?:completed successfully|(?:exited|failed) with (?:exit )?code:? (-?\d{1,9}))\.?\n"
+        r"(?:[\t ]*Output:\n[\t ]*)?"
     )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -82,6 +83,8 @@ class Antigravity(AgentSession):
             asked = [(found[1], found[2]) for found in _TAG.finditer(text)] or [("USER_REQUEST", text)]
             yield from (Said("user" if tag == "USER_REQUEST" else "harness", words, at=at) for tag, words in asked)
         elif kind == "PLANNER_RESPONSE":
+            if facts.waiting:
+                yield Unlogged(offset)
             facts.waiting = [str_of(one.get("name")) for one in objects_of(line.get("tool_calls"))]
             if thought := text_in(line, "thinking"):
                 yield Thought(thought, offset, at)
@@ -93,21 +96,18 @@ class Antigravity(AgentSession):
             yield Said("harness", text)
         elif kind not in _BOOKS:
             wanted = _TOOLS.get(kind)
-            fits = (name for name in facts.waiting if (name in wanted if wanted else name not in _WITH_TYPE))
-            name = next(fits, None)
-            if name is not None:
-                facts.waiting.remove(name)
+            name = next((one for one in facts.waiting if (one in wanted if wanted else one not in _WITH_TYPE)), None)
+            if name is None:
+                raise MessageError("result_without_call", f"no open call gives an answer of type {kind:.80}")
+            facts.waiting.remove(name)
             is_cut = "content" in (line.get("truncated_fields") or ())
-            yield Result(None if name else kind, name, _STAMPS.sub("", text), offset, None, at=at, lost=is_cut)
+            code = whole_number_of(line.get("exit_code"), INT32)
+            yield Result(None, name, _STAMPS.sub("", text), offset, at=at, exit_code=code, lost=is_cut)
 
 
-def _arguments(written: dict[str, Any]) -> dict[str, Any]:
-    return {key: _value(one) for key, one in written.items()}
-
-
-def _value(written: Any) -> Any:
-    """The value whose JSON an argument is; what is no JSON stays as it is."""
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, of which older clients write each as JSON text, and newer ones none."""
     try:
-        return json_value(written) if isinstance(written, str) else written
+        return {key: json_value(one) if isinstance(one, str) else json_value("") for key, one in given.items()}
     except JsonError:
-        return written
+        return given

@@ -30,7 +30,9 @@ from trajmill.connectors.conversation.turns import Part, Result, Said, System, T
 from trajmill.connectors.reading.fields import key_of, object_of, objects_of, str_of, text_in
 from trajmill.connectors.reading.times import moment
 
-_FAMILY: Final = re.compile(r"(?:session|user|assistant|tool|subagent|hook|system|permission|skill)\.[a-z_.]{2,60}|abort")
+_FAMILY: Final = re.compile(
+    r"(?:session|user|assistant|tool|subagent|hook|system|permission|skill)\.[a-z_.]{2,60}|abort"
+)
 _HARNESS: Final = {"system.notification": "content", "session.compaction_complete": "summaryContent"}
 _ACTS: Final = frozenset({"assistant.message", "tool.execution_complete", "user.message"})
 
@@ -44,7 +46,9 @@ class CopilotCli(AgentSession):
     agent = "copilot-cli"
     own = frozenset({"report_intent", "update_todo", "ask_user", "task", "read_agent", "skill", "task_complete"})
     searches = frozenset({"web_search", "web_fetch", "fetch"})
-    shells = frozenset({"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"})
+    shells = frozenset(
+        {"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"}
+    )
     ending = re.compile(r"\n?<(?:exited|command completed) with exit code (-?\d{1,9})>\s*\Z")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -65,7 +69,10 @@ class CopilotCli(AgentSession):
         kind, data = str_of(line.get("type")), object_of(line.get("data"))
         facts.model = fact(data.get("selectedModel") or data.get("model"), facts.model)
         if kind in ("session.start", "session.resume"):
-            facts.id, facts.version = fact(data.get("sessionId"), facts.id), fact(data.get("copilotVersion"), facts.version)
+            facts.id, facts.version = (
+                fact(data.get("sessionId"), facts.id),
+                fact(data.get("copilotVersion"), facts.version),
+            )
             facts.cwd = fact(object_of(data.get("context")).get("cwd"), facts.cwd)
         return self._parts(kind, line, data, offset, facts) if _FAMILY.fullmatch(kind) else None
 

@@ -40,6 +40,7 @@ _WIRE: Final = re.compile(
     r"|Hook)(?:Request|Response|RequestResolved|Triggered|Resolved)|MCPStatusSnapshot|PlanDisplay|ToolCallPart"
 )
 _ROLES: Final = frozenset({"_checkpoint", "_usage", "_system_prompt"})
+_EXIT: Final = re.compile(r"\b[Ff]ailed with exit code: (\d{1,9})\b")
 _SAID_BY_CLIENT: Final = re.compile(r"\s*<system>(.*)</system>\s*", re.DOTALL)
 
 
@@ -50,7 +51,9 @@ class KimiCli(AgentSession):
     version: ClassVar[str] = "1"
     title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
     agent = "kimi-cli"
-    own = frozenset({"TodoList", "SetTodoList", "Agent", "Task", "AgentSwarm", "AskUserQuestion", "ExitPlanMode", "Skill"})
+    own = frozenset(
+        {"TodoList", "SetTodoList", "Agent", "Task", "AgentSwarm", "AskUserQuestion", "ExitPlanMode", "Skill"}
+    )
     searches = frozenset({"WebSearch", "SearchWeb", "FetchURL"})
     shells = frozenset({"Bash", "Shell"})
     ending = re.compile(r"\n?Command failed with exit code: (-?\d{1,9})\.\s*\Z")
@@ -127,8 +130,8 @@ def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part]
         value = object_of(payload.get("return_value"))
         seen = shown(value.get("output") or (value.get("message") if value.get("is_error") else ""))
         error = value.get("is_error") is True
-        key = key_of(payload.get("tool_call_id"))
-        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, lost=seen.lost)]
+        key, code = key_of(payload.get("tool_call_id")), _code(str_of(value.get("message")))
+        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, code, lost=seen.lost)]
     if kind == "Notification":
         return [Said("harness", str_of(payload.get("body")))]
     return [] if _WIRE.fullmatch(kind) else None
@@ -145,18 +148,28 @@ def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
             yield call(function.get("name"), function.get("arguments"), one.get("id"), offset)
     elif role in ("user", "tool"):
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-        notes = [(found[1], one) for one in objects_of(blocks) if (found := _SAID_BY_CLIENT.fullmatch(str_of(one.get("text"))))]
+        notes = [
+            (found[1], one)
+            for one in objects_of(blocks)
+            if (found := _SAID_BY_CLIENT.fullmatch(str_of(one.get("text"))))
+        ]
         seen = shown([one for one in blocks if not any(one is note for _, note in notes)])
         failed = any(words.startswith("ERROR:") for words, _ in notes)
         yield from (Said("harness", words) for words, _ in notes if role == "user")
         if role == "tool":
             text = "\n".join(words for words, _ in notes) if failed and seen.text is None else seen_text(seen) or ""
-            key = key_of(message.get("tool_call_id"))
-            yield Result(key, None, text, offset, failed, seen.attachments, lost=seen.lost)
+            key, code = key_of(message.get("tool_call_id")), _code("\n".join(words for words, _ in notes))
+            yield Result(key, None, text, offset, failed, seen.attachments, exit_code=code, lost=seen.lost)
         elif seen.text or seen.attachments:
             yield Said("user", seen.text or "", seen.attachments)
     elif role not in _ROLES:
         raise MessageError("unknown_role", f"wanted a role of a context, met {brief(role)}")
+
+
+def _code(words: str) -> int | None:
+    """The exit code that the client names in its words on a command."""
+    found = _EXIT.search(words)
+    return int(found[1]) if found is not None else None
 
 
 def _content(blocks: list[Any], offset: int, at: int | None) -> Iterator[Part]:

@@ -10,7 +10,7 @@ after   | notes.txt
 
 A message of the agent is one or more steps; the calls of a step were made before any of their answers was seen. A
 storage folder (`session/`, `message/`, `part/`) is one log of all its sessions, since only what a session says tells
-which other one started it. A session with a parent is of relation `subagent`, and its parent step is the call of `task`
+which other one started it; a step stands at its message. A session with a parent is of relation `subagent`, and its parent step is the call of `task`
 that names it. Texts that the client made up, and summaries of what was compacted, are the harness's words. Newer
 versions keep sessions in a database, which is read once it is exported.
 """
@@ -33,6 +33,7 @@ from trajmill.connectors.conversation.tools import checkout, domain_of
 from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
 from trajmill.connectors.reading.documents import json_document, opening
 from trajmill.connectors.reading.fields import INT32, key_of, object_of, objects_of, str_of, text_in, whole_number_of
+from trajmill.connectors.reading.places import places_by_beginning
 from trajmill.connectors.reading.times import microseconds
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
@@ -86,7 +87,7 @@ class OpenCode(Connector):
             member, info, messages = told
             children: dict[str, str] = {}
             try:
-                made = conversation(list(_parts(messages, children)), member=member)
+                made = conversation(list(_parts(messages, children)))
             except MessageError as error:
                 yield refused(blob, self.name, 0, error.reason, error.detail, member=member)
                 continue
@@ -94,14 +95,16 @@ class OpenCode(Connector):
                 continue
             empty = False
             mark_dangling(made.steps)
+            places = [one["place"] for one in messages]
+            steps = [replace(one, member=places[one.offset][0], offset=places[one.offset][1]) for one in made.steps]
             native, parent = str_of(info.get("id")) or "session", text_in(info, "parentID")
             step = started.get(native, (None, None))[1]
             models = (object_of(one.get("info")) for one in messages)
             model = next((name for one in models if (name := text_in(one, "modelID"))), None)
             yield Trajectory(
                 native_id=native,
-                domain=domain_of((one.action.name for one in made.steps), _OWN, _SEARCHES, _is_mcp),
-                steps=made.steps,
+                domain=domain_of((one.action.name for one in steps), _OWN, _SEARCHES, _is_mcp),
+                steps=steps,
                 environment=Environment(instance_id=checkout(text_in(info, "directory"))),
                 agent=Agent("opencode", text_in(info, "version"), model),
                 task=Task(instruction=made.instruction),
@@ -110,7 +113,7 @@ class OpenCode(Connector):
                 relation="subagent" if parent is not None else None,
             )
             names.add(native)
-            for number, one in enumerate(made.steps):
+            for number, one in enumerate(steps):
                 if (child := children.get(one.action.call_id or "")) is not None:
                     started[child] = native, number
         if empty:
@@ -125,14 +128,17 @@ _Session = tuple[str, dict[str, Any], list[dict[str, Any]]]
 
 
 def _exported(blob: Blob) -> Iterator[_Session | ParseError]:
-    value = json_document(blob)[0]
+    value, data = json_document(blob)
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list):
         raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages")
     for one in messages:
         if not isinstance(one, dict) or not isinstance(one.get("parts"), list):
             yield ParseError(blob.uri, 0, "bad_message", "wanted an object with a list of parts as a message")
-    yield "", object_of(value.get("info")), [one for one in objects_of(messages) if isinstance(one.get("parts"), list)]
+    told = [one for one in objects_of(messages) if isinstance(one.get("parts"), list)]
+    for one, offset in zip(told, places_by_beginning(data, [one.get("info") for one in told]), strict=True):
+        one["place"] = "", offset
+    yield "", object_of(value.get("info")), told
 
 
 def _stored(blob: Blob) -> Iterator[_Session | ParseError]:
@@ -143,33 +149,33 @@ def _stored(blob: Blob) -> Iterator[_Session | ParseError]:
     found: list[tuple[str, dict[str, Any]]] = []
     for member in blob.members:
         if member.startswith("session/"):
-            found += [(member, value) for value in _objects(blob, [member]) if isinstance(value, dict)]
+            found += [one for one in _objects(blob, [member]) if isinstance(one[1], dict)]
     parents = {str_of(info.get("id")): str_of(info.get("parentID")) for _, info in found}
     for member, info in sorted(found, key=lambda one: (_depth(str_of(one[1].get("id")), parents), one[0])):
         messages: list[dict[str, Any]] = []
-        for message in _objects(blob, below.get(f"message/{str_of(info.get('id'))}", ())):
+        for place, message in _objects(blob, below.get(f"message/{str_of(info.get('id'))}", ())):
             if isinstance(message, ParseError):
                 yield message
                 continue
             parts: list[dict[str, Any]] = []
-            for part in _objects(blob, below.get(f"part/{str_of(message.get('id'))}", ())):
+            for _, part in _objects(blob, below.get(f"part/{str_of(message.get('id'))}", ())):
                 if isinstance(part, ParseError):
                     yield part
                 else:
                     parts.append(part)
-            messages.append({"info": message, "parts": parts})
+            messages.append({"info": message, "parts": parts, "place": (place, 0)})
         yield member, info, messages
 
 
-def _objects(blob: Blob, members: Iterable[str]) -> Iterator[dict[str, Any] | ParseError]:
+def _objects(blob: Blob, members: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """(member, object) of each member, an error of one that holds none."""
     for member in members:
         try:
             value = json_document(blob, member)[0]
         except ParseError as error:
-            yield error
-            continue
-        is_object = isinstance(value, dict)
-        yield value if is_object else ParseError(blob.uri, 0, "not_an_object", "wanted a JSON object", member)
+            value = error
+        is_read = isinstance(value, dict | ParseError)
+        yield member, value if is_read else ParseError(blob.uri, 0, "not_an_object", "wanted a JSON object", member)
 
 
 def _depth(name: str, parents: dict[str, str]) -> int:
@@ -181,8 +187,8 @@ def _depth(name: str, parents: dict[str, str]) -> int:
 
 
 def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iterator[Part]:
-    """The parts of a session; `children` gets the session that each call of it started, by the call's id."""
-    for message in messages:
+    """The parts of a session, at the number of their message; `children` gets the session that each call of it started, by the call's id."""
+    for number, message in enumerate(messages):
         info = object_of(message.get("info"))
         by_agent, at = info.get("role") == "assistant", microseconds(object_of(info.get("time")).get("created"))
         by_client = info.get("summary") is True or info.get("mode") == "compaction"
@@ -195,7 +201,7 @@ def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iter
             elif kind == "tool" and by_agent:
                 state = object_of(part.get("state"))
                 began, finished = (microseconds(object_of(state.get("time")).get(key)) for key in ("start", "end"))
-                yield call(part.get("tool"), state.get("input"), part.get("callID"), 0, began or at)
+                yield call(part.get("tool"), state.get("input"), part.get("callID"), number, began or at)
                 if (answer := _answer(part, state, finished)) is not None:
                     answers.append(answer)
                 if child := text_in(state.get("metadata"), "sessionId") or text_in(state.get("metadata"), "sessionID"):
@@ -204,7 +210,7 @@ def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iter
                 is_asked = not by_agent and part.get("synthetic") is not True
                 yield Said("user" if is_asked else "harness", text, at=at)
             elif text and text.strip() and kind in ("text", "reasoning"):
-                yield Text(text, 0, at) if kind == "text" else Thought(text, 0, at)
+                yield Text(text, number, at) if kind == "text" else Thought(text, number, at)
         yield from answers
 
 

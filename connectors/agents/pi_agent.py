@@ -37,7 +37,12 @@ _BOOKS: Final = frozenset(
     {"session", "model_change", "thinking_level_change", "mode_change", "custom", "label", "session_info"}
 )
 _HARNESS: Final = {"compaction": "summary", "branch_summary": "summary", "custom_message": "content"}
-_WORDS: Final = {"branchSummary": "summary", "compactionSummary": "summary", "custom": "content", "hookMessage": "content"}
+_WORDS: Final = {
+    "branchSummary": "summary",
+    "compactionSummary": "summary",
+    "custom": "content",
+    "hookMessage": "content",
+}
 
 
 class PiAgent(AgentSession):

@@ -40,7 +40,11 @@ class QwenCode(AgentSession):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 16):
-            if "parentUuid" in line and "sessionId" in line and isinstance(object_of(line.get("message")).get("parts"), list):
+            if (
+                "parentUuid" in line
+                and "sessionId" in line
+                and isinstance(object_of(line.get("message")).get("parts"), list)
+            ):
                 return Sniff(0.96, f"line {number} has parentUuid, sessionId and a message of parts")
         return None
 
@@ -52,7 +56,13 @@ class QwenCode(AgentSession):
         facts.id, facts.cwd = fact(line.get("sessionId"), facts.id), fact(line.get("cwd"), facts.cwd)
         facts.version, facts.model = fact(line.get("version"), facts.version), fact(line.get("model"), facts.model)
         kind = line.get("type")
-        return self._parts(line, offset) if kind in ("user", "assistant", "tool_result") else None if kind != "system" else iter(())
+        return (
+            self._parts(line, offset)
+            if kind in ("user", "assistant", "tool_result")
+            else None
+            if kind != "system"
+            else iter(())
+        )
 
     def _parts(self, line: dict[str, Any], offset: int) -> Iterator[Part]:
         message = object_of(line.get("message"))
