@@ -78,6 +78,8 @@ _SELENIUM: Final = rb'\{(?=.*"tests")(?=.*"commands")(?=.*"command")'
 _STEP: Final = rb'"type"\s*:\s*"(?:setViewport|navigate|click|change|keyDown|waitForElement|doubleClick)"'
 _RECORDER: Final = rb'\{(?=.{0,4090}"title")(?=.*"steps")(?=.*' + _STEP + rb')(?!.*"model_output")'
 
+_SHOWN: Final = rb'\[\s*\{\s*"ts"\s*:\s*\d{10,16}\s*,\s*"type"\s*:\s*"(?:say|ask)"\s*,\s*"(?:say|ask)"\s*:'
+
 _TABLE: Final = (
     _refused(
         "getevent",
@@ -112,6 +114,14 @@ _TABLE: Final = (
             ".patch",
             ".diff",
         ),
+    ),
+    _refused(
+        "cline_ui",
+        "terminal",
+        "Cline's ui_messages.json (rejected: no actions)",
+        "no_actions",
+        "what the client showed; the calls as the agent made them stand in api_conversation_history.json",
+        _sign(0.95, "a list of what Cline said and asked", _SHOWN),
     ),
     _refused(
         "mhtml",

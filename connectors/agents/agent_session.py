@@ -32,6 +32,9 @@ BRANCHES: Final = 64
 
 _PART_BYTES: Final = 512
 
+_Entry = tuple[int, str | None, Part]
+"""A part, before it the number of its line and the call that started the sub-agent that the line is of."""
+
 
 @dataclass(slots=True)
 class Facts:
@@ -65,7 +68,7 @@ class AgentSession(Connector):
         own: tools that harness, user or sub-agents answer.
         searches: tools that search.
         shells: tools that run commands.
-        ending: what stands behind the output of a command, or before it, with its exit code as the only group that matches.
+        ending: words of the client at an end of what a command put out; the group that matches is its exit code.
     """
 
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
@@ -83,41 +86,43 @@ class AgentSession(Connector):
             MessageError: it is not what its type says.
         """
 
-    def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:  # noqa: ARG002
+    def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:
         """Id of the line and of the one that it follows; None where the order of the log tells."""
         return None
 
-    def thread(self, line: dict[str, Any]) -> str | None:  # noqa: ARG002
+    def thread(self, line: dict[str, Any]) -> str | None:
         """Id of the call that started the sub-agent that the line is of."""
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        facts = Facts()
-        entries: Pile[tuple[int, str | None, Part]] = Pile(packed, unpacked)
-        tree = _Tree()
+        facts, tree = Facts(), _Tree()
+        entries: Pile[_Entry] = Pile(packed, unpacked)
         unknown: set[str] = set()
         end = 0
         for offset, line in json_lines(blob):
+            if isinstance(line, ParseError):
+                yield Reject.of(line, "record", self.name)
+                continue
             try:
-                if isinstance(line, ParseError):
-                    raise line
-                if not isinstance(line, dict):
-                    raise MessageError("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
-                number = tree.add(self.link(line))
-                found = self.parts(line, offset, facts)
-                kind = brief(line.get("type") or line.get("role"))
-                if found is None and kind not in unknown:
-                    unknown.add(kind)
-                    raise MessageError("unknown_type", f"a line of type {kind}; further ones in this log are not told")
-                thread = self.thread(line)
-                for part in list(found or ()):
-                    entries.append((number, thread, self._settled(part, facts)), _PART_BYTES + offset - end)
+                for entry in self._entries(line, offset, facts, tree, unknown):
+                    entries.append(entry, _PART_BYTES + offset - end)
                     end = offset
-            except ParseError as error:
-                yield Reject.of(error, "record", self.name)
             except MessageError as error:
                 yield Reject("record", error.reason, error.detail, blob.uri, offset=offset, connector=self.name)
         yield from self._trajectories(blob, entries, tree, facts)
+
+    def _entries(self, line: Any, offset: int, facts: Facts, tree: _Tree, unknown: set[str]) -> list[_Entry]:
+        """The parts of a line, with its number and the sub-agent that it is of."""
+        if not isinstance(line, dict):
+            raise MessageError("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
+        number = tree.add(self.link(line))
+        found = self.parts(line, offset, facts)
+        kind = brief(line.get("type") or line.get("role"))
+        if found is None and kind not in unknown:
+            unknown.add(kind)
+            raise MessageError("unknown_type", f"a line of type {kind}; further ones in this log are not told")
+        thread = self.thread(line)
+        return [(number, thread, self._settled(part, facts)) for part in found or ()]
 
     def _settled(self, part: Part, facts: Facts) -> Part:
         """The part, of which a result of a command tells its exit code apart from its output."""
@@ -129,53 +134,35 @@ class AgentSession(Connector):
         return part
 
     def _trajectories(
-        self, blob: Blob, entries: Pile[tuple[int, str | None, Part]], tree: _Tree, facts: Facts
+        self, blob: Blob, entries: Pile[_Entry], tree: _Tree, facts: Facts
     ) -> Iterator[Trajectory | Reject]:
         main: Trajectory | None = None
-        acted = False
         seen: set[int] = set()
         for number, path in enumerate(tree.paths()):
             made = conversation(unpacked(packed(part)) for n, thread, part in entries if thread is None and path[n])
             if number == 0:
                 yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
             answered = {step.offset for step in made.steps if is_answered_call(step)}
-            if not made.calls or (number > 0 and answered <= seen):
+            if not made.calls or (main is not None and answered <= seen):
                 continue
-            if len(answered - seen) and number > BRANCHES:
+            seen |= answered
+            one = self.trajectory(made, facts)
+            if main is None:
+                main = one
+            elif number <= BRANCHES:
+                one = _branch(one, main, number)
+            else:
                 detail, rows = f"a session with more than {BRANCHES} paths that were left", len(made.steps)
                 yield Reject("trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=rows)
                 continue
-            seen |= answered
-            acted = True
-            one = self.trajectory(made, facts)
-            if main is None or number == 0:
-                main = one
-            else:
-                shared = sum(a.offset == b.offset for a, b in zip(made.steps, main.steps, strict=False))
-                step = shared - 1 if shared else None
-                one = replace(
-                    one,
-                    native_id=f"{main.native_id}/left-{number}",
-                    parent=main.native_id,
-                    parent_step=step,
-                    relation="branch",
-                )
             yield one
-        steps = {step.action.call_id: place for place, step in enumerate(main.steps)} if main is not None else {}
+        acted = main is not None
         for name in dict.fromkeys(thread for _, thread, _ in entries if thread is not None):
             made = conversation(unpacked(packed(part)) for _, thread, part in entries if thread == name)
             yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
             if made.calls:
                 acted = True
-                one = self.trajectory(made, facts)
-                parent = main.native_id if main is not None else None
-                yield replace(
-                    one,
-                    native_id=f"{one.native_id}/{name}",
-                    parent=parent,
-                    parent_step=steps.get(name),
-                    relation="subagent",
-                )
+                yield _subagent(self.trajectory(made, facts), main, name)
         if not acted:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call")
 
@@ -193,6 +180,21 @@ class AgentSession(Connector):
             task=Task(instruction=made.instruction),
             context=Context(action_space=facts.tools, agent_system=made.system),
         )
+
+
+def _branch(one: Trajectory, main: Trajectory, number: int) -> Trajectory:
+    """A path that was left, as a branch of the main trajectory behind the steps that both share."""
+    shared = sum(a.offset == b.offset for a, b in zip(one.steps, main.steps, strict=False))
+    name, step = f"{main.native_id}/left-{number}", shared - 1 if shared else None
+    return replace(one, native_id=name, parent=main.native_id, parent_step=step, relation="branch")
+
+
+def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory:
+    """What the sub-agent did that a call of the main trajectory started, by the call's id."""
+    steps = main.steps if main is not None else ()
+    step = next((place for place, step in enumerate(steps) if step.action.call_id == name), None)
+    parent = main.native_id if main is not None else None
+    return replace(one, native_id=f"{one.native_id}/{name}", parent=parent, parent_step=step, relation="subagent")
 
 
 def is_mcp(name: str, facts: Facts) -> bool:
@@ -215,29 +217,37 @@ def fact(value: Any, known: str | None) -> str | None:
 
 
 class _Tree:
-    """Which line follows which."""
+    """Which line follows which; a line without an id goes with the last one that has one."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, int] = {}
         self._before = array("q")
+        self._named = bytearray()
+        self._last = -1
 
     def add(self, link: tuple[str | None, Any] | None) -> int:
-        """Adds a line, and gives its number; one that names no known line follows the one before it in the log."""
+        """Adds a line, and gives its number; one that names no known line follows the last one that has an id."""
         number = len(self._before)
         key, parent = link if link is not None else (None, "")
         is_root = key is not None and parent is None
-        self._before.append(-1 if is_root else self._by_id.get(str_of(parent), number - 1))
+        self._before.append(-1 if is_root else self._by_id.get(str_of(parent), self._last))
+        self._named.append(key is not None)
         if key is not None:
             self._by_id.setdefault(key, number)
+            self._last = number
         return number
 
     def paths(self) -> Iterator[bytearray]:
         """The lines of each path, as a flag a line: first that of the last line, then those to other ends."""
-        followed = {before for number, before in enumerate(self._before)}
-        last = len(self._before) - 1
-        for end in (last, *(number for number in range(last) if number not in followed)):
-            path = bytearray(len(self._before))
-            while end >= 0:
-                path[end] = 1
-                end = self._before[end]
+        lines = range(len(self._before))
+        followed = {self._before[number] for number in lines if self._named[number]}
+        ends = (number for number in lines if self._named[number] and number not in followed and number != self._last)
+        for end in (self._last, *ends):
+            path, place = bytearray(len(self._before)), end
+            while place >= 0:
+                path[place] = 1
+                place = self._before[place]
+            for number in lines:
+                if not self._named[number]:
+                    path[number] = self._before[number] < 0 or path[self._before[number]]
             yield path

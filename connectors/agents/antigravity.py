@@ -9,10 +9,10 @@ action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}
 after   | notes.txt
 
 An answer names no call. It goes to the first open call of the response before it whose tool gives answers of its type,
-and to none where there is no such call. Older clients write each argument as JSON text. A step names the fields that the client cut
-when it wrote the transcript: of an answer among them a part is lost, and a cut response is told as far as it goes.
-What the client put into a request, and its own messages, are the harness's words; the times at the head of an answer
-are left out.
+and to none where there is no such call. Older clients write each argument as JSON text. A step names the fields that
+the client cut when it wrote the transcript: of an answer among them a part is lost, and a cut response is told as far
+as it goes. What the client put into a request, and its own messages, are the harness's words; the times at the head of
+an answer are left out.
 """
 
 from __future__ import annotations

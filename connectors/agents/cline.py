@@ -2,18 +2,18 @@ r"""Cline and Roo tasks (`api_conversation_history.json`): messages whose calls 
 
 >>> show(Cline(), r'''
 ... [{"role": "user", "content": [{"type": "text", "text": "<task>\nWhich files are there?\n</task>"}]},
-...  {"role": "assistant", "content": [{"type": "text", "text": "I look.\n<list_files>\n<path>.</path>\n</list_files>"}]},
+...  {"role": "assistant", "content": [{"type": "text", "text": "<list_files>\n<path>.</path>\n</list_files>"}]},
 ...  {"role": "user", "content": [{"type": "text", "text": "[list_files for '.'] Result:"},
 ...      {"type": "text", "text": "notes.txt"}]}]
 ... ''')
 action  | {"name": "list_files", "arguments": {"path": "."}}
 after   | notes.txt
 
-Only tools that the clients have are calls in a text, and the head of an answer, `[tool for 'what'] Result:`, tells which
-call it answers. A tool that speaks to the user (`attempt_completion`, `ask_followup_question`, `plan_mode_respond`) is
-what the agent says, and what the user says to it the reply. Details of the environment, reminders and whatever else the
-client put in are the harness's words. What the client showed meanwhile stands beside in `ui_messages.json` and is not
-read.
+Only tools that the clients have are calls in a text, and the head of an answer, `[tool for 'what'] Result:`, tells
+which call it answers. A tool that speaks to the user (`attempt_completion`, `ask_followup_question`,
+`plan_mode_respond`) is what the agent says, and what the user says to it the reply. Details of the environment,
+reminders and whatever else the client put in are the harness's words. What the client showed meanwhile stands in
+`ui_messages.json` beside it, and is not read.
 """
 
 from __future__ import annotations
@@ -39,11 +39,24 @@ from trajmill.schemas import Agent, ParseError, Reject, Task, Trajectory
 
 _SPEAKS: Final = {"attempt_completion": "result", "ask_followup_question": "question", "plan_mode_respond": "response"}
 _TOOLS: Final = frozenset(
-    "execute_command read_file write_to_file replace_in_file search_files list_files list_code_definition_names"
-    " browser_action use_mcp_tool access_mcp_resource new_task load_mcp_documentation web_fetch web_search condense"
-    " new_rule apply_diff insert_content search_and_replace edit_file switch_mode fetch_instructions codebase_search"
-    " update_todo_list use_skill generate_image apply_patch read_command_output".split()
-) | set(_SPEAKS)
+    {
+        *_SPEAKS,
+        *("execute_command", "read_command_output", "read_file", "write_to_file", "replace_in_file", "apply_diff"),
+        *("insert_content", "search_and_replace", "edit_file", "apply_patch", "search_files", "list_files"),
+        *("list_code_definition_names", "codebase_search", "browser_action", "use_mcp_tool", "access_mcp_resource"),
+        *(
+            "load_mcp_documentation",
+            "web_fetch",
+            "web_search",
+            "new_task",
+            "condense",
+            "new_rule",
+            "switch_mode",
+            "use_skill",
+        ),
+        *("fetch_instructions", "update_todo_list", "generate_image"),
+    }
+)
 _LONG: Final = frozenset({"content", "diff", "args", "arguments", "result", "patch"})
 """Parameters that may hold what looks like tags; they end where their last closing tag stands."""
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
@@ -49,7 +50,7 @@ class CopilotCli(AgentSession):
     shells = frozenset(
         {"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"}
     )
-    ending = re.compile(r"\n?<(?:exited|command completed) with exit code (-?\d{1,9})>\s*\Z")
+    ending = re.compile(r"\n?<(?:shellId: [^\s>]{1,60} )?(?:exited|completed) with exit code (-?\d{1,9})>\s*\Z")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, event in head_events(head, 8):
@@ -67,7 +68,7 @@ class CopilotCli(AgentSession):
 
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part] | None:
         kind, data = str_of(line.get("type")), object_of(line.get("data"))
-        facts.model = fact(data.get("selectedModel") or data.get("model"), facts.model)
+        facts.model = fact(data.get("selectedModel") or data.get("newModel") or data.get("model"), facts.model)
         if kind in ("session.start", "session.resume"):
             facts.id, facts.version = (
                 fact(data.get("sessionId"), facts.id),
@@ -87,20 +88,8 @@ class CopilotCli(AgentSession):
             yield Said("harness" if by_client else "user", str_of(data.get("content")), at=at)
         elif kind in _HARNESS:
             yield Said("harness", str_of(data.get(_HARNESS[kind])))
-        elif kind == "assistant.reasoning":
-            facts.thought = text_in(data, "content")
-            if facts.thought:
-                yield Thought(facts.thought, offset, at)
-        elif kind == "assistant.message":
-            thought, text = text_in(data, "reasoningText"), str_of(data.get("content"))
-            if thought and thought != facts.thought:
-                yield Thought(thought, offset, at)
-            if text.strip():
-                yield Text(text, offset, at)
-            for one in objects_of(data.get("toolRequests")):
-                if one.get("mcpServerName"):
-                    facts.mcp.add(str_of(one.get("name")))
-                yield call(one.get("name"), one.get("arguments"), one.get("toolCallId"), offset, at)
+        elif kind in ("assistant.reasoning", "assistant.message"):
+            yield from _agent(kind, data, offset, at, facts)
         elif kind == "tool.execution_start":
             if data.get("mcpServerName"):
                 facts.mcp.add(str_of(data.get("toolName")))
@@ -110,7 +99,23 @@ class CopilotCli(AgentSession):
             yield _result(data, offset, at)
 
 
-def _result(data: dict[str, Any], offset: int, at: Any) -> Result:
+def _agent(kind: str, data: dict[str, Any], offset: int, at: datetime | None, facts: Facts) -> Iterator[Part]:
+    """What the agent thought, said and called; a thought that an event of its own told is not told again."""
+    is_message = kind == "assistant.message"
+    text = str_of(data.get("content"))
+    thought = str_of(data.get("reasoningText")) if is_message else text
+    if thought.strip() and not (is_message and thought == facts.thought):
+        yield Thought(thought, offset, at)
+    facts.thought = None if is_message else thought
+    if is_message and text.strip():
+        yield Text(text, offset, at)
+    for one in objects_of(data.get("toolRequests")):
+        if one.get("mcpServerName"):
+            facts.mcp.add(str_of(one.get("name")))
+        yield call(one.get("name"), one.get("arguments"), one.get("toolCallId"), offset, at)
+
+
+def _result(data: dict[str, Any], offset: int, at: datetime | None) -> Result:
     key, success, result = key_of(data.get("toolCallId")), data.get("success"), data.get("result")
     if key is None:
         raise MessageError("bad_message", "wanted the id of a call in tool.execution_complete")

@@ -47,9 +47,9 @@ class Droid(AgentSession):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 8):
-            if line.get("type") == "session_start" and isinstance(line.get("id"), str) and "cwd" in line:
-                if "owner" in line or "sessionTitle" in line or "title" in line:
-                    return Sniff(0.95, f"line {number} is the session_start of a Droid session")
+            is_start = line.get("type") == "session_start" and isinstance(line.get("id"), str) and "cwd" in line
+            if is_start and not line.keys().isdisjoint(("owner", "sessionTitle", "title")):
+                return Sniff(0.95, f"line {number} is the session_start of a Droid session")
         return None
 
     def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:

@@ -1,4 +1,4 @@
-"""OpenCode sessions: an export (`opencode export`) as one document, or the storage folder with a file a message and part.
+"""OpenCode sessions: an export (`opencode export`) as one document, or the storage folder with a file a message.
 
 >>> show(OpenCode(), '''
 ... {"info": {"id": "ses_1", "version": "1.0.0"}, "messages": [{"info": {"id": "msg_1", "role": "assistant"}, "parts": [
@@ -10,9 +10,9 @@ after   | notes.txt
 
 A message of the agent is one or more steps; the calls of a step were made before any of their answers was seen. A
 storage folder (`session/`, `message/`, `part/`) is one log of all its sessions, since only what a session says tells
-which other one started it; a step stands at its message. A session with a parent is of relation `subagent`, and its parent step is the call of `task`
-that names it. Texts that the client made up, and summaries of what was compacted, are the harness's words. Newer
-versions keep sessions in a database, which is read once it is exported.
+which other one started it; a step stands at its message. A session with a parent is of relation `subagent`, and its
+parent step is the call of `task` that names it. Texts that the client made up, and summaries of what was compacted, are
+the harness's words. Newer versions keep sessions in a database, which is read once it is exported.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Traje
 
 _FILE: Final = re.compile(r"(?:(.*)/)?(?:session/[^/]+/[^/]+|message/[^/]+/[^/]+|part/[^/]+/[^/]+)\.json")
 _TOOLS: Final = frozenset(
-    "bash edit multiedit write read grep glob list ls patch apply_patch codesearch lsp lsp_diagnostics batch".split()
+    {
+        *("bash", "edit", "multiedit", "write", "read", "grep", "glob", "list", "ls", "patch", "apply_patch"),
+        *("codesearch", "lsp", "lsp_diagnostics", "batch"),
+    }
 )
-_OWN: Final = frozenset("todowrite todoread task question skill invalid plan_enter plan_exit".split())
+_OWN: Final = frozenset({"todowrite", "todoread", "task", "question", "skill", "invalid", "plan_enter", "plan_exit"})
 _SEARCHES: Final = frozenset({"webfetch", "websearch"})
 
 
@@ -187,7 +190,12 @@ def _depth(name: str, parents: dict[str, str]) -> int:
 
 
 def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iterator[Part]:
-    """The parts of a session, at the number of their message; `children` gets the session that each call of it started, by the call's id."""
+    """The parts of a session, at the number of their message.
+
+    Args:
+        messages: of the session.
+        children: gets the session that each call started, by the call's id.
+    """
     for number, message in enumerate(messages):
         info = object_of(message.get("info"))
         by_agent, at = info.get("role") == "assistant", microseconds(object_of(info.get("time")).get("created"))

@@ -55,7 +55,10 @@ class PiAgent(AgentSession):
     own = frozenset({"sessions_spawn", "sessions_send", "session_status", "message", "todo", "subagent"})
     searches = frozenset({"web_search", "web_fetch"})
     shells = frozenset({"bash", "exec", "process"})
-    ending = re.compile(r"\n\n(?:Command|\(Command) exited with code (-?\d{1,9})\)?\s*\Z")
+    ending = re.compile(
+        r"(?:\A\(no output\)(?:\n\nCommand exited with code (-?\d{1,9}))?"
+        r"|\n\n\(?Command exited with code (-?\d{1,9})\)?)\s*\Z"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         begins = False
