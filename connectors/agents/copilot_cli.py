@@ -84,8 +84,9 @@ class CopilotCli(AgentSession):
         if kind == "system.message":
             yield System(str_of(data.get("content")))
         elif kind == "user.message":
-            by_client = str_of(data.get("source")) not in ("", "user")
-            yield Said("harness" if by_client else "user", str_of(data.get("content")), at=at)
+            by_client, text = str_of(data.get("source")) not in ("", "user"), str_of(data.get("content"))
+            text = text or (str_of(data.get("transformedContent")) if by_client else "")
+            yield Said("harness" if by_client else "user", text, at=at)
         elif kind in _HARNESS:
             yield Said("harness", str_of(data.get(_HARNESS[kind])))
         elif kind in ("assistant.reasoning", "assistant.message"):
