@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -138,7 +138,13 @@ class AgentSession(Connector):
     ) -> Iterator[Trajectory | Reject]:
         main: Trajectory | None = None
         seen: set[int] = set()
-        for number, path in enumerate(tree.paths()):
+        answers = {number for number, thread, part in entries if thread is None and isinstance(part, Result)}
+        for number, (end, own) in enumerate(tree.ends(answers)):
+            if number > BRANCHES:
+                detail = f"a session with more than {BRANCHES} paths that were left"
+                yield Reject("trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=own)
+                continue
+            path = tree.path(end)
             made = conversation(unpacked(packed(part)) for n, thread, part in entries if thread is None and path[n])
             if number == 0:
                 yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
@@ -147,14 +153,7 @@ class AgentSession(Connector):
                 continue
             seen |= answered
             one = self.trajectory(made, facts)
-            if main is None:
-                main = one
-            elif number <= BRANCHES:
-                one = _branch(one, main, number)
-            else:
-                detail, rows = f"a session with more than {BRANCHES} paths that were left", len(made.steps)
-                yield Reject("trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=rows)
-                continue
+            main, one = (one, one) if main is None else (main, _branch(one, main, number))
             yield one
         acted = main is not None
         for name in dict.fromkeys(thread for _, thread, _ in entries if thread is not None):
@@ -237,17 +236,34 @@ class _Tree:
             self._last = number
         return number
 
-    def paths(self) -> Iterator[bytearray]:
-        """The lines of each path, as a flag a line: first that of the last line, then those to other ends."""
+    def ends(self, answers: Set[int]) -> Iterator[tuple[int, int]]:
+        """The end of each path, and how many of the answers no path before it holds.
+
+        First that of the last line, then the others that hold such an answer.
+
+        Args:
+            answers: numbers of lines.
+        """
         lines = range(len(self._before))
         followed = {self._before[number] for number in lines if self._named[number]}
-        ends = (number for number in lines if self._named[number] and number not in followed and number != self._last)
-        for end in (self._last, *ends):
-            path, place = bytearray(len(self._before)), end
-            while place >= 0:
-                path[place] = 1
+        left = (number for number in lines if self._named[number] and number not in followed and number != self._last)
+        covered = bytearray(len(self._before))
+        for end in (self._last, *left):
+            place, own = end, 0
+            while place >= 0 and not covered[place]:
+                covered[place] = 1
+                own += place in answers
                 place = self._before[place]
-            for number in lines:
-                if not self._named[number]:
-                    path[number] = self._before[number] < 0 or path[self._before[number]]
-            yield path
+            if own or end == self._last:
+                yield end, own
+
+    def path(self, end: int) -> bytearray:
+        """The lines of the path to an end, as a flag a line."""
+        path, place = bytearray(len(self._before)), end
+        while place >= 0:
+            path[place] = 1
+            place = self._before[place]
+        for number, before in enumerate(self._before):
+            if not self._named[number]:
+                path[number] = before < 0 or path[before]
+        return path

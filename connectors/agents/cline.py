@@ -177,7 +177,8 @@ class _Reading:
         if tool in _SPEAKS:
             self._spoken.add(str_of(key))
             return Text(str_of(given.get(_SPEAKS[tool])) or tool, offset)
-        name, arguments = tool, given
+        name = tool
+        arguments: Any = given
         if tool == "use_mcp_tool":
             name = f"{MCP_PREFIX}{str_of(given.get('server_name'))}__{str_of(given.get('tool_name'))}"
             arguments = given.get("arguments")

@@ -74,5 +74,7 @@ class QwenCode(AgentSession):
         role = "model" if line.get("type") == "assistant" else "user"
         for part in parts({**message, "role": role, "timestamp": line.get("timestamp")}, offset):
             status = object_of(line.get("toolCallResult")).get("status")
-            is_told = isinstance(part, Result) and part.is_error is None and status in ("success", "error")
-            yield replace(part, is_error=status == "error") if is_told else part
+            if isinstance(part, Result) and part.is_error is None and status in ("success", "error"):
+                yield replace(part, is_error=status == "error")
+            else:
+                yield part

@@ -74,3 +74,12 @@ def test_a_session_of_qwen_code_is_not_taken_for_one_of_claude_code():
     qwen = json.dumps({**line, "message": {"role": "user", "parts": [{"text": "hello"}]}}).encode()
     claude = json.dumps({**line, "message": {"role": "user", "content": "hello"}}).encode()
     assert [sniff(head, "a.jsonl")[0][0].name for head in (qwen, claude)] == ["qwen_code", "claude_code"]
+
+
+def test_of_many_paths_that_were_left_only_so_many_are_carried_on_and_the_others_are_told():
+    start = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
+    pairs = [(asked(f"a{n}", None, f"c{n}"), told(f"b{n}", f"a{n}", f"c{n}")) for n in range(70)]
+    found, rejects = read("pi_agent", start, *(line for pair in pairs for line in pair))
+    assert found[0].steps[0].action.call_id == "c69"
+    assert [one.relation for one in found] == [None] + ["branch"] * 64
+    assert [(one.reason, one.transitions) for one in rejects] == [("too_many_branches", 1)] * 5
