@@ -51,7 +51,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "copilot_cli": Format("trajmill.connectors.agents.copilot_cli", "1"),
     "opencode": Format("trajmill.connectors.agents.opencode", "1", (".json",)),
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "1"),
-    "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "1"),
+    "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "1", ("wire.jsonl",)),
     "antigravity": Format("trajmill.connectors.agents.antigravity", "1"),
     "droid": Format("trajmill.connectors.agents.droid", "1"),
     "cline": Format("trajmill.connectors.agents.cline", "1"),

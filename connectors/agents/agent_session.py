@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from trajmill.connectors.connector import Blob, Connector
 from trajmill.connectors.conversation.calls import MessageError
@@ -47,6 +47,7 @@ class Facts:
         mcp: tools that a server of the Model Context Protocol gave.
         thought: the last reasoning that a line of its own told.
         waiting: tools of the open calls, where answers name no call.
+        started: the call that started each sub-agent with a file of its own, by the agent's name.
     """
 
     id: str | None = None
@@ -58,6 +59,14 @@ class Facts:
     mcp: set[str] = field(default_factory=set)
     thought: str | None = None
     waiting: list[str] = field(default_factory=list)
+    started: dict[str, str] = field(default_factory=dict)
+
+
+class _Told(NamedTuple):
+    """A file, and the facts that it told."""
+
+    member: str
+    facts: Facts
 
 
 class AgentSession(Connector):
@@ -94,22 +103,37 @@ class AgentSession(Connector):
         """Id of the call that started the sub-agent that the line is of."""
         return None
 
+    def agents(self, members: Sequence[str]) -> list[tuple[str | None, str]]:
+        """The files of a log: (None, the session's), then (the agent's name, file) of each sub-agent in its own."""
+        return [(None, member) for member in members]
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        facts, tree = Facts(), _Tree()
+        tree = _Tree()
         entries: Pile[_Entry] = Pile(packed, unpacked)
+        told: dict[str | None, _Told] = {}
+        for agent, member in self.agents(blob.members):
+            thread = None if agent is None else told[None].facts.started.get(agent, agent)
+            one = told[thread] = _Told(member, Facts())
+            yield from self._read(blob, one, thread, entries, tree if agent is None else _Tree())
+        yield from self._trajectories(blob, entries, tree, told)
+
+    def _read(
+        self, blob: Blob, told: _Told, thread: str | None, entries: Pile[_Entry], tree: _Tree
+    ) -> Iterator[Reject]:
+        """Reads the lines of a file into the entries, those of a sub-agent's under the call that started it."""
+        member, facts = told
         unknown: set[str] = set()
         end = 0
-        for offset, line in json_lines(blob):
+        for offset, line in json_lines(blob, member):
             if isinstance(line, ParseError):
                 yield Reject.of(line, "record", self.name)
                 continue
             try:
-                for entry in self._entries(line, offset, facts, tree, unknown):
-                    entries.append(entry, _PART_BYTES + offset - end)
+                for number, own, part in self._entries(line, offset, facts, tree, unknown):
+                    entries.append((number, own if thread is None else thread, part), _PART_BYTES + offset - end)
                     end = offset
             except MessageError as error:
-                yield Reject("record", error.reason, error.detail, blob.uri, offset=offset, connector=self.name)
-        yield from self._trajectories(blob, entries, tree, facts)
+                yield Reject("record", error.reason, error.detail, blob.uri, member, offset, self.name)
 
     def _entries(self, line: Any, offset: int, facts: Facts, tree: _Tree, unknown: set[str]) -> list[_Entry]:
         """The parts of a line, with its number and the sub-agent that it is of."""
@@ -134,20 +158,24 @@ class AgentSession(Connector):
         return part
 
     def _trajectories(
-        self, blob: Blob, entries: Pile[_Entry], tree: _Tree, facts: Facts
+        self, blob: Blob, entries: Pile[_Entry], tree: _Tree, told: Mapping[str | None, _Told]
     ) -> Iterator[Trajectory | Reject]:
+        member, facts = told[None]
         main: Trajectory | None = None
         seen: set[int] = set()
         answers = {number for number, thread, part in entries if thread is None and isinstance(part, Result)}
         for number, (end, own) in enumerate(tree.ends(answers)):
             if number > BRANCHES:
                 detail = f"a session with more than {BRANCHES} paths that were left"
-                yield Reject("trajectory", "too_many_branches", detail, blob.uri, connector=self.name, transitions=own)
+                yield Reject(
+                    "trajectory", "too_many_branches", detail, blob.uri, member, -1, self.name, transitions=own
+                )
                 continue
             path = tree.path(end)
-            made = conversation(unpacked(packed(part)) for n, thread, part in entries if thread is None and path[n])
+            lines = (unpacked(packed(part)) for n, thread, part in entries if thread is None and path[n])
+            made = conversation(lines, member=member)
             if number == 0:
-                yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
+                yield from (unmatched(blob.uri, self.name, one, member) for one in made.unmatched)
             answered = {step.offset for step in made.steps if is_answered_call(step)}
             if not made.calls or (main is not None and answered <= seen):
                 continue
@@ -157,8 +185,10 @@ class AgentSession(Connector):
             yield one
         acted = main is not None
         for name in dict.fromkeys(thread for _, thread, _ in entries if thread is not None):
-            made = conversation(unpacked(packed(part)) for _, thread, part in entries if thread == name)
-            yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
+            member, facts = told.get(name, told[None])
+            lines = (unpacked(packed(part)) for _, thread, part in entries if thread == name)
+            made = conversation(lines, member=member)
+            yield from (unmatched(blob.uri, self.name, one, member) for one in made.unmatched)
             if made.calls:
                 acted = True
                 yield _subagent(self.trajectory(made, facts), main, name)
@@ -193,7 +223,9 @@ def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory
     steps = main.steps if main is not None else ()
     step = next((place for place, step in enumerate(steps) if step.action.call_id == name), None)
     parent = main.native_id if main is not None else None
-    return replace(one, native_id=f"{one.native_id}/{name}", parent=parent, parent_step=step, relation="subagent")
+    return replace(
+        one, native_id=f"{parent or one.native_id}/{name}", parent=parent, parent_step=step, relation="subagent"
+    )
 
 
 def is_mcp(name: str, facts: Facts) -> bool:

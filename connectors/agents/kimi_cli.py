@@ -11,25 +11,28 @@ action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
 kimi-cli's wire wraps its events in `message`, and those of a sub-agent in an event of their own, which names the call
-that started it. In a context what the client says of an answer stands in `<system>` tags: it is the harness's word, and
-tells whether the call failed. Left out without a reject: requests, usage, permissions and the client's own settings.
+that started it. Kimi Code writes each sub-agent to a file of its own (`agents/<name>/wire.jsonl`), which is read with
+that of the session; the answer to a call names the agent that it started. In a context what the client says of an
+answer stands in `<system>` tags: it is the harness's word, and tells whether the call failed. Left out without a
+reject: requests, usage, permissions and the client's own settings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
 from trajmill.connectors.agents.event_stream import head_events
-from trajmill.connectors.connector import Sniff
+from trajmill.connectors.connector import Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call
 from trajmill.connectors.conversation.content import seen_text, shown
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, str_of, text_in
 from trajmill.connectors.reading.times import microseconds
 
+_MAIN: Final = "agents/main/wire.jsonl"
 _LOOP: Final = "context.append_loop_event"
 _BOOKS: Final = re.compile(
     r"metadata|(?:config|tools|turn|llm|permission|usage|plan_mode|full_compaction|profile|plugin|runtime"
@@ -40,6 +43,8 @@ _WIRE: Final = re.compile(
     r"|Hook)(?:Request|Response|RequestResolved|Triggered|Resolved)|MCPStatusSnapshot|PlanDisplay|ToolCallPart"
 )
 _ROLES: Final = frozenset({"_checkpoint", "_usage", "_system_prompt"})
+_FILE: Final = re.compile(r"(?:(.*)/)?agents/([^/]+)/wire\.jsonl")
+_STARTED: Final = re.compile(r"agent_id: (\S{1,80})\n")
 _EXIT: Final = re.compile(r"\b[Ff]ailed with exit code: (\d{1,9})\b")
 _SAID_BY_CLIENT: Final = re.compile(r"\s*<system>(.*)</system>\s*", re.DOTALL)
 
@@ -71,6 +76,22 @@ class KimiCli(AgentSession):
                 return Sniff(0.95, f"line {number} is a {line['role']} of a context of kimi-cli")
         return None
 
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            if (found := _FILE.fullmatch(path)) is not None:
+                folders.setdefault(found[1] or "", []).append(path)
+        for folder, files in folders.items():
+            members = {path[len(folder) + 1 if folder else 0 :]: path for path in files}
+            if _MAIN in members and len(members) > 1:
+                yield Log(folder or _MAIN, members, _MAIN)
+
+    def agents(self, members: Sequence[str]) -> list[tuple[str | None, str]]:
+        return sorted(
+            ((None if member in ("", _MAIN) else member.split("/")[-2], member) for member in members),
+            key=lambda one: (one[0] is not None, one[1]),
+        )
+
     def thread(self, line: dict[str, Any]) -> str | None:
         wrapped = object_of(line.get("message"))
         payload = object_of(wrapped.get("payload"))
@@ -91,7 +112,10 @@ class KimiCli(AgentSession):
         if kind in ("config.update", "profile.bind") and line.get("systemPrompt") and not facts.names:
             return [System(str_of(line["systemPrompt"]))]
         if kind == _LOOP:
-            return _of_loop(object_of(line.get("event")), offset, at)
+            event = object_of(line.get("event"))
+            if found := _STARTED.match(str_of(object_of(event.get("result")).get("output"))):
+                facts.started[found[1]] = str_of(event.get("toolCallId"))
+            return _of_loop(event, offset, at)
         if kind == "context.append_message":
             by_user = object_of(message.get("origin")).get("kind") in ("user", None)
             return [Said("user" if by_user else "harness", shown(message.get("content")).text or "", at=at)]
