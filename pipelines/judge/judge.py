@@ -131,10 +131,11 @@ def _heard(
             parts.append(answers)
         elif some:
             parts.append(answers | f"{label}-{'-'.join(sorted(some))}" >> FlatMap(_among, some))
-    if len(parts) > 1:
+    # Flink holds elements that were not grouped, however many, until what they are told besides is whole. Its translation
+    # fails where a grouping and a flattening both take what one step hands on, so one part is flattened too.
+    if len(parts) > 1 or grouped:
         return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
-    # Flink would hold elements that were not grouped, however many, until what they are told besides is whole.
-    return itself | (f"{label}-Join" >> GroupByKey() if grouped else f"{label}-Alone" >> Map(_alone))
+    return itself | f"{label}-Alone" >> Map(_alone)
 
 
 def _among(told: Told, rounds: Set[str]) -> list[Told]:
