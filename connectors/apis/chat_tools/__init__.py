@@ -13,7 +13,17 @@ after   | dry
 Read are an object with `messages` (or `conversations`, `contents`, `prompt` and `completion`, `input` and `output`), a
 list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M or
 APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
-Messages have the shapes of OpenAI (chat and Responses), Anthropic or Gemini.
+Messages have the shapes of OpenAI (chat and Responses), Anthropic, Gemini or Bedrock, or those of a framework:
+LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, and the steps of smolagents (see
+`conversation.dialects`).
+
+>>> show(ChatTools(), r'''
+... {"values": {"messages": [{"type": "human", "content": "How is bed 2?"},
+...     {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {"bed": 2}, "id": "k"}]},
+...     {"type": "tool", "content": "dry", "tool_call_id": "k", "status": "success"}]}}
+... ''')
+action  | {"name": "look", "arguments": {"bed": 2}}
+after   | dry
 
 Calls that stand in the texts are read in two forms: tags, as Hermes has them, and lists of the functions that the
 system prompt declares, as ToolACE has them.
@@ -71,12 +81,12 @@ _WRITTEN_CALLS: Final = ("<tool_call>", "<function_call>", "<function=", "<invok
 
 
 class ChatTools(Connector):
-    """Conversations with tool calls in the shapes of the large makers."""
+    """Conversations with tool calls in the shapes of the large makers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "12"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
-    title: ClassVar[str] = "chat messages with tool calls (OpenAI, Anthropic, Gemini; JSON or JSONL)"
+    version: ClassVar[str] = "13"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
+    title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         found = opening(head)
@@ -207,7 +217,7 @@ class ChatTools(Connector):
         system = [text for text in dict.fromkeys((known.system, made.system)) if text]
         yield Trajectory(
             native_id=known.native_id,
-            domain="mcp",
+            domain=made.domain,
             steps=made.steps,
             agent=Agent(model=known.model),
             task=Task(known.task_id, made.instruction),

@@ -62,8 +62,8 @@ class OtelGenai(Connector):
     """OTLP JSON with spans of the GenAI semantic conventions."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "11"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "12"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -270,7 +270,7 @@ def _alone(left: list[Span], group: _Group, native_id: str, uri: str, connector:
     made = settled(told)
     if any(map(is_answered_call, made.steps)):
         steps = [_timed(step, span) for step, span in zip(made.steps, alone, strict=True)]
-        yield Trajectory(native_id, "mcp", steps, agent=group.agent)
+        yield Trajectory(native_id, made.conversation.domain, steps, agent=group.agent)
     elif alone:
         reason = ("no_results", "tools without a captured result")
         yield Reject("trajectory", *reason, uri, "", alone[0].offset, connector, transitions=len(alone))
@@ -280,7 +280,7 @@ def _conversation(chain: Chain, made: Settled, own: dict[str, Span], group: _Gro
     steps = [_timed(step, own.get(step.action.call_id or "")) for step in made.steps]
     return Trajectory(
         native_id=native_id,
-        domain="mcp",
+        domain=made.conversation.domain,
         steps=steps,
         agent=group.agent,
         task=Task(instruction=made.conversation.instruction),
