@@ -30,15 +30,18 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not parts and (invoked := objects_of(message.get("toolInvocations"))):
         parts = [*({"type": "tool-invocation", "toolInvocation": one} for one in invoked)]
         parts.append({"type": "text", "text": message.get("content")})
-    if not isinstance(role, str) or not parts or not all(_is_known(plain_text(one.get("type"))) for one in parts):
+    if not isinstance(role, str) or not parts or not all(map(_is_known, parts)):
         return None
     if role != "assistant":
         return [{"role": role, "content": [_shown(one) for one in parts]}]
     return list(_steps(parts))
 
 
-def _is_known(kind: str) -> bool:
-    return kind in (*_SILENT, *_SPOKEN, _STEP, _DYNAMIC) or kind.startswith((_TOOL, "data-"))
+def _is_known(part: Mapping[str, Any]) -> bool:
+    kind = plain_text(part.get("type"))
+    if kind in _SPOKEN:
+        return "text" in part or "reasoning" in part
+    return kind in (*_SILENT, _STEP, _DYNAMIC) or kind.startswith((_TOOL, "data-"))
 
 
 def _shown(part: dict[str, Any]) -> dict[str, Any]:
