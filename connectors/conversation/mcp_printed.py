@@ -1,6 +1,7 @@
 r"""A result of the Model Context Protocol as Python prints it: its texts, whether it failed, and whether it is cut.
 
     meta=None content=[TextContent(type='text', text='4 degrees', annotations=None)] isError=False
+    CallToolResult(content=[TextContent(type='text', text='4 degrees')], structured_content=None, is_error=False)
 
 Agents that hand the result object itself to the model show it so. It is cut where a harness kept only its beginning. A
 result that holds more than texts is left as it is. Nothing of it is run.
@@ -12,14 +13,19 @@ import ast
 import re
 from typing import Final, NamedTuple
 
-_BEGIN: Final = re.compile(r"\s*(?:_?meta=(?:None|\{[^{}]{0,4096}\}) )?content=\[(?=\]|TextContent\()")
+_BEGIN: Final = re.compile(
+    r"\s*(?:CallToolResult\()?(?:_?meta=(?:None|\{[^{}]{0,4096}\}),? )?content=\[(?=\]|TextContent\()"
+)
 _BLOCK: Final = re.compile(
     r"TextContent\(type='text', text=('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")"
     r"(?:, [a-zA-Z_]+=(?:None|\{[^{}]*+\}))*+\)(?:, )?",
     re.DOTALL,
 )
 _OPEN: Final = re.compile(r"TextContent\(type='text', text=(['\"])")
-_END: Final = re.compile(r"\](?: structuredContent=.*)? isError=(True|False)\s*\Z", re.DOTALL)
+_END: Final = re.compile(
+    r"\](?:,? (?:structuredC|structured_c)ontent=.*)?,? (?:isE|is_e)rror=(True|False)(?:,? \w+='\w*')?\)?\s*\Z",
+    re.DOTALL,
+)
 _HALF: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:x.?|u.{0,3}|U.{0,7})?\Z")
 """An escape that the cut goes through."""
 

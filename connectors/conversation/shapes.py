@@ -18,7 +18,6 @@ A thought at the head of a text (`<think>…</think>`) is a thought. Calls writt
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -30,6 +29,7 @@ from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import is_server_error, seen_text, shown, shown_by
 from trajmill.connectors.conversation.dialects import plain, vercel
 from trajmill.connectors.conversation.failures import content_failed, exit_code, failed
+from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
@@ -42,8 +42,6 @@ from trajmill.schemas import Attachment
 Message = Mapping[str, Any]
 
 _THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<]*+)*+)</think(?:ing)?>\s*")
-_LITERAL: Final = 65536
-"""Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
 ROLES_OF_AGENT: Final = frozenset({"assistant", "model", "gpt"})
 _USER: Final = frozenset({"user", "human"})
@@ -320,25 +318,6 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
     _openai_call(value, offset, at, found)
-
-
-def literal_value(text: str) -> Any:
-    """The value of a Python literal, None if it is none, too long or too deep; nothing is run."""
-    if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
-        return None
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
-
-
-def _depth(text: str) -> int:
-    """Levels of brackets in the text, those in its strings included."""
-    deepest = level = 0
-    for one in re.findall(r"[(\[{]|[)\]}]", text):
-        level += 1 if one in "([{" else -1
-        deepest = max(deepest, level)
-    return deepest
 
 
 def _gemini(message: Message, role: object, offset: int, at: datetime | None) -> Iterator[Part]:

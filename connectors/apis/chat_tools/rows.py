@@ -15,7 +15,7 @@ from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.dialects import plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import objects_of, plain_text
+from trajmill.connectors.reading.fields import objects_of, plain_text, text_of
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Outcome
@@ -76,7 +76,7 @@ def is_message(value: Any) -> bool:
     if role is None:
         return isinstance(value.get("parts"), list) or _is_item(value) or plain(value) is not None
     spoken = any(key in value for key in ("content", "value", "parts", "tool_calls", "function_call"))
-    return isinstance(role, str) and role in ROLES and spoken
+    return isinstance(role, str) and spoken and (role in ROLES or plain(value) is not None)
 
 
 def _is_item(value: Mapping[str, Any]) -> bool:
@@ -179,10 +179,17 @@ def around(value: Any, listed: list[Any]) -> Around:
         native_id=str(name),
         task_id=str(task) if isinstance(task, str | int) else None,
         tools=action_space(_all_tools(tools, listed)),
-        system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), None),
+        system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), _instructions(value)),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
     )
+
+
+def _instructions(value: Any) -> str | None:
+    """The system prompt that stands in the first message, as Pydantic AI writes it into each request."""
+    messages = value.get("messages") if isinstance(value, Mapping) else value
+    first = messages[0] if isinstance(messages, ARRAY) and messages else None
+    return text_of(first.get("instructions")) if isinstance(first, Mapping) else None
 
 
 def _all_tools(tools: Any, listed: list[Any]) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from trajmill.connectors.apis.otel_genai.events import structured, unquoted
 from trajmill.connectors.conversation.dialects import plain
-from trajmill.connectors.conversation.shapes import ROLES, literal_value
+from trajmill.connectors.conversation.literals import literal_value
+from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import object_of, objects_of, text_of
 
 Exported = tuple[Mapping[str, Any], dict[str, Any]]

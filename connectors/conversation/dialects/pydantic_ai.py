@@ -3,7 +3,8 @@
     {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": …, "args": …, "tool_call_id": …}]}
     {"kind": "request", "parts": [{"part_kind": "tool-return", "content": …, "tool_call_id": …}]}
 
-A `retry-prompt` answers a call that the framework refused, or asks the model to answer again. Tools that a provider ran
+A `retry-prompt` answers a call that the framework refused, or asks the model to answer again; since version 2 such an
+answer is a `tool-return` of the outcome `retried`. Tools that a provider ran
 are `builtin-tool-call` and `builtin-tool-return`.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, Final
 from trajmill.connectors.conversation.calls import json_of
 from trajmill.connectors.reading.fields import objects_of, plain_text
 
-_FAILED: Final = ("failed", "denied")
+_FAILED: Final = ("failed", "denied", "retried")
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -35,7 +36,7 @@ def _given(part: Mapping[str, Any]) -> dict[str, Any]:
     at = {"timestamp": part["timestamp"]} if "timestamp" in part else {}
     if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
         failed = kind == "retry-prompt" or part.get("outcome") in _FAILED
-        content = json_of(content) if kind == "retry-prompt" and not isinstance(content, str) else content
+        content = json_of(content) if failed and not isinstance(content, str) else content
         key, name = part.get("tool_call_id"), part.get("tool_name")
         return {"role": "tool", "tool_call_id": key, "name": name, "content": content, "is_error": failed, **at}
     if kind == "user-prompt":

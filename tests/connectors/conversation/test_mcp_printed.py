@@ -20,6 +20,11 @@ def result(*texts: str, end: str = " isError=False") -> str:
             Printed("it's\ntwo", True, False),
         ),
         (result(), Printed("", False, False)),
+        (result("'a'", end=" structured_content=None is_error=True result_type='complete'"), Printed("a", True, False)),
+        (
+            "CallToolResult(content=[TextContent(type='text', text='a')], structured_content=None, is_error=False)",
+            Printed("a", False, False),
+        ),
         ("meta=None content=[TextContent(type='text', text='half \\", Printed("half ", None, True)),
         ("meta=None content=[TextContent(type='text', text='a\\\\", Printed("a\\", None, True)),
         ("content=[TextContent(type='text', text='caf\\xe", Printed("caf", None, True)),
