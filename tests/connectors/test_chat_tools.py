@@ -158,7 +158,7 @@ def test_messages_of_langchain_are_alike_in_all_its_forms():
 
 
 def test_steps_of_the_ai_sdk_without_marks_end_where_the_model_speaks_again():
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"type": f"tool-{name}", "toolCallId": name, "state": "output-available", "input": {}, "output": name.upper()}
         for name in ("a", "b")
     ]

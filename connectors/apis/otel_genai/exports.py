@@ -18,7 +18,7 @@ from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import object_of, objects_of, text_of
 
-Exported = tuple[Mapping[str, Any], dict[str, Any]]
+Exported = tuple[dict[str, Any], dict[str, Any]]
 """A span's frame in the words of OpenTelemetry, and its attributes."""
 
 _KINDS: Final = {"GENERATION": "chat", "TOOL": "execute_tool", "llm": "chat", "tool": "execute_tool"}
@@ -94,8 +94,8 @@ def _values(own: dict[str, Any], kind: str | None, given: Any, gave: Any, beside
     if kind is None:
         return own
     if kind == _AGENT:  # its state holds the conversation
-        told = _messages(object_of(structured(gave)).get("messages"))
-        return own if told is None else {**own, _OPERATION: kind, "gen_ai.input.messages": told}
+        state = _messages(object_of(structured(gave)).get("messages"))
+        return own if state is None else {**own, _OPERATION: kind, "gen_ai.input.messages": state}
     told = model_call(given, gave, beside) if kind == "chat" else tool(given, gave)
     return {_OPERATION: kind, **told, **{key: value for key, value in own.items() if value is not None}}
 
@@ -126,7 +126,7 @@ def model_call(given: Any, gave: Any, beside: Mapping[str, Any] | None = None) -
     before = before and [one for one in before if not _is_definition(one)]
     if said is None and before is not None and isinstance(told, str) and told:
         said = [{"role": "assistant", "content": told}]
-    found = {"gen_ai.input.messages": before, "gen_ai.output.messages": said}
+    found: dict[str, Any] = {"gen_ai.input.messages": before, "gen_ai.output.messages": said}
     system = object_of(asked).get("system", object_of(object_of(asked).get("config")).get("system_instruction"))
     if isinstance(system, str) and before is not None:
         found["gen_ai.input.messages"] = [{"role": "system", "content": system}, *before]
@@ -155,11 +155,11 @@ def _messages(value: Any) -> list[dict[str, Any]] | None:
     if _is_message(held):
         return [_named(held)]
     for key, inner in (("choices", "message"), ("candidates", "content"), ("generations", "message")):
-        listed = held.get(key)
-        while isinstance(listed, list) and listed:
-            listed = listed[0]
-        if isinstance(listed, dict) and inner in listed:
-            return _messages(listed[inner])
+        first = held.get(key)
+        while isinstance(first, list) and first:
+            first = first[0]
+        if isinstance(first, dict) and inner in first:
+            return _messages(first[inner])
     if isinstance(held.get("prompt"), str):
         return [{"role": "user", "content": held["prompt"]}]
     keys = ("messages", "contents", "message", "content", "output")
@@ -172,7 +172,7 @@ def _named(message: dict[str, Any]) -> dict[str, Any]:
     That for Python keeps calls where LangChain does.
     """
     role, kept = message.get("role"), object_of(message.get("additional_kwargs"))
-    if isinstance(role, str) and role not in ROLES:
+    if isinstance(role, str) and role not in ROLES and plain(message) is None:
         return {**message, "role": "tool", "name": role}
     return {**message, "tool_calls": kept["tool_calls"]} if kept.get("tool_calls") and role else message
 

@@ -90,9 +90,9 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
         if isinstance(one.get("attributes"), dict):
             yield replace(_span(offset, {**one, **object_of(one.get("context"))}), exported=listed is not None)
         for frame, values in (*observations(one), *runs(one)):
-            told = _span(offset, frame)
+            made = _span(offset, frame)
             own = {key: value for key, value in values.items() if value is not None}
-            yield replace(told, values={**standard(told.name, own, ()), **own}, exported=True)
+            yield replace(made, values={**standard(made.name, own, ()), **own}, exported=True)
     for resource in _listed(document, "resourceSpans", "resource_spans", "batches"):
         for scope in _listed(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
             for span in _listed(scope, "spans"):
