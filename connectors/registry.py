@@ -73,7 +73,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "mcp_interceptor": Format("trajmill.connectors.mcp.mcp_interceptor", "7"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "5"),
     "mcp_inspector": Format("trajmill.connectors.mcp.mcp_inspector", "6"),
-    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "14"),
+    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "15"),
     "otel_genai": Format("trajmill.connectors.apis.otel_genai", "12"),
     "webdancer": Format("trajmill.connectors.search.webdancer", "7"),
     "search_r1": Format("trajmill.connectors.search.search_r1", "3"),
