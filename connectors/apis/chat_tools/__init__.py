@@ -25,8 +25,8 @@ LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, and the s
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Calls that stand in the texts are read in two forms: tags, as Hermes has them, and lists of the functions that the
-system prompt declares, as ToolACE has them.
+Calls that stand in the texts are read in three forms: tags, as Hermes has them, lists of the functions that the
+system prompt declares, as ToolACE has them, and actions as ReAct asks for them.
 
 >>> show(ChatTools(), r'''
 ... [{"system": "Here is a list of functions in JSON format that you can invoke:\n[{\"name\": \"Get Bed\"}]",
@@ -60,6 +60,7 @@ from trajmill.connectors.apis.chat_tools.rows import (
     tools_beside,
 )
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
+from trajmill.connectors.conversation import react_calls
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.declared_tools import listed_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
@@ -108,7 +109,7 @@ class ChatTools(Connector):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
-            if written_tools(value, messages) is not None:
+            if written_tools(value, messages) is not None or react_calls.is_react(messages):
                 return Sniff(0.5, "chat messages with tool calls in their texts")
         return None
 
@@ -185,7 +186,12 @@ class ChatTools(Connector):
         listed: list[Any] = []
         try:
             tools = written_tools(value, messages)
-            told = _noted(messages, listed) if tools is None else list(structured(messages, names_of(tools)))
+            if tools is not None:
+                told: Iterable[Any] = list(structured(messages, names_of(tools)))
+            elif not any(map(is_call, messages)) and react_calls.is_react(messages):
+                told = list(react_calls.structured(messages))
+            else:
+                told = _noted(messages, listed)
             made = conversation_in(told, offset)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail)
