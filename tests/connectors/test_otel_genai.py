@@ -244,6 +244,7 @@ def openinference(key, kind, **values):
         ("{'bed': 1}", "green"),
         ("1", "green"),
         ("1", '{"type": "tool", "data": {"content": "green", "tool_call_id": "k", "status": "success"}}'),
+        ("1", "content='green' name='look' tool_call_id='k'"),
         ("1", '{"output": {"type": "tool", "content": "green", "tool_call_id": "k", "status": "success"}}'),
     ],
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.apis.otel_genai.events import structured, unquoted
-from trajmill.connectors.conversation.dialects import plain
+from trajmill.connectors.conversation.dialects import langchain, plain
 from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import object_of, objects_of, text_of
@@ -111,6 +111,7 @@ def tool(given: Any, gave: Any) -> dict[str, Any]:
         arguments = inner
     if isinstance(result, dict) and result.keys() == {"output"}:
         result = structured(result["output"])
+    result = (langchain.printed(result) or result) if isinstance(result, str) else result
     found = {"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result}
     answers = plain(result) if isinstance(result, dict) else None
     if answers and answers[0]["role"] == "tool" and text_of(answers[0].get("tool_call_id")):

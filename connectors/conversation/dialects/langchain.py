@@ -10,9 +10,11 @@ content repeat them. Before 2024 only `additional_kwargs` held them, in the word
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.reading.fields import objects_of
 
 _ROLES: Final = {
@@ -23,6 +25,11 @@ _ROLES: Final = {
     "tool": "tool",
     "function": "function",
 }
+_PRINTED: Final = re.compile(
+    r"content=('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")(?: name='[^']*')?(?: id='[^']*')? tool_call_id='([^']*)'"
+    r"(?: artifact=.*?)?(?: status='(\w+)')?",
+    re.DOTALL,
+)
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "input_json_delta"})
 """Blocks of a content that repeat calls."""
 
@@ -40,6 +47,15 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if role is None or "content" not in held or "role" in message:
         return None
     return [_agents(held) if role == "assistant" else {**held, "role": role}]
+
+
+def printed(text: str) -> dict[str, Any] | None:
+    """The message of a tool that a text is as Python prints it, which spans hold; None of any other text."""
+    found = _PRINTED.fullmatch(text)
+    content = literal_value(found[1]) if found is not None else None
+    if found is None or content is None:
+        return None
+    return {"type": "tool", "content": content, "tool_call_id": found[2], "status": found[3] or "success"}
 
 
 def _agents(held: Mapping[str, Any]) -> dict[str, Any]:
