@@ -24,7 +24,9 @@ from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import observation
 from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CODE_TOOLS, Source, speaker
 from trajmill.connectors.conversation.items import Items
+from trajmill.connectors.conversation.mcp_printed import printed
 from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
+from trajmill.connectors.conversation.search_tools import domain
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import (
     Call,
@@ -73,6 +75,7 @@ class Conversation:
     Attributes:
         steps: in the order of the log; empty if the agent neither called nor said anything.
         calls: number of steps that are calls.
+        domain: as its tools tell it; see `search_tools`.
         instruction: the user's first text before the agent's first turn, unless the task is told elsewhere.
         system: the system prompts before the first turn, joined by an empty line.
         unmatched: results without a call, in the order of the log.
@@ -80,6 +83,7 @@ class Conversation:
 
     steps: list[Step] | Steps
     calls: int
+    domain: str
     instruction: str | None
     system: str | None
     unmatched: list[Unmatched]
@@ -99,7 +103,7 @@ def conversation(parts: Iterable[Part], *, told: bool = False, member: str = "")
         pairing.take(part)
     made = course(pairing.items, told)
     system = "\n\n".join(pairing.system) or None
-    return Conversation(made.steps, pairing.calls, made.instruction, system, pairing.unmatched)
+    return Conversation(made.steps, pairing.calls, domain(pairing.names), made.instruction, system, pairing.unmatched)
 
 
 class Pairing:
@@ -109,6 +113,7 @@ class Pairing:
         items: its turns and words.
         system: system prompts before the first turn.
         calls: how many there were.
+        names: of the tools that were called.
         unmatched: results that were given to no call.
 
     Args:
@@ -120,6 +125,7 @@ class Pairing:
         self.items = items
         self.system: list[str] = []
         self.calls = 0
+        self.names: set[str] = set()
         self.unmatched: list[Unmatched] = []
         self._member = member
         self._turn: Turn | None = None
@@ -157,6 +163,7 @@ class Pairing:
             part.member = self._member
             turn.add(part)
             self.calls += 1
+            self.names.add(part.name)
             if part.call_id is not None:
                 self._by_id[part.call_id] = _SEVERAL if part.call_id in self._by_id else (turn, part)
         self._grow(len(part.text or "") if isinstance(part, Text | Thought) else 2 * len(part.arguments or ""))
@@ -171,6 +178,10 @@ class Pairing:
             self._grow(len(one.text))
 
     def _answer(self, result: Result) -> None:
+        python = printed(result.content) if result.content else None
+        if python is not None:
+            failed = result.is_error if python.failed is None else python.failed
+            result = replace(result, content=python.text, is_error=failed)
         given = result.content
         content, notes = apart(given) if given else (given, ())
         if notes:
@@ -184,7 +195,8 @@ class Pairing:
             return
         turn, call = found
         told = _told(result.content)
-        cut = "harness" if told.cut else "recorder" if result.lost else "none"
+        by_harness = told.cut or (python is not None and python.cut)
+        cut = "harness" if by_harness else "recorder" if result.lost else "none"
         seen = observation(told.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and told.text == given:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)

@@ -73,6 +73,17 @@ def tool_name(name: str) -> str:
     return _TOOLS.get(common_word(name), name)
 
 
+def searches(names: Iterable[str]) -> bool:
+    """Whether tools of these names, and no others, search and read pages."""
+    words = {common_word(name) for name in names}
+    return bool(words) and words <= _TOOLS.keys() and words != {MEMORY}
+
+
+def domain(names: Iterable[str]) -> str:
+    """The domain of a conversation that called the tools of these names and tells no more of them."""
+    return "search" if searches(names) else "mcp"
+
+
 def call(name: str, arguments: Any, call_id: str | None = None, reasoning: str | None = None) -> Call:
     """The call of a log's tool; arguments that are no object stand in one under `arguments`."""
     held = arguments if isinstance(arguments, dict) else {"arguments": arguments} if arguments is not None else None

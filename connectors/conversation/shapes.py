@@ -8,6 +8,7 @@ Shapes read, told apart message by message:
 - Gemini: `parts` with `functionCall` and `functionResponse`, in camel case or snake case.
 - OpenAI Responses: items `message`, `reasoning`, `function_call`, `custom_tool_call`, their outputs, and `mcp_call`,
   which holds both; calls of tools that the API defines (`web_search_call`, `computer_call`, …).
+- Frameworks: LangChain, Pydantic AI, the AI SDK and smolagents, each by its module of `dialects`.
 - Data sets: `from` and `value` for role and content, with the roles `human`, `gpt`, `function_call` and `observation`;
   the roles `tool_call` and `tool_response`, whose content is the call as JSON or as a Python literal.
 
@@ -17,7 +18,6 @@ A thought at the head of a text (`<think>…</think>`) is a thought. Calls writt
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -27,12 +27,14 @@ from typing import Any, Final
 from trajmill.connectors.conversation.answers import answer, content_of
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import is_server_error, seen_text, shown, shown_by
+from trajmill.connectors.conversation.dialects import plain, vercel
 from trajmill.connectors.conversation.failures import content_failed, exit_code, failed
+from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from trajmill.connectors.reading.fields import key_of, plain_text
+from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Attachment
@@ -40,8 +42,6 @@ from trajmill.schemas import Attachment
 Message = Mapping[str, Any]
 
 _THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<]*+)*+)</think(?:ing)?>\s*")
-_LITERAL: Final = 65536
-"""Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
 ROLES_OF_AGENT: Final = frozenset({"assistant", "model", "gpt"})
 _USER: Final = frozenset({"user", "human"})
@@ -101,7 +101,7 @@ def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
             raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
         role = message.get("role")
         reader = _READERS.get(role) if type(role) is str else None
-        if reader is None or "parts" in message:
+        if reader is None or "parts" in message or "toolInvocations" in message:
             _read_other(message, offset, found)
         else:
             reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
@@ -109,7 +109,10 @@ def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
 
 
 def _read_other(message: Message, offset: int, found: list[Part]) -> None:
-    """Adds the parts of a message without a role of its own, or of one of Gemini."""
+    """Adds the parts of a message without a role of its own, of one of Gemini, or of a framework."""
+    if (told := plain(message)) is not None:
+        found += parts_in(told, offset)
+        return
     role = message.get("role") or message.get("from")
     at = moment(message["timestamp"]) if "timestamp" in message else None
     listed = isinstance(message.get("parts"), list)
@@ -130,7 +133,11 @@ def _system(message: Message, offset: int, at: datetime | None, found: list[Part
 
 
 def _answers(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    found.append(answer(message, offset, at))
+    blocks = objects_of(message.get("content"))
+    if blocks and all(one.get("type") == "tool-result" for one in blocks):
+        found += (_resulted(vercel.block(one), offset, at) for one in blocks)
+    else:
+        found.append(answer(message, offset, at))
 
 
 def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
@@ -219,7 +226,7 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
     kind = block.get("type")
     if not isinstance(kind, str):
         kind = next((key for key in _BEDROCK if key in block), "")
-    if kind.endswith(("tool_use", "toolUse")):
+    if kind.endswith(("tool_use", "toolUse", "tool-call")):
         yield _used(block, offset, at)
     elif kind.endswith(("tool_result", "toolResult")):
         yield _resulted(block, offset, at)
@@ -245,7 +252,8 @@ def _bedrock_thought(given: object, offset: int, at: datetime | None) -> Iterato
 
 
 def _used(block: Message, offset: int, at: datetime | None) -> Call:
-    """The call in a block of Anthropic, or of Bedrock (`toolUse`)."""
+    """The call in a block of Anthropic, of Bedrock (`toolUse`) or of the AI SDK (`tool-call`)."""
+    block = vercel.block(block) if block.get("type") == "tool-call" else block
     use = block.get("toolUse")
     if isinstance(use, dict):
         made = call(use.get("name"), use.get("input"), use.get("toolUseId"), offset, at)
@@ -310,25 +318,6 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
     _openai_call(value, offset, at, found)
-
-
-def literal_value(text: str) -> Any:
-    """The value of a Python literal, None if it is none, too long or too deep; nothing is run."""
-    if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
-        return None
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
-
-
-def _depth(text: str) -> int:
-    """Levels of brackets in the text, those in its strings included."""
-    deepest = level = 0
-    for one in re.findall(r"[(\[{]|[)\]}]", text):
-        level += 1 if one in "([{" else -1
-        deepest = max(deepest, level)
-    return deepest
 
 
 def _gemini(message: Message, role: object, offset: int, at: datetime | None) -> Iterator[Part]:

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.answers import content_of
 from trajmill.connectors.conversation.calls import MessageError, json_of
-from trajmill.connectors.conversation.shapes import ROLES_OF_AGENT, ROLES_OF_ANSWERS, ROLES_OF_SYSTEMS, literal_value
+from trajmill.connectors.conversation.literals import literal_value
+from trajmill.connectors.conversation.shapes import ROLES_OF_AGENT, ROLES_OF_ANSWERS, ROLES_OF_SYSTEMS
 from trajmill.connectors.reading.values import JsonError, first_value, json_value
 
 Message = Mapping[str, Any]

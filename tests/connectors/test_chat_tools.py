@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.connectors.wire_logs import after, parse
 from trajmill.connectors.apis.chat_tools import ChatTools
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
 from trajmill.schemas import ParseError, Reject, Trajectory
@@ -128,3 +129,52 @@ def test_tools_that_a_search_finds_stand_beside_those_of_the_row():
         trajectories, _ = parsed(lines(row))
         assert json.loads(trajectories[0].context.action_space or "") == [*tools, *found["tools"]]
     assert json.loads(parsed(lines(*items))[0][0].context.action_space or "") == found["tools"]
+
+
+def langchain(*messages):
+    """The four forms in which LangChain writes messages, each with all of them."""
+    classes = {"human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
+    dumped = [
+        {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", classes[one["type"]]], "kwargs": one}
+        for one in messages
+    ]
+    dicts = [{"type": one["type"], "data": one} for one in messages]
+    return [dicts, {"messages": list(messages)}, {"messages": dumped}, {"values": {"messages": list(messages)}}]
+
+
+def test_messages_of_langchain_are_alike_in_all_its_forms():
+    call = {"name": "look", "args": {"bed": 2}, "id": "k", "type": "tool_call"}
+    forms = langchain(
+        {"type": "human", "content": "How is it?"},
+        {"type": "ai", "content": [{"type": "tool_use", "id": "k", "name": "look", "input": {}}], "tool_calls": [call]},
+        {"type": "tool", "content": "no light", "tool_call_id": "k", "status": "error"},
+    )
+    for form in forms:
+        [trajectory] = parse("chat_tools", json.dumps(form))[0]
+        assert trajectory.task.instruction == "How is it?"
+        assert [(one.action.arguments, after(one).content, after(one).is_error) for one in trajectory.steps] == [
+            ('{"bed": 2}', "no light", True)
+        ]
+
+
+def test_steps_of_the_ai_sdk_without_marks_end_where_the_model_speaks_again():
+    parts: list[dict[str, Any]] = [
+        {"type": f"tool-{name}", "toolCallId": name, "state": "output-available", "input": {}, "output": name.upper()}
+        for name in ("a", "b")
+    ]
+    spoken = [{"type": "text", "text": "Next."}]
+    message = {"role": "assistant", "parts": [*parts, *spoken, {**parts[0], "toolCallId": "c"}]}
+    [trajectory] = parse("chat_tools", json.dumps([{"role": "user", "parts": spoken}, message]))[0]
+    assert [(one.turn, one.action.call_id, after(one).content) for one in trajectory.steps] == [
+        (0, "a", "A"),
+        (0, "b", "B"),
+        (1, "c", "A"),
+    ]
+
+
+@pytest.mark.parametrize(("names", "domain"), [(("web_search", "visit"), "search"), (("visit", "look"), "mcp")])
+def test_a_conversation_that_only_searches_is_of_the_domain_search(names, domain):
+    calls = [{"id": name, "function": {"name": name, "arguments": "{}"}} for name in names]
+    answers = [{"role": "tool", "tool_call_id": name, "content": "a page"} for name in names]
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": calls}, *answers]
+    assert [one.domain for one in parse("chat_tools", json.dumps({"messages": messages}))[0]] == [domain]

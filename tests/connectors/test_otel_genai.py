@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.connectors.wire_logs import after, lines, parse, seen
 
 
@@ -229,3 +231,48 @@ def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_suc
     found, _, _ = parse("otel_genai", json.dumps(document(span("1", "chat m", chat))))
     shown = after(found[0].steps[0])
     assert (shown.content, [one.role for one in shown.attachments]) == ("green", ["image"])
+
+
+def openinference(key, kind, **values):
+    named = {f"llm.{one}": told for one, told in values.items() if kind == "LLM"}
+    return span(key, "look", {"openinference.span.kind": kind, **(named or values)})
+
+
+@pytest.mark.parametrize(
+    ("given", "gave"),
+    [
+        ("{'bed': 1}", "green"),
+        ("1", "green"),
+        ("1", '{"type": "tool", "data": {"content": "green", "tool_call_id": "k", "status": "success"}}'),
+        ("1", "content='green' name='look' tool_call_id='k'"),
+        ("1", '{"output": {"type": "tool", "content": "green", "tool_call_id": "k", "status": "success"}}'),
+    ],
+)
+def test_a_tool_span_without_the_id_of_its_call_is_no_call_of_its_own(given, gave):
+    call = "output_messages.0.message.tool_calls.0.tool_call"
+    first = {f"{call}.id": "k", f"{call}.function.name": "look", f"{call}.function.arguments": '{"bed": 1}'}
+    before = {"input_messages.0.message.role": "user", "input_messages.0.message.content": "How is it?"}
+    asked = {f"input_messages.1.{key.partition('.0.')[2]}": value for key, value in first.items()}
+    answered = {"input_messages.2.message.role": "tool", "input_messages.2.message.content": "green"}
+    later = {**before, "input_messages.1.message.role": "assistant", **asked, **answered}
+    later |= {"input_messages.2.message.tool_call_id": "k", "output_messages.0.message.content": "Well."}
+    spans = (
+        openinference("1", "LLM", **before, **first),
+        openinference("2", "TOOL", **{"tool.name": "look", "input.value": given, "output.value": gave}),
+        openinference("3", "LLM", **later),
+    )
+    assert asked_and_told(*spans) == [("How is it?", None, [("look", "green"), ("message", None)])]
+
+
+def test_of_two_observations_of_one_model_call_the_inner_one_is_read():
+    message = {"role": "assistant", "tool_calls": [CALL]}
+    asked = [{"role": "user", "content": "How is it?"}]
+    outer = {"id": "1", "type": "GENERATION", "name": "a", "input": {"prompt": "How is it?"}, "output": message}
+    inner = {"id": "2", "type": "GENERATION", "name": "b", "input": asked, "output": message}
+    tool = {"id": "3", "type": "TOOL", "name": "look", "input": '{"bed": 1}', "output": '"green"'}
+    outer["startTime"] = inner["startTime"] = "2025-03-01T10:00:00Z"
+    tool["startTime"] = "2025-03-01T10:00:01Z"
+    trace = {"id": "t", "observations": [tool, {**inner, "parentObservationId": "1"}, outer]}
+    found, rejects, _ = parse("otel_genai", json.dumps(trace))
+    assert [(one.task.instruction, seen(one)) for one in found] == [("How is it?", [("look", "green")])]
+    assert not rejects

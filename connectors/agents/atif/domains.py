@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from trajmill.connectors.conversation.search_tools import MEMORY, SEARCH, VISIT, common_word
+from trajmill.connectors.conversation.search_tools import searches
 from trajmill.connectors.conversation.tools import MCP_PREFIX
 from trajmill.schemas import COMPLETE, KEYSTROKES, MESSAGE
 
@@ -54,8 +54,7 @@ def domain(agent: str | None, actions: Iterable[str]) -> str:
     """The domain of a document whose agent has this name, None if it is not told, and whose actions have these."""
     used = set(actions) - OWN_TOOLS
     words = {name.lower() for name in used}
-    searched = {common_word(name) for name in used}
-    if used and searched <= {SEARCH, VISIT, MEMORY} and searched != {MEMORY}:
+    if searches(used):
         return "search"
     if used and all(name.startswith(MCP_PREFIX) for name in used):
         return "mcp"

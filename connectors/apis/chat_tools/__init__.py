@@ -13,10 +13,20 @@ after   | dry
 Read are an object with `messages` (or `conversations`, `contents`, `prompt` and `completion`, `input` and `output`), a
 list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M or
 APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
-Messages have the shapes of OpenAI (chat and Responses), Anthropic or Gemini.
+Messages have the shapes of OpenAI (chat and Responses), Anthropic, Gemini or Bedrock, or those of a framework:
+LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, and the steps of smolagents (see
+`conversation.dialects`).
 
-Calls that stand in the texts are read in two forms: tags, as Hermes has them, and lists of the functions that the
-system prompt declares, as ToolACE has them.
+>>> show(ChatTools(), r'''
+... {"values": {"messages": [{"type": "human", "content": "How is bed 2?"},
+...     {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {"bed": 2}, "id": "k"}]},
+...     {"type": "tool", "content": "dry", "tool_call_id": "k", "status": "success"}]}}
+... ''')
+action  | {"name": "look", "arguments": {"bed": 2}}
+after   | dry
+
+Calls that stand in the texts are read in three forms: tags, as Hermes has them, lists of the functions that the
+system prompt declares, as ToolACE has them, and actions as ReAct asks for them.
 
 >>> show(ChatTools(), r'''
 ... [{"system": "Here is a list of functions in JSON format that you can invoke:\n[{\"name\": \"Get Bed\"}]",
@@ -50,6 +60,7 @@ from trajmill.connectors.apis.chat_tools.rows import (
     tools_beside,
 )
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
+from trajmill.connectors.conversation import react_calls
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.declared_tools import listed_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
@@ -71,12 +82,12 @@ _WRITTEN_CALLS: Final = ("<tool_call>", "<function_call>", "<function=", "<invok
 
 
 class ChatTools(Connector):
-    """Conversations with tool calls in the shapes of the large makers."""
+    """Conversations with tool calls in the shapes of the large makers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "12"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
-    title: ClassVar[str] = "chat messages with tool calls (OpenAI, Anthropic, Gemini; JSON or JSONL)"
+    version: ClassVar[str] = "13"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
+    title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         found = opening(head)
@@ -98,7 +109,7 @@ class ChatTools(Connector):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
-            if written_tools(value, messages) is not None:
+            if written_tools(value, messages) is not None or react_calls.is_react(messages):
                 return Sniff(0.5, "chat messages with tool calls in their texts")
         return None
 
@@ -175,7 +186,12 @@ class ChatTools(Connector):
         listed: list[Any] = []
         try:
             tools = written_tools(value, messages)
-            told = _noted(messages, listed) if tools is None else list(structured(messages, names_of(tools)))
+            if tools is not None:
+                told: Iterable[Any] = list(structured(messages, names_of(tools)))
+            elif not any(map(is_call, messages)) and react_calls.is_react(messages):
+                told = list(react_calls.structured(messages))
+            else:
+                told = _noted(messages, listed)
             made = conversation_in(told, offset)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail)
@@ -207,7 +223,7 @@ class ChatTools(Connector):
         system = [text for text in dict.fromkeys((known.system, made.system)) if text]
         yield Trajectory(
             native_id=known.native_id,
-            domain="mcp",
+            domain=made.domain,
             steps=made.steps,
             agent=Agent(model=known.model),
             task=Task(known.task_id, made.instruction),

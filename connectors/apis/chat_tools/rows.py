@@ -12,15 +12,16 @@ from typing import Any, Final
 from trajmill.connectors.conversation.calls import action_space, json_of
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.dialects import plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import objects_of, plain_text
+from trajmill.connectors.reading.fields import objects_of, plain_text, text_of
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Outcome
 from trajmill.schemas.record import record
 
-_MESSAGES: Final = ("messages", "conversations", "conversation", "contents")
+_MESSAGES: Final = ("messages", "conversations", "conversation", "contents", "steps")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}
 SHAPES: Final[list[Shape]] = [_ROW, [_ROW]]
 """What of a document of conversations, or of messages, may be long."""
@@ -35,7 +36,7 @@ _BFCL: Final = frozenset(
 _NAMELESS: Final = "conversation"
 """Native id of a conversation whose log names it not; the same for all, so that equal ones stay equal."""
 
-_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
+_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use", "tool-call")
 
 
 def messages_of(value: Any) -> Sequence[Any] | None:
@@ -46,6 +47,8 @@ def messages_of(value: Any) -> Sequence[Any] | None:
         found = _listed(value.get(key))
         if found is not None:
             return found
+    if isinstance(state := value.get("values"), Mapping):  # a thread of LangGraph
+        return messages_of(state)
     for first, second in _PAIRS:
         before, after = _listed(value.get(first)), _listed(value.get(second))
         if before is not None:
@@ -71,9 +74,9 @@ def is_message(value: Any) -> bool:
         return False
     role = value.get("role") or value.get("from")
     if role is None:
-        return isinstance(value.get("parts"), list) or _is_item(value)
+        return isinstance(value.get("parts"), list) or _is_item(value) or plain(value) is not None
     spoken = any(key in value for key in ("content", "value", "parts", "tool_calls", "function_call"))
-    return isinstance(role, str) and role in ROLES and spoken
+    return isinstance(role, str) and spoken and (role in ROLES or plain(value) is not None)
 
 
 def _is_item(value: Mapping[str, Any]) -> bool:
@@ -85,6 +88,8 @@ def is_call(message: Any) -> bool:
     """Whether the message holds a call of a tool."""
     if not isinstance(message, Mapping):
         return False
+    if (told := plain(message)) is not None:
+        return any(map(is_call, told))
     if message.get("tool_calls") or isinstance(message.get("function_call"), dict):
         return True
     if (message.get("role") or message.get("from")) in ("function_call", "tool_call"):
@@ -93,7 +98,7 @@ def is_call(message: Any) -> bool:
         return True
     content, parts = message.get("content"), message.get("parts")
     for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") in _CALLS:
+        if isinstance(block, dict) and (block.get("type") in _CALLS or "toolUse" in block):
             return True
     return any(
         isinstance(part, dict) and ("functionCall" in part or "function_call" in part)
@@ -174,10 +179,17 @@ def around(value: Any, listed: list[Any]) -> Around:
         native_id=str(name),
         task_id=str(task) if isinstance(task, str | int) else None,
         tools=action_space(_all_tools(tools, listed)),
-        system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), None),
+        system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), _instructions(value)),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
     )
+
+
+def _instructions(value: Any) -> str | None:
+    """The system prompt that stands in the first message, as Pydantic AI writes it into each request."""
+    messages = value.get("messages") if isinstance(value, Mapping) else value
+    first = messages[0] if isinstance(messages, ARRAY) and messages else None
+    return text_of(first.get("instructions")) if isinstance(first, Mapping) else None
 
 
 def _all_tools(tools: Any, listed: list[Any]) -> Any:

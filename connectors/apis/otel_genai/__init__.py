@@ -1,4 +1,4 @@
-r"""OpenTelemetry spans of language model agents: OTLP JSON, and spans as exporters print them to a console.
+r"""Spans of language model agents: OTLP JSON, spans as exporters print them, and exports of places where traces lie.
 
 >>> show(OtelGenai(), r'''
 ... {"resourceSpans": [{"scopeSpans": [{"spans": [
@@ -12,6 +12,19 @@ r"""OpenTelemetry spans of language model agents: OTLP JSON, and spans as export
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
+Exports of Langfuse, LangSmith, Phoenix and MLflow hold the same in words of their own (see `exports` and `kin`):
+
+>>> show(OtelGenai(), r'''
+... {"id": "t3", "observations": [
+...     {"id": "g", "type": "GENERATION", "name": "chat", "startTime": "2025-03-01T10:00:00Z",
+...      "input": [{"role": "user", "content": "How is bed 2?"}], "output": {"role": "assistant", "tool_calls": [
+...          {"id": "k", "type": "function", "function": {"name": "look", "arguments": "{\"bed\": 2}"}}]}},
+...     {"id": "o", "type": "TOOL", "name": "look", "startTime": "2025-03-01T10:00:01Z",
+...      "input": {"bed": 2}, "output": "dry"}]}
+... ''')
+action  | {"name": "look", "arguments": {"bed": 2}}
+after   | dry
+
 Spans with one `gen_ai.conversation.id`, else of one trace, are one conversation.
 
 - Where the spans of model calls hold the messages (as attributes, events or log records, see `events`), the
@@ -21,7 +34,7 @@ Spans with one `gen_ai.conversation.id`, else of one trace, are one conversation
   spans stand as they ended.
 - Spans of whole agents are read where no model call holds messages.
 
-A span that was exported twice counts once.
+A span that was exported twice counts once, and of two spans of one model call, one within the other, the inner one.
 
 Messages are captured only by choice: spans without content, and tools without arguments, are rejected rather than
 read as calls without arguments. Agents within agents are conversations of their own, without their parents.
@@ -55,16 +68,24 @@ _MODEL_CALLS: Final = frozenset({"chat", "generate_content", "text_completion", 
 _TOOL: Final = "execute_tool"
 _AGENT: Final = "invoke_agent"
 _KEYS: Final = ("resourceSpans", "resource_spans", "batches", "resourceLogs", "resource_logs")
+_EXPORTS: Final = (
+    ("observations of Langfuse", (b'"startTime"', b'"GENERATION"'), (b'"observations"', b'"parentObservationId"')),
+    ("runs of LangSmith", (b'"run_type"', b'"inputs"'), (b'"start_time"',)),
+    ("spans of MLflow", (b'"mlflow.spanType"',), (b'"span_id"',)),
+    ("spans of Phoenix", (b'"context"', b'"attributes"', b'"span_id"'), (b'"openinference"', b'"span_kind"')),
+)
+"""Exports, the keys that each has, and those of which it has one."""
+
 _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.')
 
 
 class OtelGenai(Connector):
-    """OTLP JSON with spans of the GenAI semantic conventions."""
+    """Spans of the GenAI semantic conventions, and of what tells the same."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "11"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
-    title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON)"
+    version: ClassVar[str] = "12"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
+    title: ClassVar[str] = "spans of agents (OpenTelemetry GenAI, Langfuse, LangSmith, Phoenix, MLflow)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -76,6 +97,10 @@ class OtelGenai(Connector):
         printed = (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"')
         if known and begin[:1] in (b"{", b"[") and all(key in head for key in printed):
             return Sniff(0.9, "printed spans with gen_ai attributes")
+        if begin[:1] in (b"{", b"["):
+            for name, keys, some in _EXPORTS:
+                if all(key in head for key in keys) and any(key in head for key in some):
+                    return Sniff(0.9, name)
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -91,13 +116,20 @@ class OtelGenai(Connector):
         found_any = False
         for key, places in _groups(found).items():
             group = _Group()
-            for place in places:
+            for place in _in_order(found, places):
                 group.take(found[place])
             for told in _read(group, key, blob.uri, self.name):
                 found_any = found_any or isinstance(told, Trajectory)
                 yield told
         if not found_any:
             raise ParseError(blob.uri, -1, "no_transitions", "no span holds a call of a tool with its result")
+
+
+def _in_order(found: Sequence[Span], places: Sequence[int]) -> Sequence[int]:
+    """The places of spans in the order of the log, or by time where the log has none of its own."""
+    if not found[places[0]].exported:
+        return places
+    return sorted(places, key=lambda place: found[place].begin or 0)
 
 
 def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
@@ -124,8 +156,10 @@ def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
         yield 0, value
         return
     keys = [key for key in _KEYS if isinstance(value, dict) and isinstance(value.get(key), list)]
-    if not keys:
+    if not keys and not isinstance(value, dict):
         raise ParseError(blob.uri, 0, "bad_record", "wanted a list of resourceSpans")
+    if not keys:
+        yield 0, value
     for key in keys:
         for offset, one in with_places(data, value[key], (key,)):
             yield offset, {key: [one]}
@@ -164,12 +198,10 @@ class _Group:
         records = dict(self.records)
         told = [_told(span, records.pop(span.key[1], [])) for span in self.chats]
         told += [_told(replace(one[0], record=False, events=()), one) for one in records.values()]
-        held = False
-        for talk in map(_talk, told):
-            if talk.before or talk.said or talk.error is not None:
-                held = True
-                yield talk
-        for talk in () if held else map(_talk, self.agents):
+        talks = [talk for talk in map(_talk, told) if talk.before or talk.said or talk.error is not None]
+        parents = {talk.span.parent for talk in talks}
+        yield from (talk for talk in talks if talk.span.key[1] not in parents)
+        for talk in () if talks else map(_talk, self.agents):
             if talk.before or talk.said or talk.error is not None:
                 yield talk
 
@@ -270,7 +302,7 @@ def _alone(left: list[Span], group: _Group, native_id: str, uri: str, connector:
     made = settled(told)
     if any(map(is_answered_call, made.steps)):
         steps = [_timed(step, span) for step, span in zip(made.steps, alone, strict=True)]
-        yield Trajectory(native_id, "mcp", steps, agent=group.agent)
+        yield Trajectory(native_id, made.conversation.domain, steps, agent=group.agent)
     elif alone:
         reason = ("no_results", "tools without a captured result")
         yield Reject("trajectory", *reason, uri, "", alone[0].offset, connector, transitions=len(alone))
@@ -280,7 +312,7 @@ def _conversation(chain: Chain, made: Settled, own: dict[str, Span], group: _Gro
     steps = [_timed(step, own.get(step.action.call_id or "")) for step in made.steps]
     return Trajectory(
         native_id=native_id,
-        domain="mcp",
+        domain=made.conversation.domain,
         steps=steps,
         agent=group.agent,
         task=Task(instruction=made.conversation.instruction),
@@ -300,7 +332,7 @@ def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str,
 
     The spans that belong to calls of the conversation are taken from `left`.
     """
-    known = {part.call_id for part in chain.parts if isinstance(part, Result)}
+    known = {part.call_id: part.content for part in chain.parts if isinstance(part, Result)}
     parts: list[Part] = []
     waiting: list[Part] = []
     own: dict[str, Span] = {}
@@ -312,7 +344,7 @@ def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str,
             parts.append(replace(part, is_error=span.failed))
             continue
         parts.append(part)
-        found = _span_of(part, left) if isinstance(part, Call) else None
+        found = _span_of(part, left, known.get(part.call_id)) if isinstance(part, Call) else None
         if found is None or not isinstance(part, Call):
             continue
         left.remove(found)
@@ -324,16 +356,24 @@ def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str,
     return parts + waiting, own
 
 
-def _span_of(call: Call, left: list[Span]) -> Span | None:
-    """The first span of a call: by its id, else by name and arguments."""
+def _span_of(call: Call, left: list[Span], answer: str | None) -> Span | None:
+    """The first span of a call: by its id, else by name and arguments, or by name and the answer that is known."""
     for span in left:
         call_id = span.text("gen_ai.tool.call.id")
         if call_id is not None and call.call_id is not None:
             if call_id == call.call_id:
                 return span
-        elif _name(span) == call.name and _gives(span, call):
+        elif _name(span) == call.name and (_gives(span, call) or _gave(span, call, answer)):
             return span
     return None
+
+
+def _gave(span: Span, call: Call, answer: str | None) -> bool:
+    """Whether a span that tells no arguments as an object has the answer of a call of the same name."""
+    if answer is None or isinstance(structured(span.values.get("gen_ai.tool.call.arguments")), dict):
+        return False
+    result = _result(span, call)
+    return result is not None and result.content == answer
 
 
 def _gives(span: Span, call: Call) -> bool:

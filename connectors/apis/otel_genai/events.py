@@ -48,6 +48,16 @@ def structured(value: Any) -> Any:
     return value
 
 
+def unquoted(value: Any) -> Any:
+    """As `structured`, also of the JSON text of a text, as the AI SDK writes what a tool gave."""
+    if isinstance(value, str) and value[:1] == '"':
+        try:
+            return json_value(value)
+        except ValueError:
+            return value
+    return structured(value)
+
+
 def messages_of(values: Mapping[str, Any], events: Iterable[Event], side: str) -> list[dict[str, Any]]:
     """The messages of a request (`prompt`) or of its response (`completion`) in a span's events or attributes."""
     listed = structured(values.get("events"))

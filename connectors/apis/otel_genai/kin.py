@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from trajmill.connectors.apis.otel_genai.events import Event, structured
-from trajmill.connectors.reading.fields import plain_text
-from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.apis.otel_genai.events import Event, structured, unquoted
+from trajmill.connectors.apis.otel_genai.exports import model_call, tool
+from trajmill.connectors.reading.fields import objects_of, plain_text
 
 OPERATION: Final = "gen_ai.operation.name"
-_KINDS: Final = {"TOOL": "execute_tool", "LLM": "chat", "tool": "execute_tool"}
+_KINDS: Final = {"TOOL": "execute_tool", "LLM": "chat", "tool": "execute_tool", "CHAT_MODEL": "chat"}
+_MLFLOW: Final = ("mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs")
 _SAME: Final = {
     "gen_ai.tool.name": ("tool.name", "ai.toolCall.name", "traceloop.entity.name"),
     "gen_ai.tool.call.id": ("ai.toolCall.id", "tool.id", "tool_call.id"),
@@ -27,6 +28,7 @@ _WRAPPED: Final = {
     "gen_ai.tool.call.arguments": ("traceloop.entity.input", ("inputs", "args", "kwargs")),
     "gen_ai.tool.call.result": ("traceloop.entity.output", ("outputs", "output")),
 }
+_NESTED: Final = frozenset({"llm", "openinference", "tool", "input", "output", "session"})
 _TOOL: Final = re.compile(
     r"llm\.(?:tools\.(\d{1,4})\.tool\.json_schema|request\.functions\.(\d{1,4})\.(\w+))", re.ASCII
 )
@@ -34,6 +36,8 @@ _TOOL: Final = re.compile(
 
 def standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
     """What a span of that name says with attributes of its kin, under the standard names; those it has come first."""
+    if _MLFLOW[0] in values:
+        return {**values, **_mlflow(*(structured(values.get(key)) for key in _MLFLOW))}
     kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
     if kind is None and ("ai.toolCall.name" in values or ("tool_arguments" in values and "gen_ai.tool.name" in values)):
         kind = "execute_tool"
@@ -50,18 +54,41 @@ def standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> d
     return {**found, **values}
 
 
+def _mlflow(kind: Any, given: Any, gave: Any) -> dict[str, Any]:
+    operation = _KINDS.get(plain_text(kind).strip('"'))
+    if operation is None:
+        return {}
+    return {OPERATION: operation, **(tool(given, gave) if operation == "execute_tool" else model_call(given, gave))}
+
+
+def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with those of OpenInference under dotted keys, where an export of Phoenix holds them as objects."""
+    found: dict[str, Any] = {}
+    waiting = list(attributes.items())[::-1]
+    while waiting:
+        key, value = waiting.pop()
+        if key.partition(".")[0] in _NESTED and isinstance(value, dict | list) and value:
+            inner = enumerate(value) if isinstance(value, list) else value.items()
+            waiting += [(f"{key}.{name}", one) for name, one in inner][::-1]
+        else:
+            found[key] = value
+    return found
+
+
 def _tool(values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
     found = {}
     for key, others in _SAME.items():
         told = next((values[other] for other in others if other in values), None)
         if told is not None:
-            found[key] = _unquoted(told) if "ai.toolCall.name" in values else told
+            found[key] = unquoted(told) if "ai.toolCall.name" in values else told
     for key, (other, members) in _WRAPPED.items():
         told = structured(values.get(other))
         if isinstance(told, dict):
             told = next((told[member] for member in members if member in told), told)
         if told is not None:
             found[key] = told
+    if "openinference.span.kind" in values:
+        found |= tool(found.get("gen_ai.tool.call.arguments"), found.get("gen_ai.tool.call.result"))
     for event, told in events:  # as Strands writes them
         key, member = {"gen_ai.tool.message": ("arguments", "content"), "gen_ai.choice": ("result", "message")}.get(
             event, ("", "")
@@ -71,16 +98,6 @@ def _tool(values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
     return found
 
 
-def _unquoted(told: Any) -> Any:
-    """A text that is the JSON text of a text, as the AI SDK writes what a tool gave."""
-    if isinstance(told, str) and told[:1] == '"':
-        try:
-            return json_value(told)
-        except ValueError:
-            return told
-    return told
-
-
 def _model_call(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, other in (("gen_ai.request.model", "llm.model_name"), ("gen_ai.conversation.id", "session.id")):
@@ -88,36 +105,12 @@ def _model_call(values: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = values[other]
     asked = structured(values.get("ai.prompt.messages"))
     if isinstance(asked, list):
-        found["gen_ai.input.messages"] = [_message(one) for one in asked if isinstance(one, dict)]
         text, calls = values.get("ai.response.text"), structured(values.get("ai.response.toolCalls"))
-        parts = [{"type": "text", "content": text}] if isinstance(text, str) and text else []
-        parts += (
-            [_part({"type": "tool-call", **one}) for one in calls if isinstance(one, dict)]
-            if isinstance(calls, list)
-            else []
-        )
-        found["gen_ai.output.messages"] = [{"role": "assistant", "parts": parts}]
+        said = [{"type": "text", "text": text}] if isinstance(text, str) and text else []
+        said += [{"type": "tool-call", **one} for one in objects_of(calls)]
+        found["gen_ai.input.messages"] = asked
+        found["gen_ai.output.messages"] = [{"role": "assistant", "content": said}]
     return found
-
-
-def _message(one: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of the AI SDK in the shape of the conventions."""
-    content = one.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return {"role": one.get("role"), "parts": [_part(block) for block in blocks if isinstance(block, dict)]}
-
-
-def _part(block: Mapping[str, Any]) -> dict[str, Any]:
-    kind, key = block.get("type"), block.get("toolCallId")
-    if kind == "tool-call":
-        given = structured(block.get("input", block.get("args")))
-        return {"type": "tool_call", "id": key, "name": block.get("toolName"), "arguments": given}
-    if kind == "tool-result":
-        told = block.get("output", block.get("result"))
-        if isinstance(told, dict) and set(told) == {"type", "value"}:
-            told = told["value"]
-        return {"type": "tool_call_response", "id": key, "response": told}
-    return dict(block)
 
 
 def _tools(values: Mapping[str, Any]) -> list[Any]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.apis.otel_genai.events import DETAILS, Event, messages_of, structured
-from trajmill.connectors.apis.otel_genai.kin import standard
+from trajmill.connectors.apis.otel_genai.exports import observations, runs
+from trajmill.connectors.apis.otel_genai.kin import flat, standard
+from trajmill.connectors.conversation.answers import answer
 from trajmill.connectors.conversation.calls import call
+from trajmill.connectors.conversation.dialects import plain
 from trajmill.connectors.conversation.failures import failed
 from trajmill.connectors.conversation.mcp_content import blocks, tool_result
 from trajmill.connectors.conversation.mcp_envelope import envelope
 from trajmill.connectors.conversation.shapes import parts_in
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
-from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
+from trajmill.connectors.reading.fields import key_of, object_of, objects_of, plain_text, text_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.times import microseconds
 from trajmill.schemas.record import record
@@ -35,7 +39,8 @@ _ERRORS: Final = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 class Span:
     """A span with plain attributes; `key` is its trace and its id, times are microseconds since 1970 UTC.
 
-    `record`: it is no span but a log record, with the one event that it tells of the span of its ids.
+    `record`: it is no span but a log record, with the one event that it tells of the span of its ids; `exported`: what
+    holds it has no order of its own.
     """
 
     offset: int
@@ -49,11 +54,13 @@ class Span:
     values: dict[str, Any]
     events: tuple[Event, ...] = ()
     record: bool = False
+    parent: str | None = None
+    exported: bool = False
 
     def packed(self) -> tuple[Any, ...]:
         """The span as plain values; see `unpacked`."""
         told = (self.offset, self.trace, self.key, self.name, self.begin, self.end, self.failed)
-        return (*told, self.message, self.values, self.events, self.record)
+        return (*told, self.message, self.values, self.events, self.record, self.parent, self.exported)
 
     @classmethod
     def unpacked(cls, values: tuple[Any, ...]) -> Span:
@@ -74,11 +81,18 @@ class Span:
 def spans(offset: int, document: Any) -> Iterator[Span]:
     """The spans and the events among the log records of a document, in its order; what is neither is passed over.
 
-    A document is of OTLP, or a span or a list of spans as the exporters to a console write them.
+    A document is of OTLP, or a span or a list of spans as the exporters to a console, MLflow and Phoenix write them, or
+    an export of Langfuse or LangSmith.
     """
-    for one in document if isinstance(document, list) else [document]:
-        if isinstance(one, dict) and isinstance(one.get("context"), dict) and isinstance(one.get("attributes"), dict):
-            yield _span(offset, {**one, **one["context"]})
+    data = object_of(document).get("data")
+    listed = data if isinstance(data, list) else object_of(data).get("spans", object_of(document).get("spans"))
+    for one in objects_of(document if isinstance(document, list) else listed or [document]):
+        if isinstance(one.get("attributes"), dict):
+            yield replace(_span(offset, {**one, **object_of(one.get("context"))}), exported=listed is not None)
+        for frame, values in (*observations(one), *runs(one)):
+            made = _span(offset, frame)
+            own = {key: value for key, value in values.items() if value is not None}
+            yield replace(made, values={**standard(made.name, own, ()), **own}, exported=True)
     for resource in _listed(document, "resourceSpans", "resource_spans", "batches"):
         for scope in _listed(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
             for span in _listed(scope, "spans"):
@@ -113,10 +127,11 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
         name=plain_text(span.get("name") or "")[:256],
         begin=_time(span.get("startTimeUnixNano", span.get("start_time_unix_nano", span.get("start_time")))),
         end=_time(span.get("endTimeUnixNano", span.get("end_time_unix_nano", span.get("end_time")))),
-        failed=status.get("code", status.get("status_code")) in _ERRORS,
+        failed=status.get("code", status.get("status_code", span.get("status_code"))) in _ERRORS,
         message=message if isinstance(message, str) and message else None,
         values=standard(plain_text(span.get("name") or ""), values, events),
         events=tuple(one for one in events if one[0].startswith("gen_ai.") and one[0] != DETAILS),
+        parent=text_of(span.get("parentSpanId", span.get("parent_id", span.get("parent_span_id")))),
     )
 
 
@@ -157,7 +172,7 @@ def _time(value: Any) -> int | None:
 
 def _attributes(listed: Any) -> dict[str, Any]:
     if isinstance(listed, dict):  # as the exporters to a console write them
-        return dict(listed)
+        return flat(listed)
     found: dict[str, Any] = {}
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict) and isinstance(one.get("key"), str):
@@ -210,15 +225,17 @@ def spoken(span: Span) -> list[Part]:
         answer = messages_of(span.values, span.events, "completion")[:1]
         return parts_in([{**one, "role": "assistant"} for one in answer], span.offset)
     found: list[Part] = []
+    if any("role" not in one and "content" not in one for one in objects_of(told)):  # items of the Responses API
+        return parts_in(objects_of(told), span.offset)
     for one in objects_of(told)[:1]:
-        _message({**one, "role": "assistant"}, span.offset, found)
+        _message(one if plain(one) else {**one, "role": "assistant"}, span.offset, found)
     return found
 
 
 def _message(one: dict[str, Any], offset: int, found: list[Part]) -> None:
     """Adds the parts of a message in their order."""
     parts, role = one.get("parts"), one.get("role")
-    if parts is None and "content" in one:
+    if parts is None or plain(one) is not None or not all("type" in part for part in objects_of(parts)):
         found += parts_in([one], offset)
         return
     for part in objects_of(parts):
@@ -241,10 +258,13 @@ def _message(one: dict[str, Any], offset: int, found: list[Part]) -> None:
 
 def result_of(value: Any, name: str | None, call_id: str | None, offset: int, failed: bool | None = None) -> Result:
     """What a call gave: texts and files of a result of MCP or of its blocks, else the value as text."""
-    told, object_of = structured(value), None
+    told, envelope_of = structured(value), None
+    if isinstance(told, dict) and (message := plain(told)):  # of LangChain
+        made = answer(message[0], offset, None)
+        return replace(made, call_id=call_id, is_error=failed if made.is_error is None else made.is_error)
     if isinstance(told, dict) and told.keys() <= _RESULT and _are_blocks(told.get("content")):
         text, attached = tool_result(told)
-        object_of, more = envelope(told, value.strip() if isinstance(value, str) else None)
+        envelope_of, more = envelope(told, value.strip() if isinstance(value, str) else None)
         held = {one.sha256 for one in attached}
         attached += [one for one in more if one.sha256 not in held]
         failed = True if told.get("isError") is True else failed
@@ -253,7 +273,7 @@ def result_of(value: Any, name: str | None, call_id: str | None, offset: int, fa
         text = "\n".join(texts) if texts or not attached else None
     else:
         text, attached = written(value) or "", []
-    return Result(call_id, name, text, offset, failed, tuple(attached), envelope=object_of)
+    return Result(call_id, name, text, offset, failed, tuple(attached), envelope=envelope_of)
 
 
 def _are_blocks(value: Any) -> bool:

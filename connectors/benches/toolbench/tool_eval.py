@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.shapes import literal_value
+from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.reading.fields import brief, object_of
 from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import json_text

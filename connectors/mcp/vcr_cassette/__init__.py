@@ -62,8 +62,8 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "14"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "15"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -250,7 +250,7 @@ def _trajectory(chain: Chain, made: Settled, native_id: str, parent: str | None,
     servers = {part.server for part in chain.parts if isinstance(part, Call)}
     return Trajectory(
         native_id=native_id,
-        domain="mcp",
+        domain=made.conversation.domain,
         steps=made.steps,
         environment=Environment(id=next(iter(servers)) if len(servers) == 1 else None),
         agent=Agent(model=chain.model),

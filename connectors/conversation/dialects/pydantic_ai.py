@@ -1,0 +1,72 @@
+"""Messages of Pydantic AI: requests and responses, each a list of parts.
+
+    {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": …, "args": …, "tool_call_id": …}]}
+    {"kind": "request", "parts": [{"part_kind": "tool-return", "content": …, "tool_call_id": …}]}
+
+A `retry-prompt` answers a call that the framework refused, or asks the model to answer again; since version 2 such an
+answer is a `tool-return` of the outcome `retried`. Tools that a provider ran
+are `builtin-tool-call` and `builtin-tool-return`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trajmill.connectors.conversation.calls import json_of
+from trajmill.connectors.reading.fields import objects_of, plain_text
+
+_FAILED: Final = ("failed", "denied", "retried")
+
+
+def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a chat that a request or a response is; None of any other message."""
+    parts = objects_of(message.get("parts"))
+    if not parts or not all("part_kind" in one for one in parts):
+        return None
+    if message.get("kind") == "request":
+        return [_given(part) for part in parts]
+    told = {"role": "assistant", "content": [_block(part) for part in parts]}
+    return [told | ({"timestamp": message["timestamp"]} if "timestamp" in message else {})]
+
+
+def _given(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What a part of a request says to the model."""
+    kind, content = part["part_kind"], part.get("content")
+    at = {"timestamp": part["timestamp"]} if "timestamp" in part else {}
+    if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
+        failed = kind == "retry-prompt" or part.get("outcome") in _FAILED
+        content = json_of(content) if failed and not isinstance(content, str) else content
+        key, name = part.get("tool_call_id"), part.get("tool_name")
+        return {"role": "tool", "tool_call_id": key, "name": name, "content": content, "is_error": failed, **at}
+    if kind == "user-prompt":
+        return {"role": "user", "content": _blocks(content), **at}
+    return {"role": "system", "content": content if isinstance(content, str) else json_of(content)}
+
+
+def _blocks(content: Any) -> Any:
+    """What the user says: a text, or texts, pictures and other files."""
+    if not isinstance(content, list):
+        return content
+    return [_picture(one) if isinstance(one, dict) else one for one in content]
+
+
+def _picture(one: dict[str, Any]) -> dict[str, Any]:
+    if one.get("kind") == "binary":
+        source = {"type": "base64", "media_type": one.get("media_type"), "data": one.get("data")}
+        return {"type": "image", "source": source}
+    kind = plain_text(one.get("kind")).removesuffix("-url")
+    return {"type": "image_url", "image_url": {"url": one.get("url")}} if kind == "image" else {"type": "file", **one}
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a response as a block of a content."""
+    kind, content = plain_text(part["part_kind"]), part.get("content")
+    if kind in ("tool-call", "builtin-tool-call"):
+        made = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "input": part.get("args")}
+        return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **made}
+    if kind == "builtin-tool-return":
+        return {"type": "server_tool_result", "tool_use_id": part.get("tool_call_id"), "content": content}
+    if kind == "thinking":
+        return {"type": "thinking", "thinking": content}
+    return {"type": "image"} if kind == "file" else {"type": kind, "text": content}

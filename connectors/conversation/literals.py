@@ -1,0 +1,29 @@
+"""Python literals that stand in texts; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Final
+
+_LITERAL: Final = 65536
+"""Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
+
+
+def literal_value(text: str) -> Any:
+    """The value of a Python literal, None if it is none, too long or too deep."""
+    if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
+        return None
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _depth(text: str) -> int:
+    """Levels of brackets in the text, those in its strings included."""
+    deepest = level = 0
+    for one in re.findall(r"[(\[{]|[)\]}]", text):
+        level += 1 if one in "([{" else -1
+        deepest = max(deepest, level)
+    return deepest
