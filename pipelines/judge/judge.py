@@ -131,8 +131,8 @@ def _heard(
             parts.append(answers)
         elif some:
             parts.append(answers | f"{label}-{'-'.join(sorted(some))}" >> FlatMap(_among, some))
-    # Flink holds elements that were not grouped, however many, until what they are told besides is whole. It fails where
-    # a grouping and a flattening both take what one step hands on, so one part is flattened too.
+    # Flink holds elements that were not grouped, however many, until what they are told besides is whole. It fails
+    # where a grouping and a flattening both take what one step hands on, so one part is flattened too.
     if len(parts) > 1 or grouped:
         return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
     return itself | f"{label}-Alone" >> Map(_alone)
