@@ -39,8 +39,8 @@ UNRECOGNIZED_REASONS: Final = frozenset(
 """Reasons of the plan that mean: no connector knows it, or it is no file of the input. With any other reason a file is
 one that should have been read, such as a damaged archive."""
 
-LEAST: Final = 2_000
-"""Files from which on workers sniff: starting them takes as long as 350 files, and often nothing else needs them."""
+LEAST: Final = 256
+"""Files from which on workers sniff: fewer are told in the time that workers take to start."""
 
 _AT_ONCE: Final = 64
 _EXCERPT_BYTES: Final = 512
