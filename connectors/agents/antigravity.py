@@ -1,8 +1,8 @@
-"""Antigravity sessions (`~/.gemini/antigravity*/brain/<id>/…/transcript.jsonl`), one step a line.
+r"""Antigravity sessions (`~/.gemini/antigravity*/brain/<id>/…/transcript.jsonl`), one step a line.
 
 >>> show(Antigravity(), '''
-... {"step_index": 1, "source": "MODEL", "type": "PLANNER_RESPONSE", "tool_calls": [
-...     {"name": "run_command", "args": {"CommandLine": "\\\\"ls\\\\""}}]}
+... {"step_index": 1, "source": "MODEL", "type": "PLANNER_RESPONSE", "tool_calls": [ \
+...     {"name": "run_command", "args": {"CommandLine": "\\"ls\\""}}]}
 ... {"step_index": 2, "source": "MODEL", "type": "RUN_COMMAND", "content": "notes.txt"}
 ... ''')
 action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}

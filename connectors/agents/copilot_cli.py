@@ -1,11 +1,11 @@
-"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one event a line.
+r"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one event a line.
 
 >>> show(CopilotCli(), '''
 ... {"type": "session.start", "data": {"sessionId": "s", "producer": "copilot-agent", "copilotVersion": "1.0.71"}}
-... {"type": "assistant.message", "data": {"content": "", "toolRequests": [
+... {"type": "assistant.message", "data": {"content": "", "toolRequests": [ \
 ...     {"toolCallId": "c1", "name": "bash", "arguments": {"command": "ls"}}]}}
-... {"type": "tool.execution_complete", "data": {"toolCallId": "c1", "success": true,
-...     "result": {"content": "notes.txt\\\\n<exited with exit code 0>"}}}
+... {"type": "tool.execution_complete", "data": {"toolCallId": "c1", "success": true, \
+...     "result": {"content": "notes.txt\\n<exited with exit code 0>"}}}
 ... ''')
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt

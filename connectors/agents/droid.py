@@ -1,11 +1,11 @@
-"""Droid sessions (`~/.factory/sessions/<folder>/<id>.jsonl`), one entry a line, with messages in Anthropic's shape.
+r"""Droid sessions (`~/.factory/sessions/<folder>/<id>.jsonl`), one entry a line, with messages in Anthropic's shape.
 
 >>> show(Droid(), '''
 ... {"type": "session_start", "id": "s", "title": "Files", "owner": "user", "cwd": "/w"}
-... {"type": "message", "id": "m1", "parentId": null, "message": {"role": "assistant", "content": [
+... {"type": "message", "id": "m1", "parentId": null, "message": {"role": "assistant", "content": [ \
 ...     {"type": "tool_use", "id": "c1", "name": "Execute", "input": {"command": "ls"}}]}}
-... {"type": "message", "id": "m2", "parentId": "m1", "message": {"role": "user", "content": [
-...     {"type": "tool_result", "tool_use_id": "c1", "content": "notes.txt\\\\n\\\\n[Process exited with code 0]"}]}}
+... {"type": "message", "id": "m2", "parentId": "m1", "message": {"role": "user", "content": [ \
+...     {"type": "tool_result", "tool_use_id": "c1", "content": "notes.txt\\n\\n[Process exited with code 0]"}]}}
 ... ''')
 action  | {"name": "Execute", "arguments": {"command": "ls"}}
 after   | notes.txt

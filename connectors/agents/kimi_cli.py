@@ -1,10 +1,10 @@
-"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or of kimi-cli before it) or the context (`context.jsonl`).
+r"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or of kimi-cli before it) or the context (`context.jsonl`).
 
 >>> show(KimiCli(), '''
 ... {"type": "metadata", "protocol_version": "1.4"}
-... {"type": "context.append_loop_event", "event": {"type": "tool.call", "toolCallId": "Bash_0", "name": "Bash",
+... {"type": "context.append_loop_event", "event": {"type": "tool.call", "toolCallId": "Bash_0", "name": "Bash", \
 ...     "args": {"command": "ls"}}}
-... {"type": "context.append_loop_event", "event": {"type": "tool.result", "toolCallId": "Bash_0",
+... {"type": "context.append_loop_event", "event": {"type": "tool.result", "toolCallId": "Bash_0", \
 ...     "result": {"output": "notes.txt"}}}
 ... ''')
 action  | {"name": "Bash", "arguments": {"command": "ls"}}

@@ -1,10 +1,10 @@
-"""Sessions of pi and of OpenClaw, which is built on it (`<time>_<id>.jsonl`), one entry a line.
+r"""Sessions of pi and of OpenClaw, which is built on it (`<time>_<id>.jsonl`), one entry a line.
 
 >>> show(PiAgent(), '''
 ... {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
-... {"type": "message", "id": "m1", "parentId": null, "message": {"role": "assistant", "content": [
+... {"type": "message", "id": "m1", "parentId": null, "message": {"role": "assistant", "content": [ \
 ...     {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}}]}}
-... {"type": "message", "id": "m2", "parentId": "m1", "message": {"role": "toolResult", "toolCallId": "c1",
+... {"type": "message", "id": "m2", "parentId": "m1", "message": {"role": "toolResult", "toolCallId": "c1", \
 ...     "toolName": "bash", "content": [{"type": "text", "text": "notes.txt"}], "isError": false}}
 ... ''')
 action  | {"name": "bash", "arguments": {"command": "ls"}}

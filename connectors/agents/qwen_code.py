@@ -1,9 +1,9 @@
-"""Qwen Code sessions (`~/.qwen/projects/<folder>/chats/<id>.jsonl`): lines as of Claude Code, messages as of Gemini.
+r"""Qwen Code sessions (`~/.qwen/projects/<folder>/chats/<id>.jsonl`): lines as of Claude Code, messages as of Gemini.
 
 >>> show(QwenCode(), '''
-... {"uuid": "u1", "parentUuid": null, "sessionId": "s", "type": "assistant", "message": {"role": "model", "parts": [
+... {"uuid": "u1", "parentUuid": null, "sessionId": "s", "type": "assistant", "message": {"role": "model", "parts": [ \
 ...     {"functionCall": {"id": "c1", "name": "run_shell_command", "args": {"command": "ls"}}}]}}
-... {"uuid": "u2", "parentUuid": "u1", "sessionId": "s", "type": "tool_result", "message": {"role": "user", "parts": [
+... {"uuid": "u2", "parentUuid": "u1", "sessionId": "s", "type": "tool_result", "message": {"role": "user", "parts": [ \
 ...     {"functionResponse": {"id": "c1", "name": "run_shell_command", "response": {"output": "notes.txt"}}}]}}
 ... ''')
 action  | {"name": "run_shell_command", "arguments": {"command": "ls"}}
