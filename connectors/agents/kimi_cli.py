@@ -72,7 +72,7 @@ class KimiCli(AgentSession):
             wrapped = object_of(line.get("message"))
             if str_of(wrapped.get("type")) in ("TurnBegin", "StepBegin") and "payload" in wrapped:
                 return Sniff(0.95, f"line {number} is a {wrapped['type']} of kimi-cli")
-            if line.get("role") in _ROLES:
+            if str_of(line.get("role")) in _ROLES:
                 return Sniff(0.95, f"line {number} is a {line['role']} of a context of kimi-cli")
         return None
 
@@ -162,7 +162,7 @@ def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part]
 
 
 def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
-    role, content = message.get("role"), message.get("content")
+    role, content = str_of(message.get("role")), message.get("content")
     if role == "_system_prompt":
         yield System(str_of(content))
     elif role == "assistant":

@@ -107,7 +107,7 @@ def shown_by(block: Mapping[str, Any]) -> Shown:
         return shown(source.get("content"))
     if document is not None:
         return Shown(_document(document))
-    if block.get("type") in _PICTURES:
+    if str_of(block.get("type")) in _PICTURES:
         return Shown(None, (), True)
     return Shown(_unsealed({key: value for key, value in block.items() if key not in SEALED}))
 

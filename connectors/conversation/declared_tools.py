@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import objects_of
+from trajmill.connectors.reading.fields import objects_of, str_of
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 """Members of a declaration that declare several tools: Gemini's, and namespaces of OpenAI."""
@@ -36,7 +36,7 @@ def _without(tool: Any, known: set[str]) -> Any:
 def listed_in(items: Iterable[Any]) -> Iterator[Any]:
     """The tools that items of the Responses API hold, listed by a server or found by a search."""
     for item in items:
-        if isinstance(item, Mapping) and "tools" in item and item.get("type") in _LISTINGS:
+        if isinstance(item, Mapping) and "tools" in item and str_of(item.get("type")) in _LISTINGS:
             yield from objects_of(item["tools"])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trajmill.connectors.conversation.literals import literal_value
-from trajmill.connectors.reading.fields import objects_of
+from trajmill.connectors.reading.fields import objects_of, str_of
 
 _ROLES: Final = {
     "human": "user",
@@ -64,6 +64,6 @@ def _agents(held: Mapping[str, Any]) -> dict[str, Any]:
     calls = objects_of(held.get("tool_calls")) + objects_of(held.get("invalid_tool_calls"))
     calls = calls or objects_of(kept.get("tool_calls"))
     if calls and isinstance(content, list):
-        content = [one for one in content if not (isinstance(one, dict) and one.get("type") in _CALLS)]
+        content = [one for one in content if not (isinstance(one, dict) and str_of(one.get("type")) in _CALLS)]
     told = {"role": "assistant", "content": content, "tool_calls": calls}
     return told | {key: kept[key] for key in ("reasoning_content", "function_call") if key in kept}

@@ -19,6 +19,7 @@ from tests.pipelines.hostile_folders import HostileFile, folder_of, good, tag, w
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.plan.plan import make_plan
 from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run_record.endings import ending_of
 from trajmill.schemas import scan_transitions
 
 FILES = 78
@@ -38,10 +39,9 @@ def said_by(words: list[str]) -> list[str]:
     """Complaints about a command line: a traceback, an exit code that is none of its own, a control that is sent."""
     done = CliRunner().invoke(app, words)
     found = []
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        found.append(f"{words[0]} ended with {type(done.exception).__name__}: {done.exception}")
-    elif done.exit_code not in CODES[words[0]]:
-        found.append(f"{words[0]} ended with code {done.exit_code}: {done.output[-300:]}")
+    error = done.exception if isinstance(done.exception, Exception) else None
+    if (done.exit_code if error is None else ending_of(error).code) not in CODES[words[0]]:
+        found.append(f"{words[0]} ended with {error!r}, code {done.exit_code}: {done.output[-300:]}")
     if "Traceback" in done.output:
         found.append(f"{words[0]} shows a traceback")
     if any(character in done.output for character in "\x1b\x9b\x07\r\u202e"):
