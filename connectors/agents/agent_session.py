@@ -38,7 +38,7 @@ _Entry = tuple[int, str | None, Part]
 
 @dataclass(slots=True)
 class Facts:
-    """What the lines of a session told so far beside what was said and done.
+    """Facts of a session that its lines have told so far, beside what was said and done.
 
     Attributes:
         id, cwd, version, model: of the session, its folder, its client and its language model.
@@ -219,7 +219,7 @@ def _branch(one: Trajectory, main: Trajectory, number: int) -> Trajectory:
 
 
 def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory:
-    """What the sub-agent did that a call of the main trajectory started, by the call's id."""
+    """Relate a sub-agent's trajectory to the step of the main one whose call, by its id, started it."""
     steps = main.steps if main is not None else ()
     step = next((place for place, step in enumerate(steps) if step.action.call_id == name), None)
     parent = main.native_id if main is not None else None
@@ -229,7 +229,7 @@ def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory
 
 
 def is_mcp(name: str, facts: Facts) -> bool:
-    """Whether a server of the Model Context Protocol gave the tool."""
+    """Tell tools that a server of the Model Context Protocol gave."""
     return name in facts.mcp or name.startswith(MCP_PREFIX)
 
 
@@ -243,12 +243,12 @@ def ended(text: str | None, ending: re.Pattern[str]) -> tuple[str | None, int | 
 
 
 def fact(value: Any, known: str | None) -> str | None:
-    """What is known of a fact: the first text that a line tells."""
+    """Keep the first text that a line tells of a fact."""
     return known or str_of(value) or None
 
 
 class _Tree:
-    """Which line follows which; a line without an id goes with the last one that has one."""
+    """The tree of lines; a line without an id goes with the last one that has one."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, int] = {}

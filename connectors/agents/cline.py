@@ -38,25 +38,13 @@ from trajmill.connectors.reading.places import places_by_beginning
 from trajmill.schemas import Agent, ParseError, Reject, Task, Trajectory
 
 _SPEAKS: Final = {"attempt_completion": "result", "ask_followup_question": "question", "plan_mode_respond": "response"}
-_TOOLS: Final = frozenset(
-    {
-        *_SPEAKS,
-        *("execute_command", "read_command_output", "read_file", "write_to_file", "replace_in_file", "apply_diff"),
-        *("insert_content", "search_and_replace", "edit_file", "apply_patch", "search_files", "list_files"),
-        *("list_code_definition_names", "codebase_search", "browser_action", "use_mcp_tool", "access_mcp_resource"),
-        *(
-            "load_mcp_documentation",
-            "web_fetch",
-            "web_search",
-            "new_task",
-            "condense",
-            "new_rule",
-            "switch_mode",
-            "use_skill",
-        ),
-        *("fetch_instructions", "update_todo_list", "generate_image"),
-    }
+_ACTS: Final = (
+    "execute_command read_command_output read_file write_to_file replace_in_file apply_diff insert_content "
+    "search_and_replace edit_file apply_patch search_files list_files list_code_definition_names codebase_search "
+    "browser_action use_mcp_tool access_mcp_resource load_mcp_documentation web_fetch web_search new_task condense "
+    "new_rule switch_mode use_skill fetch_instructions update_todo_list generate_image"
 )
+_TOOLS: Final = frozenset({*_SPEAKS, *_ACTS.split()})
 _LONG: Final = frozenset({"content", "diff", "args", "arguments", "result", "patch"})
 """Parameters that may hold what looks like tags; they end where their last closing tag stands."""
 

@@ -56,13 +56,9 @@ class QwenCode(AgentSession):
         facts.id, facts.cwd = fact(line.get("sessionId"), facts.id), fact(line.get("cwd"), facts.cwd)
         facts.version, facts.model = fact(line.get("version"), facts.version), fact(line.get("model"), facts.model)
         kind = line.get("type")
-        return (
-            self._parts(line, offset)
-            if kind in ("user", "assistant", "tool_result")
-            else None
-            if kind != "system"
-            else iter(())
-        )
+        if kind in ("user", "assistant", "tool_result"):
+            return self._parts(line, offset)
+        return iter(()) if kind == "system" else None
 
     def _parts(self, line: dict[str, Any], offset: int) -> Iterator[Part]:
         message = object_of(line.get("message"))
