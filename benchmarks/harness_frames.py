@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trajmill.quality.harness_text import EDGES_SCHEMA, counts_of, edge_records, edges_batch, framed_spans, frames
+from trajmill.quality.variety import Varying
 from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
 Row = dict[str, Any]
@@ -125,7 +126,7 @@ def main() -> None:
         batch = pa.RecordBatch.from_pylist(wrapped, TRANSITION_SCHEMA).cast(encoded_schema())
         found = pa.Table.from_batches([edges_batch(batch)], EDGES_SCHEMA)
         known: set[tuple[int, int]] = set()
-        for answers, some in counts_of(found, 0).values():
+        for answers, some in counts_of(found, pa.Table.from_batches(Varying().add(batch)), 0).values():
             for frame in frames(answers, some):
                 known.add((int(frame["place"]), int(frame["skeleton"])))
         numbers, records = edge_records(found)

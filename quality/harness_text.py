@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -18,10 +19,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.quality.fingerprint import mixed, struct_text, text_hashes
+from trajmill.quality.fingerprint import struct_text, text_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.variety import kinds_of, plain
+from trajmill.quality.variety import plain
 
 Records = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
@@ -39,6 +40,9 @@ PLACES: Final = ("head", "tail", "head_label", "tail_label")
 `:`, or the end of one of the last from a bracket on."""
 
 HEAD, TAIL, HEAD_LABEL, TAIL_LABEL = range(len(PLACES))
+
+COMPARED: Final = 200
+"""Characters of a line that are compared."""
 
 LEAST: Final = ((5, 5), (4, 8))
 """Kinds of calls that a frame follows, and answers that have it: one of these pairs, at least."""
@@ -85,36 +89,33 @@ of the answers."""
 EDGES_SCHEMA: Final = pa.schema(
     [
         pa.field("group", pa.uint64(), nullable=False, metadata={"doc": "hash of agent and version; 0: not looked at"}),
-        pa.field("tool", pa.uint64(), nullable=False, metadata={"doc": "hash of the action's name"}),
-        pa.field("kind", pa.uint64(), nullable=False, metadata={"doc": "hash of the program it ran, else of the tool"}),
         pa.field("size", pa.uint32(), nullable=False, metadata={"doc": "characters of the answer"}),
         pa.field("edges", pa.binary(), nullable=False, metadata={"doc": "records of dtype EDGE"}),
     ]
 )
 """One row a transition, aligned to the transitions."""
 
-_DAYS: Final = r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b"
-_VARIES: Final = (
-    (r"(^|[^\w<])(?:[A-Za-z]:\\|[a-z]+://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+", "\\1\x02"),
-    (_DAYS, "\x03"),
-    (r"\d+(?:[.,:]\d+)*", "0"),
-    (r"\w*(?:[A-Za-z][-_]?0|0[-_]?[A-Za-z])[\w-]*|\b[A-Fa-f]{8,}\b", "\x04"),
-    (r"\s+", " "),
-)
-"""What varies in a line whatever it says, and what stands for it: paths, days, numbers, ids, white space."""
+_PATH, _DAY, _NUMBER, _ID, _CALL = "\x02", "\x03", "0", "\x04", "\x01"
+"""Signs for what varies in a line whatever it says, and for what the call itself says."""
 
+_VARIES: Final = re.compile(
+    r"(?P<path>(?<![\w<])(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
+    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
+    r"|(?P<number>(?<![\w-])\d++(?:[.,:]\d++)*+(?![\w-]))"
+    r"|(?P<id>(?<![\w-])(?:[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
+)
+_SIGNS: Final = {"path": _PATH, "day": _DAY, "number": _NUMBER, "id": _ID}
 _MATCHES: Final = {
-    "\x01": r"[^\n]+",
-    "\x02": r"[^\s]+",
-    "\x03": r"\w+",
-    "0": r"\d[\d.,:]*",
-    "\x04": r"[\w-]+",
+    _CALL: r"[^\n]+",
+    _PATH: r"[^\s]+",
+    _DAY: r"\w+",
+    _NUMBER: r"\d[\d.,:]*",
+    _ID: r"[\w-]+",
 }
 
-_CALL: Final = "\x01"
-"""Stands for what the call itself says."""
-
 _LEAST_QUOTED: Final = 3
+_LETTERS: Final = re.compile(r"(?:[\W\d_]*+[^\W\d_]){3}")
+_PUNCTUATION: Final = re.compile(r"(?:[^!-/:-@\[-`{-~]*+[!-/:-@\[-`{-~]){2}")
 _OTHER: Final = {HEAD: TAIL, TAIL: HEAD, HEAD_LABEL: TAIL_LABEL, TAIL_LABEL: HEAD_LABEL}
 _BOTH: Final = 0.9
 """Of the answers that have a skeleton at one edge, the share that have it at the other too if it belongs to both."""
@@ -139,14 +140,11 @@ class EdgeLines:
 def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
     view = Measured.of(batch, TokenCounter())
-    texts, kinds = view.texts("next_observation", "content"), kinds_of(view)
+    texts = view.texts("next_observation", "content")
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
     version = pc.fill_null(plain(view.texts("agent", "version")), "")
     group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
     group[~_is_looked_at(view)] = 0
-    tool = _hashes(plain(kinds["action"]))
-    program = _hashes(plain(kinds["command_head"]))
-    kind = mixed(np.where(program, program, tool))
     places: list[tuple[int, int, int, int, int]] = []
     lines: list[str] = []
     sizes = np.zeros(batch.num_rows, np.uint32)
@@ -157,16 +155,15 @@ def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         sizes[row] = len(text)
         for place, depth, begin, line in _edges(text):
             places.append((row, place, depth, begin, len(line)))
-            lines.append(_without_call(line, said))
+            lines.append(skeleton_of(line, said))
     edges = np.zeros(len(lines), EDGE)
     rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = np.array(places, np.int64).reshape(-1, 5).T
-    skeletons = skeletons_of(pa.array(lines, pa.string()))
-    edges["skeleton"] = np.where(_says_little(skeletons), 0, _hashes(skeletons))
+    edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
     offsets = np.searchsorted(rows, np.arange(batch.num_rows + 1)) * EDGE.itemsize
     packed = pa.BinaryArray.from_buffers(
         pa.binary(), batch.num_rows, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(edges.tobytes())]
     )
-    columns = [*(pa.array(numbers.astype(np.uint64)) for numbers in (group, tool, kind)), pa.array(sizes), packed]
+    columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), packed]
     return pa.RecordBatch.from_arrays(columns, schema=EDGES_SCHEMA)
 
 
@@ -175,9 +172,9 @@ def example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]
     text = struct_text(batch, "next_observation", "content")[0].as_py()
     said = _said(*_calls(batch)[0])
     for where, _, _, line in _edges(text):
-        found = skeletons_of(pa.array([_without_call(line, said)]))
-        if where == place and int(_hashes(found)[0]) == skeleton:
-            return found[0].as_py(), line
+        found = skeleton_of(line, said)
+        if where == place and found and int(_hashes(pa.array([found]))[0]) == skeleton:
+            return found, line
     raise ValueError("the answer has no such edge")
 
 
@@ -240,19 +237,23 @@ def _said(name: str, arguments: str) -> list[str]:
     return sorted((one for one in {name, *found} if len(one) >= _LEAST_QUOTED), key=lambda one: (-len(one), one))
 
 
-def _without_call(line: str, said: Sequence[str]) -> str:
-    """The line with a sign for each value of the call that it repeats."""
+def skeleton_of(line: str, said: Sequence[str] = ()) -> str | None:
+    """What of a line is the same whatever its numbers, ids, times, paths and the words of its call; null if too little.
+
+    Args:
+        line: its first `COMPARED` characters count, when a sign stands for what the call says.
+        said: what its call says, the longest first.
+    """
     for value in said:
         if value in line:
             line = line.replace(value, _CALL)
-    return line
+    found = " ".join(map(_signed, line[:COMPARED].split()))
+    return found if _LETTERS.match(found) or (_CALL in found and _PUNCTUATION.match(found)) else None
 
 
-def skeletons_of(lines: pa.Array) -> pa.Array:
-    """The skeletons of lines in which a sign stands for what the call says."""
-    for pattern, sign in _VARIES:
-        lines = pc.replace_substring_regex(lines, pattern, sign)
-    return pc.utf8_trim_whitespace(lines)
+@lru_cache(1 << 14)
+def _signed(word: str) -> str:
+    return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word)
 
 
 def pattern_of(skeleton: str) -> str:
@@ -261,24 +262,17 @@ def pattern_of(skeleton: str) -> str:
     return found.replace(r"\ ", " ")
 
 
-def _says_little(skeletons: pa.Array) -> npt.NDArray[np.bool_]:
-    """Whether a skeleton has fewer than three letters and no call in signs, as blank lines and rules have."""
-    letters = pc.count_substring_regex(skeletons, r"\pL")
-    echo = pc.match_substring_regex(skeletons, "\x01")
-    signs = pc.count_substring_regex(skeletons, r"[!-/:-@\[-`{-~]")
-    little = pc.and_(pc.less(letters, 3), pc.invert(pc.and_(echo, pc.greater_equal(signs, 2))))
-    found: npt.NDArray[np.bool_] = little.to_numpy(zero_copy_only=False)
-    return found
-
-
-def counts_of(edges: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
+def counts_of(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
     """By group, of the rows of a unit: how many answers there are of each kind, and how many have each skeleton.
 
     Args:
         edges: of `EDGES_SCHEMA`.
+        variety: of `variety.VARIETY_SCHEMA`, of the same rows.
         unit: its number.
     """
-    group, tool, kind = (edges[name].combine_chunks().to_numpy() for name in ("group", "tool", "kind"))
+    group = edges["group"].combine_chunks().to_numpy()
+    tool, program = (variety[name].combine_chunks().to_numpy() for name in ("action", "command_head"))
+    kind = np.where(program, program, tool)
     rows, records = edge_records(edges)
     looked = np.flatnonzero(group)
     answers = _counted(group[looked], tool[looked], kind[looked], np.zeros(len(looked), EDGE), looked, unit)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import edges_name
+from trajmill.pipelines.judge.measure_files import edges_name, variety_name
 from trajmill.pipelines.judge.packed_rows import LOSER
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
@@ -39,6 +39,7 @@ from trajmill.quality.harness_text import (
     frames,
     pattern_of,
 )
+from trajmill.quality.variety import VARIETY_SCHEMA
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import FileEntry, Manifest
 
@@ -82,7 +83,10 @@ def _edges(standing: Standing) -> pa.Table:
 
 def counted(standing: Standing) -> Keys:
     """How often skeletons stand in answers of a unit, by agent, version and partition of skeletons."""
-    for group, (answers, told) in counts_of(_edges(standing), standing.unit.number).items():
+    variety = pa.Table.from_batches(
+        read_batches(standing.measured, variety_name(standing.unit.label)), schema=VARIETY_SCHEMA
+    )
+    for group, (answers, told) in counts_of(_edges(standing), variety, standing.unit.number).items():
         partition = told["skeleton"] % np.uint64(_PARTITIONS)
         for number in np.unique(partition).tolist():
             some = told[partition == number]

@@ -1,4 +1,4 @@
-"""Text of harnesses that no parser knows: its rows bear no loss, the end of a run names it, and parsers can learn it."""
+"""Text of harnesses that no parser knows: its rows bear no loss, the end of a run names it, a table line removes it."""
 
 from __future__ import annotations
 
