@@ -22,6 +22,9 @@ from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from trajmill.pipelines.judge.evaluation_index import write_index
+from trajmill.pipelines.judge.harness_text import NAME as HARNESS_TABLE
+from trajmill.pipelines.judge.harness_text import UNIT as HARNESS_UNIT
+from trajmill.pipelines.judge.harness_text import frame_warnings
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
 from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
 from trajmill.pipelines.judge.measure_files import measure_names
@@ -248,7 +251,7 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        gone = tuple(lost_domains(units, self.verdicts, self._rejects / JUDGE))
+        gone = (*lost_domains(units, self.verdicts, self._rejects / JUDGE), *frame_warnings(self.measures))
         warnings = nothing_kept(read) + gone
         summary = self._reached(replace(summary, replicates=self._replicates(), warnings=warnings))
         if last == "judge":
@@ -387,8 +390,9 @@ class Run:
             *(["spans"] if self.recipe.judge.spans else []),
             *([LIKENESS] if self._likeness else []),
         ]
-        reported = bool(units) and self.recipe.judge.replicates is not None  # a unit writes it
-        measured = [*labels, *([REPLICATES_UNIT] if reported else [])]
+        rules = self.recipe.judge
+        asked = ((rules.replicates, REPLICATES_UNIT), (rules.harness_text, HARNESS_UNIT))
+        measured = [*labels, *(unit for wanted, unit in asked if units and wanted is not None)]  # a unit writes them
         whole = dict.fromkeys(labels, digest)
         made = {unit.label: measuring_digest(unit, judging) for unit in units}
         todo = self._begin("judge", whole, size, (self.measures, dict(made)), (self.verdicts, whole))
@@ -410,7 +414,8 @@ class Run:
             f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
         }
         names |= {f"rejects/judge/{label}.parquet" for label in labels}
-        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {f"measures/{REPLICATES}"}
+        names |= {f"measures/{name}" for label in labels for name in measure_names(label)}
+        names |= {f"measures/{name}" for name in (REPLICATES, HARNESS_TABLE)}
         for stage in ("verdicts", *beside):
             names |= written_names(stage, labels)
         self._owner.intend(names | written_names("measures", measured))

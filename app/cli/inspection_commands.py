@@ -56,8 +56,16 @@ def inspect(
         str | None, typer.Option(help="Which one to show: its id, the id's beginning or a number.")
     ] = None,
     lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
+    harness: Annotated[bool, typer.Option("--harness", help="Of a run, the text of harnesses that was found.")] = False,
 ) -> None:
     """Show counts and one trajectory, step by step, with what each action changed."""
+    if harness:
+        from trajmill.app.cli.tables import show_harness_text
+        from trajmill.pipelines.judge.harness_text import read_table_of
+        from trajmill.pipelines.storage.folders import Folder
+
+        show_harness_text(read_table_of(Folder(path) / "measures"), results())
+        return
     from trajmill.app.cli.inspection import inspect as look
     from trajmill.app.cli.tables import show_found
 

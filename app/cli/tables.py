@@ -11,6 +11,7 @@ from rich.table import Table
 
 from trajmill.app.console import Printer, labelled, text
 from trajmill.connectors.connector import Connector
+from trajmill.pipelines.judge.harness_text import table_line
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
@@ -263,6 +264,22 @@ def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer)
                 numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
                 table.add_row(domain, kind, *numbers)
     console.print(table)
+
+
+def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> None:
+    """Print what looks like text of harnesses, and the lines by which parsers would take it for that."""
+    table = Table(
+        "agent", "tool", "place", "answers", "kinds", "example", title="Text of harnesses", title_justify="left"
+    )
+    for row in rows:
+        agent = " ".join(filter(None, (row["agent"], row["version"])))
+        counts = f"{row['answers']:,} of {row['among']:,}", f"{row['kinds']:,}"
+        table.add_row(text(agent), text(row["tool"] or ""), row["place"], *counts, text(row["example"].strip()))
+    console.print(table)
+    if rows:
+        console.print("For connectors/conversation/harness_text.tsv, where a line is a harness's indeed:")
+        for row in rows:
+            console.print(table_line(row), soft_wrap=True, markup=False, highlight=False)
 
 
 def show_found(found: Found, console: Printer, lines: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from trajmill.app.pages.why import COPIED, KEEPER, rules_of
 from trajmill.app.report.sources import Sources, UnitFiles
+from trajmill.pipelines.judge.harness_text import read_table_of
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.run_record.conservation import Line, summed_lines
 from trajmill.pipelines.run_record.losses import nothing_kept
@@ -116,6 +117,7 @@ class Figures:
         classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
         copies: clusters of copies.
         ceilings: domain → what replicates agree on.
+        harness: text of harnesses that no parser knows, as `measures/harness_text.parquet` has it.
         diversity: as the manifest of shards has it.
         mixture: likewise.
         seen: units that were looked at, and all of them.
@@ -134,6 +136,7 @@ class Figures:
     classes: Mapping[str, Mapping[str, int]]
     copies: Copies
     ceilings: Mapping[str, Mapping[str, float]]
+    harness: Sequence[Mapping[str, Any]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
     seen: tuple[int, int]
@@ -168,6 +171,7 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
         classes=_classes(sources),
         copies=_copies(rejects),
         ceilings=_ceilings(sources),
+        harness=_harness(sources),
         diversity=shards.diversity if shards else {},
         mixture=shards.mixture if shards else {},
         seen=(len(sources.units), len(sources.all_units)),
@@ -345,6 +349,12 @@ def _copies(rejects: pa.Table) -> Copies:
     largest = sorted(both, key=lambda keeper: (-both[keeper], keeper))[:_CLUSTERS]
     sizes = dict(sorted(Counter(both.values()).items()))
     return Copies(sizes, [(keeper, near[keeper], equal[keeper]) for keeper in largest])
+
+
+def _harness(sources: Sources) -> list[dict[str, Any]]:
+    """Of the last generation that found any."""
+    found = (read_table_of(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
+    return next((rows for rows in found if rows), [])
 
 
 def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:

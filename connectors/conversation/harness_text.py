@@ -1,26 +1,31 @@
 r"""Text that clients of agents write into what their agents are shown, as one table that every parser reads.
 
-A row of `FORMS` names the client, the versions that write the form, the tools whose answers it stands in, the form as a
-pattern, and its meaning. `[result-id: r7]` at the end of an answer of Claude Code 2.1.92 is a row, and so is what Codex
-0.118 writes before the output of a command. Where a log does not tell client, version or tool, rows of all of them
-count; rows of failed answers count only where the log says that an answer failed.
+A line of `harness_text.tsv` names the client, the versions that write the form, the tools whose answers it stands in,
+whether these failed, its meaning, and the form as a pattern. `[result-id: r7]` at the end of an answer of Claude Code
+2.1.92 is a line, and so is what Codex 0.118 writes before the output of a command. Where a log does not tell client,
+version or tool, lines of all of them count; lines of failed answers count only where it says that an answer failed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, Literal
+from importlib.resources import files
+from typing import Any, Final, Literal, cast, get_args
 
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.fields import INT32, whole_number_of
+from trajmill.schemas import Agent, Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
 
-Meaning = Literal["before", "status", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"]
+Meaning = Literal[
+    "head", "tail", "before", "status", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"
+]
 """What a form says, and where it stands.
 
+- `head`, `tail`: at the beginning or the end of an answer of the environment, whatever reads the log: no part of it.
 - `before`, `status`: at the beginning of an answer, how its command ended, by the groups `code` (exit status),
   `seconds` (that it took) and, of one that was killed, `limit_minutes`, `limit_seconds` or `limit_ms`; a `status` says
   no more.
@@ -35,188 +40,45 @@ CLAUDE_CODE: Final = "claude-code"
 CODEX: Final = "codex"
 GEMINI_CLI: Final = "gemini-cli"
 
+_ANSWERS: Final = {"any": None, "failed": True, "good": False}
+
 
 @record
 class Form:
-    """A row of the table.
+    """A line of the table.
 
     Attributes:
         agent: the client.
         versions: that write it, both included, such as `2.1.90-` or `0.2-0.40`; empty for all.
         tools: whose answers it stands in; empty for all.
-        pattern: the form.
-        meaning: what it says.
         failed: whether it stands in failed answers alone; False: in none of them; null: in any.
+        meaning: what it says.
+        pattern: the form.
     """
 
     agent: str
     versions: str
     tools: frozenset[str]
-    pattern: re.Pattern[str]
+    failed: bool | None
     meaning: Meaning
-    failed: bool | None = None
+    pattern: re.Pattern[str]
 
 
-def _form(
-    agent: str, versions: str, tools: str, pattern: str, meaning: Meaning, *, failed: bool | None = None, flags: int = 0
-) -> Form:
-    return Form(agent, versions, frozenset(tools.split()), re.compile(pattern, flags), meaning, failed)
+def read_forms(text: str) -> tuple[Form, ...]:
+    """The lines of a table in their order; a column of `-` is empty."""
+    found = []
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            agent, versions, tools, answers, meaning, pattern = line.split("\t")
+            if meaning not in get_args(Meaning):
+                raise ValueError(f"harness_text.tsv has a meaning '{meaning}'")
+            named = frozenset() if tools == "-" else frozenset(tools.split())
+            told = (agent, versions.strip("-") and versions, named, _ANSWERS[answers], cast("Meaning", meaning))
+            found.append(Form(*told, re.compile(pattern)))
+    return tuple(found)
 
 
-_ANY: Final = ""
-_CODEX_CUT: Final = (
-    r"^\[\.\.\. (?:omitted \d+ of \d+ lines|output truncated to fit \d+ bytes) \.\.\.\]$"
-    r"|…\d+ (?:tokens|chars|bytes) truncated…"
-)
-_UNIFIED: Final = (
-    r"(?:Chunk ID: [^\n]{0,80}\n)?Wall time: (?P<seconds>[\d.]{1,20}) seconds\n"
-    r"(?:Process exited with code (?P<code>-?\d{1,10})\n)?(?:Process running with session ID [^\n]{1,80}\n)?"
-    r"(?:Original token count: \d+\n)?(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
-)
-_SHELLS: Final = "Bash PowerShell"
-
-FORMS: Final = (
-    # Claude Code: what it adds to answers.
-    _form(CLAUDE_CODE, "2.1.90-", _ANY, r"\[result-id: r\d+\]", "behind"),
-    _form(CLAUDE_CODE, "2.1.90-", _SHELLS, r"\[rerun: b\d+\]", "behind"),
-    _form(CLAUDE_CODE, _ANY, _SHELLS, r"Shell cwd was reset to [^\n]{1,4096}", "behind"),
-    _form(CLAUDE_CODE, _ANY, _SHELLS, r"\((?:Bash|PowerShell) completed with no output\)", "empty"),
-    _form(
-        CLAUDE_CODE, _ANY, _SHELLS, r"(?:Error: )?Exit code (?P<code>\d{1,10})(?!\d)(?:\n|\Z)", "status", failed=True
-    ),
-    _form(
-        CLAUDE_CODE,
-        _ANY,
-        _SHELLS,
-        r"Command timed out after (?:(?P<limit_minutes>\d{1,4})m )?(?P<limit_seconds>\d{1,6}(?:\.\d{1,3})?)s(?:\n|\Z)",
-        "status",
-        failed=True,
-    ),
-    # Claude Code: answers that are not the tool's own.
-    _form(
-        CLAUDE_CODE,
-        _ANY,
-        _ANY,
-        r"(?:<tool_use_error>)?(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"
-        r"|\[Request interrupted by user)",
-        "user",
-        failed=True,
-    ),
-    _form(
-        CLAUDE_CODE,
-        _ANY,
-        _ANY,
-        r"(?:<tool_use_error>)?(?:InputValidationError|Error: No such tool available|Sibling tool call errored"
-        r"|Cancelled: parallel tool call|File has not been read yet|Claude requested permissions to |Permission to "
-        r"|This command requires approval|PreToolUse:|\[Tool result missing due to internal error\])",
-        "harness",
-        failed=True,
-    ),
-    _form(CLAUDE_CODE, _ANY, "Read", r"File unchanged since last read\. The content from the earlier ", "harness"),
-    _form(CLAUDE_CODE, "2.1.90-", _ANY, r"<identical to result \[r\d+\] from your [^\n]{1,200}>\Z", "harness"),
-    _form(CLAUDE_CODE, _ANY, "WebFetch", r"REDIRECT DETECTED: ", "harness"),
-    _form(CLAUDE_CODE, _ANY, "WebFetch", r"(?!REDIRECT DETECTED: )", "agent", failed=False),
-    # Claude Code: answers of which a part is missing.
-    _form(CLAUDE_CODE, _ANY, _ANY, r"\.\.\. \[\d+ (?:lines|characters) truncated\] \.\.\.", "cut"),
-    _form(
-        CLAUDE_CODE,
-        _ANY,
-        _ANY,
-        r"(?:\(Results are truncated\. Consider using a more specific path or pattern\.\)|</persisted-output>)\Z",
-        "cut",
-    ),
-    _form(CLAUDE_CODE, _ANY, _ANY, r"\A\[Old tool result content cleared\]\Z", "lost"),
-    # Claude Code: what it puts into a user's message.
-    _form(
-        CLAUDE_CODE,
-        _ANY,
-        _ANY,
-        r"<(?:command-name|command-message|command-args|bash-input|bash-stdout|bash-stderr|task-notification"
-        r"|user-prompt-submit-hook|user-memory-input|new-diagnostics)>|<local-command-|<teammate-message|<agent-message"
-        r"|\[Request interrupted by user|\[SYSTEM NOTIFICATION|Stop hook feedback:"
-        r"|Caveat: The messages below were generated by the user while running local commands"
-        r"|This session is being continued from a previous conversation",
-        "said",
-    ),
-    # Codex: what it writes before the output of a command (codex-rs/core/src/tools).
-    _form(
-        CODEX,
-        _ANY,
-        _ANY,
-        r"Exit code: (?P<code>-?\d{1,10})\nWall time: (?P<seconds>[\d.]{1,20}) seconds\n(?:Total output lines: \d+\n)?"
-        r"Output:(?:\n|\Z)",
-        "before",
-    ),
-    _form(CODEX, _ANY, _ANY, _UNIFIED, "before"),
-    _form(CODEX, "0.118-", _ANY, r"Command: (?s:.{1,65536}?)\n(?=Chunk ID: |Wall time: )" + _UNIFIED, "before"),
-    _form(CODEX, _ANY, _ANY, rf"Total output lines: \d+\n\n(?=(?s:.*?)(?:{_CODEX_CUT}))", "before", flags=re.M),
-    _form(CODEX, _ANY, _ANY, r"command timed out after (?P<limit_ms>[0-9]{1,10}) milliseconds(?:\n|\Z)", "before"),
-    # Codex: answers that are not the tool's own, or of which a part is missing.
-    _form(
-        CODEX,
-        _ANY,
-        _ANY,
-        r"exec command rejected by user|patch rejected by user|rejected by user|aborted(?: |\Z)"
-        r"|user rejected MCP tool call",
-        "user",
-    ),
-    _form(
-        CODEX,
-        _ANY,
-        _ANY,
-        r"unsupported call: |unsupported custom tool call|failed to parse (?:function|tool) arguments"
-        r"|approval policy is |approval required by policy|(?:exec command|patch|command) rejected: |tool call error: "
-        r"|This action was rejected due to unacceptable risk",
-        "harness",
-    ),
-    _form(CODEX, _ANY, _ANY, _CODEX_CUT, "cut", flags=re.M),
-    # Codex: what it puts into a user's message.
-    _form(
-        CODEX,
-        _ANY,
-        _ANY,
-        r"<(?:user_instructions|environments?_context|permissions instructions|collaboration_mode|turn_aborted"
-        r"|user_shell_command|subagent_notification|skill|INSTRUCTIONS)>|<hook_prompt|# AGENTS\.md instructions for "
-        r"|Warning: The maximum number of unified exec processes",
-        "said",
-    ),
-    # Gemini CLI.
-    _form(GEMINI_CLI, _ANY, "web_fetch", r"", "agent", failed=False),
-    _form(
-        GEMINI_CLI,
-        _ANY,
-        _ANY,
-        r"\[Operation Cancelled\]|User did not allow tool call|Operation cancelled by user",
-        "user",
-        failed=True,
-    ),
-    _form(
-        GEMINI_CLI,
-        _ANY,
-        _ANY,
-        r"params must |params/|Invalid parameters|Tool execution denied by policy|Tool execution for "
-        r'|Tool "[^"\n]{1,200}" not found',
-        "harness",
-        failed=True,
-    ),
-    _form(
-        GEMINI_CLI,
-        _ANY,
-        _ANY,
-        r"^(?:IMPORTANT: The file content has been truncated|Tool output was too large and has been truncated)"
-        r"|\.\.\. ?\[?\d* ?(?:lines|characters)? ?(?:truncated|omitted)\]? ?\.\.\.",
-        "cut",
-        flags=re.M,
-    ),
-    _form(
-        GEMINI_CLI,
-        _ANY,
-        _ANY,
-        r"<session_context>|<state_snapshot>|<hook_context>|<compression"
-        r"|This is the Gemini CLI\. We are setting up the context for our chat\.",
-        "said",
-    ),
-)
+FORMS: Final = read_forms((files(__package__) / "harness_text.tsv").read_text("utf-8"))
 
 _MISSING: Final = ("truncated", "omitted", "</persisted-output>", "cleared]")
 """Words of which each form that says that something is missing has one: most answers have none."""
@@ -344,3 +206,33 @@ def truncation(text: str, source: Source) -> str:
 def is_clients(text: str, agent: str) -> bool:
     """Whether a text in a user's message is the client's as a whole."""
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
+
+
+def without_forms(found: Trajectory) -> Trajectory:
+    """The trajectory without what the forms `head` and `tail` of its agent are in answers of the environment."""
+    agent = found.agent
+    if not any(form.agent == agent.name for form in FORMS if form.meaning in ("head", "tail")):
+        return found
+    kind = list if isinstance(found.steps, list) else Steps
+    return replace(found, steps=kind(_without_forms(found.steps, agent)))
+
+
+def _without_forms(steps: Iterable[Step], agent: Agent) -> Iterator[Step]:
+    before: tuple[Observation | None, Observation | None] = (None, None)
+    for step in steps:
+        after = step.next_observation
+        if after is not None and after.content and after.origin == "environment":
+            after = replace(after, content=_without(after.content, Source(agent.name, agent.version, step.action.name)))
+        seen = before[1] if step.observation is before[0] else step.observation
+        before = step.next_observation, after
+        yield replace(step, observation=seen, next_observation=after)
+
+
+def _without(text: str, source: Source) -> str:
+    for form in forms(source, "head"):
+        if (match := form.pattern.match(text)) is not None:
+            text = text[match.end() :]
+    for form in forms(source, "tail"):
+        if (match := form.pattern.search(text)) is not None:
+            text = text[: match.start()]
+    return text

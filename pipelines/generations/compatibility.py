@@ -42,6 +42,7 @@ FREE: Final = (
     "judge.prefer",
     "judge.max_share",
     "judge.replicates.max",
+    "judge.harness_text",
     "mix.stages",
     "mix.values",
     "mix.shard_bytes",

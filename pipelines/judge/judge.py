@@ -30,6 +30,7 @@ from trajmill.pipelines.judge.copies import Copies
 from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
 from trajmill.pipelines.judge.decided_parts import standing_of
 from trajmill.pipelines.judge.groups import Grouping
+from trajmill.pipelines.judge.harness_text import HarnessFrames, write_table
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit
 from trajmill.pipelines.judge.near_duplicates import NearCopies
@@ -47,6 +48,8 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     """The decisions that the recipe asks for, in their order; groups are named at last, of all that is alike."""
     asked = judging.recipe.judge
     found: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
+    if asked.harness_text is not None:
+        found.append(HarnessFrames(asked.harness_text.max, asked.harness_text.max_of_agent))
     if asked.drop_duplicate_trajectories:
         found.append(Copies(whole=True))
     likeness: tuple[str, ...] = ()
@@ -218,6 +221,8 @@ def _decided(
         return
     if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
         write_report(standing)
+    if standing.unit.number == REPORTER and judging.recipe.judge.harness_text is not None:
+        write_table(standing)
     try:
         yield write_verdict(standing, made)
     finally:

@@ -38,7 +38,12 @@ def answers_name(label: str) -> str:
     return f"{label}.answers.parquet"
 
 
+def edges_name(label: str) -> str:
+    """The file of the lines at the edges of a unit's answers."""
+    return f"{label}.edges.parquet"
+
+
 def measure_names(label: str) -> tuple[str, ...]:
     """Every file that measuring a unit can write."""
-    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name, costs_name, answers_name)
+    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name, costs_name, answers_name, edges_name)
     return (f"{label}.parquet", *(name(label) for name in told))

@@ -17,6 +17,7 @@ from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measure_files import (
     answers_name,
     costs_name,
+    edges_name,
     matches_name,
     replicates_name,
     sketch_name,
@@ -31,6 +32,8 @@ from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
 from trajmill.quality.fingerprint import TRANSITION_TEXTS
+from trajmill.quality.harness_text import EDGES_SCHEMA, EdgeLines
+from trajmill.quality.harness_text import VERSION as EDGES_VERSION
 from trajmill.quality.measure import Measuring
 from trajmill.quality.replicate import REPLICATE_SCHEMA, Following
 from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
@@ -67,6 +70,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
         judging.benchmarks,
     ]
     chosen += [rules.spans and SPANS_VERSION, judging.models, [rules.signals.get(name) for name in judging.signals]]
+    chosen += [rules.harness_text is not None and EDGES_VERSION]
     chosen += [] if rules.group_folders else ["folders apart"]
     chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
     settings = [unit.sha256, *chosen, TRANSITION_TEXTS, VARIETY_SCHEMA.names, SCHEMA_VERSION]
@@ -91,6 +95,7 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
         files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
         files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
         files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
+        files |= {"edges": (edges_name(unit.label), EDGES_SCHEMA)} if rules.harness_text is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
         hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
@@ -119,6 +124,7 @@ def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging
         "variety": Varying(),
         "costs": Costing(View.of(judging.recipe.mix), counter),
         "spans": Labelling(),
+        "edges": EdgeLines(),
         "answers": Answering(View.of(judging.recipe.mix)),
     }
     if judging.benchmarks:

@@ -101,6 +101,19 @@ class Replicates(Section):
     max: Annotated[int, Field(ge=1)] | None = None
 
 
+class HarnessText(Section):
+    """What is done with text of harnesses that no parser knows; see `quality.harness_text`.
+
+    Attributes:
+        max: share of an answer's characters that may stand in it; what has more stays as context.
+        max_of_agent: the same of all answers of one version of an agent, whose logs are then dropped
+            (`harness_share`). No bound if null.
+    """
+
+    max: Share = 0.1
+    max_of_agent: Share | None = None
+
+
 class Benchmark(Section):
     """A benchmark that no shard may show.
 
@@ -186,6 +199,7 @@ class Judge(Section):
         prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
         near_duplicates: what counts as one; null looks for none.
         replicates: what is done with them; null does not look for any.
+        harness_text: what is done with text that a harness put around answers; null does not look for any.
         benchmarks: trajectories that show an item of one are dropped (`contaminated`).
         contamination: what it is to show an item.
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
@@ -207,6 +221,7 @@ class Judge(Section):
     prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
     replicates: Replicates | None = Replicates()
+    harness_text: HarnessText | None = None
     benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
     contamination: Contamination = Contamination()
     max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)

@@ -1,0 +1,153 @@
+"""How much of invented text of harnesses is found, and how much real output is taken for it.
+
+    python -m benchmarks.harness_frames OUT
+
+Twenty agents are made of the real answers of a finished run, each with wrappers of its own around them: five put theirs
+around one answer in twenty-five. The miner sees the wrapped answers alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from trajmill.quality.harness_text import EDGES_SCHEMA, counts_of, edge_records, edges_batch, framed_spans, frames
+from trajmill.quality.variety import Varying
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
+
+Row = dict[str, Any]
+ANSWERS: Final = 250
+OF_AGENT: Final = 300
+RARE: Final = 0.04
+
+
+WRAPPERS: Final = (
+    ("Command executed in {seconds} s, status {digit}\n", ""),
+    ("", "\n[done {id} after {number} ms]"),
+    ("Tool: {tool}\nCall id: {id}{id}\n---\n", ""),
+    ('<tool_result id="{id}">\n', "\n</tool_result>"),
+    ("", "\nRemember: answer in the language of the task.\nTokens left: {number},{number}"),
+    ("Result> ", ""),
+    ("", " (exit status {digit}, {number} bytes)"),
+    ("[/home/{id}/work] $ {command}\n", ""),
+    ("2026-03-1{digit}T12:4{digit}:07Z INFO call finished\n", ""),
+    ("", "\nSession {id}-{id} is still open; send keys with write_stdin."),
+    ("### Output of `{command}`\n\n", ""),
+    ("", "\n<environment_details>\n# Current time\n{digit}:1{digit} PM\n# Cost\n${seconds}\n</environment_details>"),
+    ("Observation #{number}:\n", "\nEnd of observation #{number}."),
+    ("Stdout and stderr of the process follow.\n", ""),
+    ("", "\nNote: the output was saved to /tmp/{id}/{id}.log"),
+    ("", "\nWarning: the context is {digit}{digit}% full"),
+    ("<budget>{digit} calls left</budget>\n", ""),
+    ("", "\n(output repeated from call {id})"),
+    ("Heads up: the working tree has changes that are not committed.\n", ""),
+    ("", "\n[linter] {number} new diagnostics in {digit} files"),
+)
+"""What stands before and behind answers of each agent."""
+
+FIRST_RARE: Final = 15
+
+
+def real_rows(out: Path) -> list[Row]:
+    """The transitions of a run whose answers are texts that an agent was given, in an order by hash."""
+    rows = []
+    for path in sorted((out / "transitions").rglob("*.parquet")):
+        table = pq.read_table(path)
+        for row in table.to_pylist():
+            after = row["next_observation"]
+            if row["agent"]["name"] and after and after["content"] and after["origin"] == "environment":
+                rows.append(row)
+    rows = [row for row in rows if row["next_observation"]["form"] in ("response", "stream")]
+    rows.sort(key=lambda row: hashlib.sha256(row["row_id"].encode()).digest())
+    numbers: Counter[str] = Counter()
+    chosen = []
+    for row in rows:
+        numbers[row["agent"]["name"]] += 1
+        chosen += [row] if numbers[row["agent"]["name"]] <= OF_AGENT else []
+    return chosen
+
+
+def planted(rows: list[Row]) -> Iterator[tuple[str, list[Row], list[tuple[int, int]]]]:
+    """(name, rows with wrapped answers, characters before and behind each) of the invented agents."""
+    for number, wrapper in enumerate(WRAPPERS):
+        chance = random.Random(number)
+        chosen = chance.sample(rows, min(ANSWERS, len(rows)))
+        wrapped, around = [], []
+        for row in chosen:
+            fields = _fields(chance, row)
+            before, behind = (text.format(**fields) for text in wrapper)
+            if number >= FIRST_RARE and chance.random() >= RARE:
+                before = behind = ""
+            after = {**row["next_observation"], "content": before + row["next_observation"]["content"] + behind}
+            agent = {"name": f"agent-{number + 1:02}", "version": "1.0", "model": None}
+            wrapped.append({**row, "agent": agent, "next_observation": after})
+            around.append((len(before), len(behind)))
+        yield f"agent-{number + 1:02}", wrapped, around
+
+
+def _fields(chance: random.Random, row: Row) -> dict[str, str]:
+    return {
+        "digit": str(chance.randint(0, 9)),
+        "number": str(chance.randint(1, 999)),
+        "seconds": f"{chance.uniform(0, 9):.2f}",
+        "id": "".join(chance.choices("0123456789abcdefghijklmnopqrstuvwxyz", k=10)),
+        "tool": row["action"]["name"],
+        "command": _command(row),
+    }
+
+
+def _command(row: Row) -> str:
+    arguments = json.loads(row["action"]["arguments"] or "{}")
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return command.split("\n", 1)[0] if isinstance(command, str) else row["action"]["name"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    told = parser.parse_args()
+    rows = real_rows(told.out)
+    table = Table("agent", "planted characters", "found", "real characters", "taken for the harness's")
+    totals = np.zeros(4, np.int64)
+    for name, wrapped, around in planted(rows):
+        batch = pa.RecordBatch.from_pylist(wrapped, TRANSITION_SCHEMA).cast(encoded_schema())
+        found = pa.Table.from_batches([edges_batch(batch)], EDGES_SCHEMA)
+        known: set[tuple[int, int]] = set()
+        for answers, some in counts_of(found, pa.Table.from_batches(Varying().add(batch)), 0).values():
+            for frame in frames(answers, some):
+                known.add((int(frame["place"]), int(frame["skeleton"])))
+        numbers, records = edge_records(found)
+        counts = np.zeros(4, np.int64)
+        for number, (row, (before, behind)) in enumerate(zip(wrapped, around, strict=True)):
+            text = row["next_observation"]["content"]
+            spans = framed_spans(records[numbers == number].tolist(), known)
+            marked = {place for begin, end in spans for place in range(begin, end) if text[place] != "\n"}
+            edges = (*range(before), *range(len(text) - behind, len(text)))
+            own = {place for place in edges if text[place] != "\n"}
+            counts += (len(own), len(own & marked), len(text) - len(own), len(marked - own))
+        totals += counts
+        table.add_row(name, *_cells(counts))
+    table.add_row("all", *_cells(totals))
+    Console(width=120).print(table)
+
+
+def _cells(counts: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    planted, found, real, wrong = counts.tolist()
+    return f"{planted:,}", f"{found / max(planted, 1):.3f}", f"{real:,}", f"{wrong / max(real, 1):.4%}"
+
+
+if __name__ == "__main__":
+    main()

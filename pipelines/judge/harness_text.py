@@ -1,0 +1,251 @@
+"""Lines that harnesses put around answers, found over the whole corpus: which answers bear no loss by them.
+
+Counts of skeletons are shuffled by agent and version, never texts; one unit shows an example of each frame. The table
+of what was found binds the generation in which it was found: units that an earlier run decided take no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
+from trajmill.pipelines.judge.measure_files import edges_name, variety_name
+from trajmill.pipelines.judge.packed_rows import LOSER
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
+from trajmill.pipelines.judge.replicates import REPORTER
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, read_transitions
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.harness_text import (
+    COUNT,
+    EDGES_SCHEMA,
+    FRAME,
+    PLACES,
+    Records,
+    counts_of,
+    example,
+    framed,
+    frames,
+    pattern_of,
+)
+from trajmill.quality.variety import VARIETY_SCHEMA
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import FileEntry, Manifest
+
+NAME: Final = "harness_text.parquet"
+UNIT: Final = "harness_text"
+"""The unit of the measures that the table is."""
+
+TABLE: Final = pa.schema(
+    [
+        pa.field("agent", pa.string(), metadata={"doc": "the agent, or the connector of logs that name none"}),
+        pa.field("version", pa.string(), metadata={"doc": "its version"}),
+        pa.field("share", pa.float64(), metadata={"doc": "of the characters of its answers, how many stand in frames"}),
+        pa.field("tool", pa.string(), metadata={"doc": "whose answers have it; null: those of several tools"}),
+        pa.field("place", pa.string(), metadata={"doc": "where in an answer it stands"}),
+        pa.field("skeleton", pa.string(), metadata={"doc": "what is the same in all of them"}),
+        pa.field("answers", pa.int64(), metadata={"doc": "that have it"}),
+        pa.field("among", pa.int64(), metadata={"doc": "answers of these tools"}),
+        pa.field("kinds", pa.int64(), metadata={"doc": "tools and programs whose answers have it"}),
+        pa.field("expected", pa.float64(), metadata={"doc": "as many, of as many answers drawn at random"}),
+        pa.field("example", pa.string(), metadata={"doc": "one of them"}),
+    ]
+)
+
+_COUNTED: Final = "harness_lines"
+_FRAMES: Final = "harness_frames"
+_TABLE: Final = "harness_table"
+_PARTITIONS: Final = 16
+"""Into how many the skeletons of an agent are cut."""
+
+_SHOWN: Final = 60
+_MOST_FREQUENT: Final = 3
+"""Frames that a warning shows, and how many characters of each."""
+
+_HEADER: Final = np.dtype([("group", "<u8"), ("answers", "<u4"), ("told", "<u4")])
+
+
+def _edges(standing: Standing) -> pa.Table:
+    batches = read_batches(standing.measured, edges_name(standing.unit.label))
+    return pa.Table.from_batches(batches, schema=EDGES_SCHEMA)
+
+
+def counted(standing: Standing) -> Keys:
+    """How often skeletons stand in answers of a unit, by agent, version and partition of skeletons."""
+    variety = pa.Table.from_batches(
+        read_batches(standing.measured, variety_name(standing.unit.label)), schema=VARIETY_SCHEMA
+    )
+    for group, (answers, told) in counts_of(_edges(standing), variety, standing.unit.number).items():
+        partition = told["skeleton"] % np.uint64(_PARTITIONS)
+        for number in np.unique(partition).tolist():
+            some = told[partition == number]
+            header = np.array([(group, len(answers), len(some))], _HEADER)
+            yield f"{group:016x}{number:02x}", header.tobytes() + answers.tobytes() + some.tobytes()
+
+
+def found(_: Key, packed: Iterable[bytes]) -> Answers:
+    """The frames among the skeletons of an agent, told to each unit that has answers of it."""
+    answers, told, units = [], [], []
+    group = 0
+    for data in packed:
+        header = np.frombuffer(data, _HEADER, 1)[0]
+        group, number = int(header["group"]), int(header["answers"])
+        answers.append(np.frombuffer(data, COUNT, number, _HEADER.itemsize))
+        told.append(np.frombuffer(data, COUNT, int(header["told"]), _HEADER.itemsize + number * COUNT.itemsize))
+        units.append(int(answers[-1]["unit"][0]))
+    known = frames(np.concatenate(answers), np.concatenate(told))
+    if len(known):
+        header = np.array([(group, len(known), 0)], _HEADER).tobytes()
+        yield from ((_FRAMES, unit, header + known.tobytes()) for unit in units)
+
+
+def _frames(standing: Standing) -> dict[int, Records]:
+    """By group the frames that a unit was told."""
+    found: dict[int, list[Records]] = {}
+    for data in standing.told(_FRAMES):
+        header = np.frombuffer(data, _HEADER, 1)[0]
+        found.setdefault(int(header["group"]), []).append(np.frombuffer(data, FRAME, offset=_HEADER.itemsize))
+    return {group: np.concatenate(some) for group, some in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessFrames:
+    """Which answers stand in frames to a larger share than they may.
+
+    Attributes:
+        most: share of an answer's characters from which on it bears no loss.
+        most_of_agent: the same of all answers of one version of an agent, whose trajectories then go; None: no bound.
+    """
+
+    most: float
+    most_of_agent: float | None
+    reported: tuple[str, ...] = ()
+    losing: str = HARNESS_TEXT
+    reasons: tuple[str, ...] = (HARNESS_TEXT, HARNESS_SHARE)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Skeletons are counted by agent; then the shares that stand in frames."""
+        counting = Round(_COUNTED, counted, found, sees_losses=False)
+        return (counting, Round(HARNESS_TEXT, self.shares, self.losers, (_COUNTED,), sees_losses=False))
+
+    def shares(self, standing: Standing) -> Keys:
+        """By agent: how much of its answers of a unit stands in frames, which rows are over, and examples."""
+        edges, known = _edges(standing), _frames(standing)
+        group, size = (edges[name].combine_chunks().to_numpy() for name in ("group", "size"))
+        within = framed(edges, known)
+        over = within > self.most * size
+        examples = _examples(standing, known)
+        starts = standing.measures.starts
+        for name in np.unique(group[group != 0]).tolist():
+            mine = group == name
+            told = {
+                "unit": standing.unit.number,
+                "framed": int(within[mine].sum()),
+                "size": int(size[mine].sum()),
+                "rows": np.flatnonzero(mine & over).tolist(),
+                "trajectories": starts[np.add.reduceat(mine, starts) > 0].tolist(),
+                "frames": examples.get(name, []),
+            }
+            yield f"{name:016x}", json.dumps(told).encode()
+
+    def losers(self, _: Key, packed: Iterable[bytes]) -> Answers:
+        """The rows of an agent that are over, or all its trajectories."""
+        told = [json.loads(data) for data in packed]
+        share = sum(one["framed"] for one in told) / max(sum(one["size"] for one in told), 1)
+        refused = self.most_of_agent is not None and share > self.most_of_agent
+        for one in told:
+            rows = np.zeros(len(one["trajectories"] if refused else one["rows"]), LOSER)
+            rows["row"] = one["trajectories"] if refused else one["rows"]
+            if len(rows):
+                yield HARNESS_SHARE if refused else HARNESS_TEXT, one["unit"], rows.tobytes()
+        known = [{**frame, "share": share} for one in told for frame in one["frames"]]
+        if known:
+            yield _TABLE, REPORTER, json.dumps(known).encode()
+
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        if reason == HARNESS_SHARE:
+            return "too much of what this version of its agent was answered is text of the harness"
+        return "text of the harness stands around the answer"
+
+
+def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[dict[str, Any]]]:
+    """By group the frames whose first answer is one of the unit's, as the table says them, without the share."""
+    wanted = [(int(frame["row"]), group, frame) for group, some in known.items() for frame in some]
+    wanted = [one for one in wanted if int(one[2]["unit"]) == standing.unit.number]
+    if not wanted:
+        return {}
+    told: dict[int, list[dict[str, Any]]] = {}
+    first = 0
+    for batch in read_transitions(standing.judging.transitions, standing.unit.name):
+        for row, group, frame in wanted:
+            if first <= row < first + batch.num_rows:
+                told.setdefault(group, []).append(_told(batch.slice(row - first, 1), frame))
+        first += batch.num_rows
+    return told
+
+
+def _told(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
+    skeleton, text = example(batch, int(frame["place"]), int(frame["skeleton"]))
+    (row,) = batch.select(["agent", "action", "provenance"]).to_pylist()
+    return {
+        "agent": row["agent"]["name"] or row["provenance"]["connector"],
+        "version": row["agent"]["version"],
+        "tool": row["action"]["name"] if frame["tool"] else None,
+        "place": PLACES[int(frame["place"])],
+        "skeleton": skeleton,
+        "example": text,
+        **{name: int(frame[name]) for name in ("answers", "among", "kinds")},
+        "expected": round(float(frame["expected"]), 1),
+    }
+
+
+def read_table_of(measures: Folder) -> list[dict[str, Any]]:
+    """The rows of `TABLE` in a folder of measures; none where nobody looked for frames."""
+    data = measures.found(NAME)
+    return [] if data is None else pq.read_table(BytesIO(data)).to_pylist()
+
+
+def table_line(row: Mapping[str, Any]) -> str:
+    """A line of the table `connectors/conversation/harness_text.tsv` for a row of `TABLE`."""
+    version = f"{row['version']}-{row['version']}" if row["version"] else "-"
+    meaning, _, label = row["place"].partition("_")
+    end = r"(?:\n|\Z)" if meaning == "head" else r"\s*\Z"
+    begin = r"\n?" if meaning == "tail" else ""
+    pattern = begin + pattern_of(row["skeleton"]) + ("" if label and meaning == "head" else end)
+    return "\t".join((row["agent"], version, row["tool"] or "-", "any", meaning, pattern))
+
+
+def frame_warnings(measures: Folder) -> tuple[str, ...]:
+    """A line for each version of an agent whose answers stand in frames, with the most frequent ones."""
+    found = []
+    for agent, rows in groupby(read_table_of(measures), lambda row: (row["agent"], row["version"])):
+        some = list(rows)
+        lines = ", ".join(f"'{row['example'].strip()[:_SHOWN]}'" for row in some[:_MOST_FREQUENT])
+        name = " ".join(filter(None, agent))
+        found.append(f"{some[0]['share']:.1%} of what {name} was answered looks like text of its harness: {lines}")
+    return tuple(found)
+
+
+def write_table(standing: Standing) -> Manifest:
+    """Write what unit `REPORTER` was told of frames, as a unit whose manifest is returned."""
+    judging = standing.judging
+    rows = [row for data in standing.told(_TABLE) for row in json.loads(data)]
+    rows.sort(key=lambda row: (row["agent"], row["version"] or "", -row["answers"], row["place"], row["skeleton"]))
+    buffer = BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, TABLE), buffer)
+    judging.measures.write(NAME, buffer.getvalue())
+    entry = FileEntry(NAME, len(rows), len(buffer.getvalue()), hashlib.sha256(buffer.getvalue()).hexdigest())
+    return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, (entry,)))

@@ -1,0 +1,428 @@
+"""Text that a harness puts around answers, found in a corpus: lines at the edges of answers whatever was called.
+
+What a program prints depends on the program; what a harness adds does not. A line that stands at the beginning or end
+of the answers of one version of an agent is a frame if it follows about as many different tools and commands as the
+same number of answers drawn at random would have. Lines are compared as skeletons: without numbers, ids, times, paths
+and what the call itself says. Answers that are JSON documents, screens and trees have no lines of a harness.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.signal import Measured
+from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.variety import plain
+
+Records = npt.NDArray[np.void]
+Hashes = npt.NDArray[np.uint64]
+
+VERSION: Final = 1
+
+LINES: Final = 8
+"""Lines at each end of an answer that are looked at."""
+
+REACH: Final = 2048
+"""Characters at each end of an answer in which these stand."""
+
+PLACES: Final = ("head", "tail", "head_label", "tail_label")
+"""Where a skeleton stands: a line among the first or the last, the beginning of one of the first up to a sign such as
+`:`, or the end of one of the last from a bracket on."""
+
+HEAD, TAIL, HEAD_LABEL, TAIL_LABEL = range(len(PLACES))
+
+COMPARED: Final = 200
+"""Characters of a line that are compared."""
+
+LEAST: Final = ((5, 5), (4, 8))
+"""Kinds of calls that a frame follows, and answers that have it: one of these pairs, at least."""
+
+LEAST_SPREAD: Final = 0.6
+"""How many kinds of calls a frame follows, of those that as many answers drawn at random follow."""
+
+EDGE: Final = np.dtype([("skeleton", "<u8"), ("begin", "<u4"), ("size", "<u4"), ("place", "u1"), ("depth", "u1")])
+"""A skeleton at an edge of an answer: where it begins and how long it is, in characters, and its line from the edge."""
+
+COUNT: Final = np.dtype(
+    [
+        ("skeleton", "<u8"),
+        ("kind", "<u8"),
+        ("tool", "<u8"),
+        ("place", "u1"),
+        ("answers", "<u4"),
+        ("depth", "<u4"),
+        ("unit", "<u4"),
+        ("row", "<u4"),
+    ]
+)
+"""How many answers of a unit to calls of a kind have a skeleton, how many lines from the edge it stands in all of them,
+and the first of them; skeleton 0 stands for any."""
+
+FRAME: Final = np.dtype(
+    [
+        ("skeleton", "<u8"),
+        ("tool", "<u8"),
+        ("place", "u1"),
+        ("answers", "<u4"),
+        ("among", "<u4"),
+        ("kinds", "<u4"),
+        ("expected", "<f4"),
+        ("depth", "<f4"),
+        ("unit", "<u4"),
+        ("row", "<u4"),
+    ]
+)
+"""A skeleton that is a frame: its tool (0: several), how many answers have it among those of its tools, how many kinds
+of calls they follow, how many are expected by chance, how many lines from the edge it stands on average, and the first
+of the answers."""
+
+EDGES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("group", pa.uint64(), nullable=False, metadata={"doc": "hash of agent and version; 0: not looked at"}),
+        pa.field("size", pa.uint32(), nullable=False, metadata={"doc": "characters of the answer"}),
+        pa.field("edges", pa.binary(), nullable=False, metadata={"doc": "records of dtype EDGE"}),
+    ]
+)
+"""One row a transition, aligned to the transitions."""
+
+_PATH, _DAY, _NUMBER, _ID, _CALL = "\x02", "\x03", "0", "\x04", "\x01"
+"""Signs for what varies in a line whatever it says, and for what the call itself says."""
+
+_VARIES: Final = re.compile(
+    r"(?P<path>(?<![\w<])(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
+    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
+    r"|(?P<number>(?<![\w-])\d++(?:[.,:]\d++)*+(?![\w-]))"
+    r"|(?P<id>(?<![\w-])(?:[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
+)
+_SIGNS: Final = {"path": _PATH, "day": _DAY, "number": _NUMBER, "id": _ID}
+_MATCHES: Final = {
+    _CALL: r"[^\n]+",
+    _PATH: r"[^\s]+",
+    _DAY: r"\w+",
+    _NUMBER: r"\d[\d.,:]*",
+    _ID: r"[\w-]+",
+}
+
+_LEAST_QUOTED: Final = 3
+_LETTERS: Final = re.compile(r"(?:[\W\d_]*+[^\W\d_]){3}")
+_PUNCTUATION: Final = re.compile(r"(?:[^!-/:-@\[-`{-~]*+[!-/:-@\[-`{-~]){2}")
+_OTHER: Final = {HEAD: TAIL, TAIL: HEAD, HEAD_LABEL: TAIL_LABEL, TAIL_LABEL: HEAD_LABEL}
+_BOTH: Final = 0.9
+"""Of the answers that have a skeleton at one edge, the share that have it at the other too if it belongs to both."""
+
+_HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}[:>=\])]+ ?")
+_TAIL_LABEL: Final = re.compile(r" ?[\[(<][^\n\[(<{\"]{2,60}\Z")
+
+
+class EdgeLines:
+    """The edges of each answer of a file: batches of `EDGES_SCHEMA`, aligned to it."""
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The edges of `batch`, of `encoded_schema()`."""
+        if batch.num_rows:
+            yield edges_batch(batch)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no edge waits for what comes after."""
+        return iter(())
+
+
+def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
+    view = Measured.of(batch, TokenCounter())
+    texts = view.texts("next_observation", "content")
+    names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
+    version = pc.fill_null(plain(view.texts("agent", "version")), "")
+    group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
+    group[~_is_looked_at(view)] = 0
+    places: list[tuple[int, int, int, int, int]] = []
+    lines: list[str] = []
+    sizes = np.zeros(batch.num_rows, np.uint32)
+    calls = _calls(batch)
+    for row in np.flatnonzero(group).tolist():
+        text = texts.texts[int(texts.index[row])].as_py()
+        said = _said(*calls[row])
+        sizes[row] = len(text)
+        for place, depth, begin, line in _edges(text):
+            places.append((row, place, depth, begin, len(line)))
+            lines.append(skeleton_of(line, said))
+    edges = np.zeros(len(lines), EDGE)
+    rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = np.array(places, np.int64).reshape(-1, 5).T
+    edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
+    offsets = np.searchsorted(rows, np.arange(batch.num_rows + 1)) * EDGE.itemsize
+    packed = pa.BinaryArray.from_buffers(
+        pa.binary(), batch.num_rows, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(edges.tobytes())]
+    )
+    columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), packed]
+    return pa.RecordBatch.from_arrays(columns, schema=EDGES_SCHEMA)
+
+
+def example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]:
+    """The skeleton and the text that it stands for, of the answer in a batch of one row that has it."""
+    text = struct_text(batch, "next_observation", "content")[0].as_py()
+    said = _said(*_calls(batch)[0])
+    for where, _, _, line in _edges(text):
+        found = skeleton_of(line, said)
+        if where == place and found and int(_hashes(pa.array([found]))[0]) == skeleton:
+            return found, line
+    raise ValueError("the answer has no such edge")
+
+
+def _hashes(texts: pa.Array) -> Hashes:
+    return np.where(texts.is_valid().to_numpy(zero_copy_only=False), text_hashes(texts)[:, 0], 0).astype(np.uint64)
+
+
+def _is_looked_at(view: Measured) -> npt.NDArray[np.bool_]:
+    """Which answers may have lines of a harness: texts of the environment that an agent was given."""
+    text = view.texts("next_observation", "content")
+    recorded = view.texts("next_observation", "form").matching("^stream$") & (view.texts("agent", "name").index < 0)
+    found = view.texts("next_observation", "origin").matching("^environment$") & text.matching(r"\S")
+    found &= view.texts("next_observation", "form").matching("^(?:response|stream)$") & ~recorded
+    documents = [_is_json(one.as_py()) for one in text.texts]
+    return (
+        found & ~view.texts("next_observation", "dialect").matching(".") & ~text.spread(np.array(documents, np.bool_))
+    )
+
+
+def _is_json(text: str) -> bool:
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """(place, depth, begin, text) of the lines at both ends of an answer, and of their labels."""
+    lines = text[:REACH].split("\n")[: LINES + 1]
+    begin = 0
+    for depth, line in enumerate(lines if len(text) <= REACH or len(lines) > LINES else lines[:-1]):
+        if depth < LINES:
+            yield HEAD, depth, begin, line
+            if (label := _HEAD_LABEL.match(line)) is not None and label.end() < len(line):
+                yield HEAD_LABEL, depth, begin, label[0]
+        begin += len(line) + 1
+    end = len(text.rstrip("\n"))
+    lines = text[max(end - REACH, 0) : end].split("\n")[-LINES - 1 :]
+    for depth, line in enumerate(reversed(lines if end <= REACH or len(lines) > LINES else lines[1:])):
+        if depth < LINES:
+            yield TAIL, depth, end - len(line), line
+            if (label := _TAIL_LABEL.search(line)) is not None and label.start() > 0:
+                yield TAIL_LABEL, depth, end - len(label[0]), label[0]
+        end -= len(line) + 1
+
+
+def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
+    """The name and the arguments, as JSON text, of each row's action."""
+    columns = (struct_text(batch, "action", name).to_pylist() for name in ("name", "arguments"))
+    return [(name or "", arguments or "{}") for name, arguments in zip(*columns, strict=True)]
+
+
+def _said(name: str, arguments: str) -> list[str]:
+    """What a call says that its answer may repeat, the longest first."""
+    values = list(orjson.loads(arguments).values())
+    found = {line for value in values if isinstance(value, str) for line in (value, *value.split("\n", LINES)[:LINES])}
+    return sorted((one for one in {name, *found} if len(one) >= _LEAST_QUOTED), key=lambda one: (-len(one), one))
+
+
+def skeleton_of(line: str, said: Sequence[str] = ()) -> str | None:
+    """What of a line is the same whatever its numbers, ids, times, paths and the words of its call; null if too little.
+
+    Args:
+        line: its first `COMPARED` characters count, when a sign stands for what the call says.
+        said: what its call says, the longest first.
+    """
+    for value in said:
+        if value in line:
+            line = line.replace(value, _CALL)
+    found = " ".join(map(_signed, line[:COMPARED].split()))
+    return found if _LETTERS.match(found) or (_CALL in found and _PUNCTUATION.match(found)) else None
+
+
+@lru_cache(1 << 14)
+def _signed(word: str) -> str:
+    return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word)
+
+
+def pattern_of(skeleton: str) -> str:
+    """A regular expression that matches what a skeleton stands for."""
+    found = "".join(_MATCHES.get(sign) or re.escape(sign) for sign in skeleton)
+    return found.replace(r"\ ", " ")
+
+
+def counts_of(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
+    """By group, of the rows of a unit: how many answers there are of each kind, and how many have each skeleton.
+
+    Args:
+        edges: of `EDGES_SCHEMA`.
+        variety: of `variety.VARIETY_SCHEMA`, of the same rows.
+        unit: its number.
+    """
+    group = edges["group"].combine_chunks().to_numpy()
+    tool, program = (variety[name].combine_chunks().to_numpy() for name in ("action", "command_head"))
+    kind = np.where(program, program, tool)
+    rows, records = edge_records(edges)
+    looked = np.flatnonzero(group)
+    answers = _counted(group[looked], tool[looked], kind[looked], np.zeros(len(looked), EDGE), looked, unit)
+    known = records["skeleton"] != 0
+    rows, records = rows[known], records[known]
+    _, first = np.unique(
+        np.stack([rows, records["skeleton"].view(np.int64), records["place"]]), axis=1, return_index=True
+    )
+    rows, records = rows[first], records[first]
+    told = _counted(group[rows], tool[rows], kind[rows], records, rows, unit)
+    none = np.zeros(0, COUNT)
+    return {name: (some, told.get(name, none)) for name, some in answers.items()}
+
+
+def edge_records(edges: pa.Table) -> tuple[npt.NDArray[np.int64], Records]:
+    """(row of each, edges of dtype `EDGE`) of a table of `EDGES_SCHEMA`, by row."""
+    packed = edges["edges"].combine_chunks()
+    numbers = pc.binary_length(packed).to_numpy(zero_copy_only=False) // EDGE.itemsize
+    return np.repeat(np.arange(len(numbers)), numbers), np.frombuffer(b"".join(packed.to_pylist()), EDGE)
+
+
+def _counted(
+    group: Hashes, tool: Hashes, kind: Hashes, edges: Records, rows: npt.NDArray[np.int64], unit: int
+) -> dict[int, Records]:
+    """By group the distinct (kind, skeleton, place), of dtype `COUNT`, by skeleton, place and kind."""
+    order = np.lexsort((rows, kind, edges["place"], edges["skeleton"], group))
+    keys = np.stack([group[order], edges["skeleton"][order], edges["place"][order].astype(np.uint64), kind[order]])
+    begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))) if len(order) else order
+    found = np.zeros(len(begins), COUNT)
+    first = order[begins]
+    found["skeleton"], found["place"] = edges["skeleton"][first], edges["place"][first]
+    found["kind"], found["tool"], found["row"], found["unit"] = kind[first], tool[first], rows[first], unit
+    found["answers"] = np.diff(np.append(begins, len(order)))
+    found["depth"] = np.add.reduceat(edges["depth"][order].astype(np.uint32), begins) if len(order) else 0
+    return {int(name): found[group[first] == name] for name in np.unique(group)}
+
+
+def frames(answers: Records, told: Records) -> Records:
+    """The frames among skeletons of one group, of dtype `FRAME`, by place and skeleton.
+
+    Args:
+        answers: how many answers of the group there are of each kind, of dtype `COUNT`, of all units.
+        told: how many of them have each skeleton.
+    """
+    if not len(told):
+        return np.zeros(0, FRAME)
+    order = np.lexsort((told["row"], told["unit"], told["kind"], told["skeleton"], told["place"]))
+    told = told[order]
+    keys = np.stack([told["place"].astype(np.uint64), told["skeleton"]])
+    begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
+    ends, total = np.append(begins[1:], len(told)), np.add.reduceat(told["answers"], begins)
+    kinds, totals = _by_kind(answers)
+    tool_of = dict(zip(answers["kind"].tolist(), answers["tool"].tolist(), strict=True))
+    tools = np.array([tool_of[one] for one in kinds.tolist()], np.uint64)
+    found = []
+    for begin, end, number in zip(begins, ends, total, strict=True):
+        some = told[begin:end]
+        met = len(np.unique(some["kind"]))
+        if not any(met >= fewest and number >= answers_of for fewest, answers_of in LEAST):
+            continue
+        own = np.unique(some["tool"])
+        among = np.isin(tools, own)
+        share = totals[among] / totals[among].sum()
+        expected = float((1 - (1 - share) ** int(number)).sum())
+        if met < LEAST_SPREAD * expected:
+            continue
+        first = some[np.lexsort((some["row"], some["unit"]))[0]]
+        tool = own[0] if len(own) == 1 else 0
+        values = (first["skeleton"], tool, first["place"], number, totals[among].sum(), met, expected)
+        found.append((*values, some["depth"].sum() / number, first["unit"], first["row"]))
+    return _at_their_edge(np.array(found, FRAME))
+
+
+def _at_their_edge(found: Records) -> Records:
+    """Frames without those that stand at an edge by short answers alone: less often, or deeper, than at the other."""
+    of = {(int(one["place"]), int(one["skeleton"])): one for one in found}
+    others = [of.get((_OTHER[int(one["place"])], int(one["skeleton"]))) for one in found]
+    kept = [
+        other is None
+        or (
+            one["answers"] >= _BOTH * other["answers"]
+            and (one["depth"] <= other["depth"] or other["answers"] < _BOTH * one["answers"])
+        )
+        for one, other in zip(found, others, strict=True)
+    ]
+    return found[np.array(kept, np.bool_)]
+
+
+def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    kinds, inverse = np.unique(answers["kind"], return_inverse=True)
+    return kinds, np.bincount(inverse, answers["answers"]).astype(np.int64)
+
+
+def framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
+    """Of each row how many characters of its answer stand in frames.
+
+    A frame counts where nothing but frames, and lines that say little, stands between it and its edge.
+
+    Args:
+        edges: of `EDGES_SCHEMA`.
+        of_group: the frames of each group, of dtype `FRAME`.
+    """
+    group = edges["group"].combine_chunks().to_numpy()
+    known = {
+        name: set(zip(some["place"].tolist(), some["skeleton"].tolist(), strict=True))
+        for name, some in of_group.items()
+    }
+    found = np.zeros(edges.num_rows, np.int64)
+    rows, records = edge_records(edges)
+    begins = np.searchsorted(rows, np.arange(edges.num_rows + 1))
+    for row in np.flatnonzero(np.isin(group, np.array([*known], np.uint64))).tolist():
+        spans = framed_spans(records[begins[row] : begins[row + 1]].tolist(), known[int(group[row])])
+        found[row] = sum(end - begin for begin, end in spans)
+    return found
+
+
+def framed_spans(edges: Sequence[tuple[int, int, int, int, int]], known: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(begin, end) in characters of what stands in frames, of an answer, in order.
+
+    Args:
+        edges: of the answer, as tuples of `EDGE`.
+        known: place and skeleton of each frame.
+    """
+    spans: list[tuple[int, int]] = []
+    for side, label in ((HEAD, HEAD_LABEL), (TAIL, TAIL_LABEL)):
+        labels = {
+            depth: (begin, begin + size)
+            for skeleton, begin, size, place, depth in edges
+            if place == label and (place, skeleton) in known
+        }
+        waiting: list[tuple[int, int]] = []
+        for skeleton, begin, size, place, depth in edges:
+            if place != side:
+                continue
+            if (side, skeleton) in known:
+                spans += [*waiting, (begin, begin + size)]
+                waiting = []
+            elif skeleton == 0 or depth in labels:
+                spans += [labels[depth]] if depth in labels else []
+                waiting.append((begin, begin + size))
+            else:
+                break
+    return _joined(spans)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif end > begin:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,122 @@
+"""Lines that a harness puts around answers are told by what they follow; what programs print is not taken for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.make import batch_of, call, steps_of
+from trajmill.quality.harness_text import (
+    PLACES,
+    counts_of,
+    edges_batch,
+    example,
+    framed,
+    frames,
+    pattern_of,
+    skeleton_of,
+)
+from trajmill.quality.variety import Varying
+from trajmill.schemas import Agent, Trajectory
+
+PROGRAMS = ("git status", "ls -l", "pytest -q", "cat notes", "npm test", "make all", "df -h", "ps aux")
+
+
+Measured = tuple[pa.Table, pa.Table]
+
+
+def edges_of(answers: list[tuple[str, str]], agent: str | None = "crane") -> Measured:
+    """The edges of answers to commands, as of one agent's session, and what they are about."""
+    steps = steps_of(*(answer for _, answer in answers), first="$")
+    steps = [
+        replace(step, action=call("bash", command=command)) for step, (command, _) in zip(steps, answers, strict=True)
+    ]
+    batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent(agent, "1.0")))
+    return pa.Table.from_batches([edges_batch(batch)]), pa.Table.from_batches(Varying().add(batch))
+
+
+def found(answers: list[tuple[str, str]]) -> tuple[list[tuple[str, int]], list[int]]:
+    """Place and number of answers of each frame, and the characters of each answer that stand in frames."""
+    edges, variety = edges_of(answers)
+    ((group, (total, told)),) = counts_of(edges, variety, 0).items()
+    some = frames(total, told)
+    return [(PLACES[one["place"]], int(one["answers"])) for one in some], framed(edges, {group: some}).tolist()
+
+
+def test_a_line_behind_every_answer_is_a_frame_and_all_of_it_is_marked():
+    answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)]
+    told, marked = found(answers)
+    assert ("tail", 8) in told
+    assert marked == [len("[done in 11 ms]")] * 8
+
+
+def test_what_one_program_prints_each_time_is_no_frame():
+    answers = [("pytest -q", f"{n} passed in 0.1{n}s") for n in range(20)] + [(one, one) for one in PROGRAMS]
+    told, marked = found(answers)
+    assert told == []
+    assert sum(marked) == 0
+
+
+def test_a_line_that_a_few_of_many_programs_print_is_no_frame():
+    words = [f"{one}{other}{one}" for one in "abcdefgh" for other in "stuvwxyz"]
+    others = [(f"{word} run", f"{word * 2} said") for word in words]
+    shared = [(command, f"import os\n{command[::-1]}") for command in PROGRAMS[:5] for _ in range(8)]
+    assert found(others + shared)[0] == []
+
+
+def test_a_line_of_the_program_between_it_and_the_edge_keeps_a_frame_from_counting():
+    answers = [(command, f"Result of the call:\n{command[::-1]}") for command in PROGRAMS]
+    _, marked = found([*answers, ("uname -a", "kernel words here\nResult of the call:\nmore")])
+    assert marked[:8] == [len("Result of the call:")] * 8
+    assert marked[8] == 0
+
+
+def test_words_of_the_call_times_and_paths_do_not_tell_frames_apart():
+    answers = [
+        (command, f"[/home/u{n}/work] $ {command}\n2026-01-0{n + 1}T10:00:00Z call {n}f3a finished\n{command[::-1]}")
+        for n, command in enumerate(PROGRAMS)
+    ]
+    told, marked = found(answers)
+    assert ("head", 8) in told
+    assert all(size == answer.rindex("\n") - 1 for size, (_, answer) in zip(marked, answers, strict=True))
+
+
+@pytest.mark.parametrize("answer", ['{"status": "ok", "of": 1}', "[1, 2]"])
+def test_members_of_json_answers_are_no_lines_of_a_harness(answer):
+    assert not edges_of([(command, answer) for command in PROGRAMS])[0]["group"].to_numpy().any()
+
+
+def test_recordings_of_people_are_not_looked_at():
+    answers = [(command, f"{command[::-1]}\nuser@host says hello") for command in PROGRAMS]
+    assert not edges_of(answers, agent=None)[0]["group"].to_numpy().any()
+
+
+def test_the_frames_of_one_corpus_are_the_same_in_one_unit_and_in_several():
+    answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)] * 2
+    ((_, whole),) = counts_of(*edges_of(answers), 0).items()
+    halves = [next(iter(counts_of(*edges_of(some), n).values())) for n, some in enumerate((answers[:8], answers[8:]))]
+    joined = [np.concatenate(parts) for parts in zip(*halves, strict=True)]
+    names = ["skeleton", "place", "answers", "among", "kinds"]
+    assert frames(*whole)[names].tolist() == frames(*joined)[names].tolist() != []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[done x7f2 after 31 ms]", "Session saved at /tmp/a1/b.log (Mon)", "  tokens left: 12,345", "call \x01 (3.5 s)"],
+)
+def test_the_pattern_of_a_skeleton_matches_the_line_it_was_made_of(line):
+    skeleton = skeleton_of(line)
+    assert re.search(pattern_of(skeleton), line)
+    assert not re.search(pattern_of(skeleton), "another line altogether")
+
+
+def test_an_example_is_the_line_as_it_stands():
+    answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)]
+    steps = steps_of(answers[0][1], first="$")
+    batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent("crane", "1.0")))
+    frame = frames(*next(iter(counts_of(*edges_of(answers), 0).values())))[0]
+    assert example(batch, int(frame["place"]), int(frame["skeleton"]))[1] == "[done in 01 ms]"
