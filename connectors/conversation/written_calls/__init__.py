@@ -181,7 +181,7 @@ class Written:
             MessageError: `bad_call` of what begins as a call and is none, `result_without_call` of an answer to none.
         """
         messages = list(_flat(messages))
-        headed = any(_role(one) == "user" and self.form.head.match(_text(one)) for one in messages)
+        of_client = self.form is CLIENT_XML and any(map(client_xml.HEAD.match, map(_text, messages)))
         waiting: list[Block] = []
         for message, following in pairwise([*messages, None]):
             role, content = _role(message), _content(message)
@@ -190,19 +190,18 @@ class Written:
                 answered = any(block.get("type") == "tool_result" for block in found)
                 waiting = [] if answered else [block for block in found if block.get("type") == "tool_use"]
                 yield {**_around(message), "role": role, "content": found} if found != _plain(content) else message
-            elif role == "user" and headed and self.form is CLIENT_XML:
+            elif role == "user" and of_client:
                 yield from _of_client(content, waiting)
-            elif role == "tool" or (role == "user" and self._is_answer(content, waiting, headed)):
+            elif role == "tool" or (role == "user" and self._is_answer(content, waiting)):
                 yield from self._answers(message, content, waiting, _role(following) == "tool")
                 waiting = waiting if role == "tool" or self.form.close is not None else []
             else:
                 yield message
 
-    def _is_answer(self, content: Any, waiting: list[Block], headed: bool) -> bool:
+    def _is_answer(self, content: Any, waiting: list[Block]) -> bool:
         if self.form.head.match(spoken_text(content)):
             return bool(waiting) or self.form.close is not None
-        acts = any(call["name"].lower() not in actions.ENDING for call in waiting)
-        return self.form.plain and not headed and acts
+        return self.form.plain and any(call["name"].lower() not in actions.ENDING for call in waiting)
 
     def _answers(self, message: Message, content: Any, waiting: list[Block], goes_on: bool) -> Iterator[dict[str, Any]]:
         """The answers in a message, each under the name of its call: as it says, else by its place.
@@ -259,12 +258,14 @@ def written_in(messages: Sequence[Any], system: str | None, tools: list[dict[str
     tools = declared("\n\n".join([*([system] if system else []), *prompts])) or tools
     names = {_name(tool) for tool in tools}
     asked = set[str]()
-    for message in messages:
+    for place, message in enumerate(messages):
         text, own = _text(message), _role(message) == "assistant"
         asked |= {form.sign for form in FORMS if form.asks is not None and form.asks(text, own)}
         places = [_place(text, form, names, asked) for form in FORMS] if own else [len(text)]
         if min(places) < len(text):
-            return Written(FORMS[places.index(min(places))], tools)
+            form = FORMS[places.index(min(places))]
+            answered = any(_role(one) in ("user", "tool") for one in messages[place + 1 :])
+            return Written(form, tools) if answered or form.asks is None else None
     return None
 
 

@@ -28,7 +28,7 @@ class Form:
         head: begins an answer; it may name a call (`name`, `id`), and is the harness's.
         close: ends an answer; None where answers go on to the next head.
         tail: ends an answer too, and is the harness's.
-        plain: whether a message of the user without a head is an answer, in conversations where none has a head.
+        plain: whether a message of the user without a head is an answer too, if it follows a call.
         wrapped: whether an answer may be an object of name and content, or a list of them.
         declared: whether names of calls must be among the declared tools.
         asks: tells that a text of others, or the agent's own, asks for this form, which is read only then.
