@@ -20,11 +20,15 @@ from trajmill.connectors.conversation.history import Mark, Shared, marks, shared
 from trajmill.connectors.conversation.pairing import Conversation, Unmatched, conversation
 from trajmill.connectors.conversation.shapes import parts_in
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.conversation.written_calls import written_in
+from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
 """What Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from tools."""
+
+_AWAITED: Final = {"role": "tool", "content": None}
+"""What answers the call of a response; the next request holds it."""
 
 
 @dataclass(slots=True)
@@ -59,6 +63,7 @@ class Chains:
             MessageError: a message of it has no known shape.
         """
         responds = "/responses" in url or response.get("object") == "response"
+        request, response = _structured(request, response)
         history = self._history(offset, request, responds)
         if history is None:
             return False
@@ -116,6 +121,20 @@ class Chains:
         if isinstance(one, dict) and one.get("type") == "item_reference":
             return self._outputs.get(plain_text(one.get("id")), one)
         return one
+
+
+def _structured(request: dict[str, Any], response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An exchange of chat messages that declares no tools, with calls that stand in its texts taken out of them."""
+    asked, choices = objects_of(request.get("messages")), objects_of(response.get("choices"))
+    if not asked or request.get("tools") or request.get("functions"):
+        return request, response
+    reply = choices[0].get("message") if choices else response
+    said = [{**reply, "role": "assistant"}] if isinstance(reply, dict) and "content" in reply else []
+    written = written_in([*asked, *said, _AWAITED], str_of(request.get("system")), [])
+    if written is None:
+        return request, response
+    told = {"choices": [{"message": one} for one in written.structured(said)][:1]} if said else {}
+    return {**request, "messages": list(written.structured(asked))}, {**response, **told}
 
 
 def _gone_on_with(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
