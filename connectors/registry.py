@@ -40,6 +40,8 @@ class Format(NamedTuple):
 FORMATS: Final[Mapping[str, Format]] = {
     "agentworldbench": Format("trajmill.connectors.published.agentworldbench", "2"),
     "adp": Format("trajmill.connectors.published.adp", "5"),
+    "agent_traces": Format("trajmill.connectors.published.agent_traces", "1"),
+    "turn_rows": Format("trajmill.connectors.published.turn_rows", "1"),
     "asciicast": Format("trajmill.connectors.recordings.asciicast", "4"),
     "qwen_code": Format("trajmill.connectors.agents.qwen_code", "1"),
     "claude_code": Format("trajmill.connectors.agents.claude_code", "10", (".jsonl",)),
@@ -51,6 +53,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "copilot_cli": Format("trajmill.connectors.agents.copilot_cli", "1"),
     "opencode": Format("trajmill.connectors.agents.opencode", "1", (".json",)),
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "1"),
+    "hub_session": Format("trajmill.connectors.agents.hub_session", "1"),
     "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "1", ("wire.jsonl",)),
     "antigravity": Format("trajmill.connectors.agents.antigravity", "1"),
     "droid": Format("trajmill.connectors.agents.droid", "1"),
