@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import binary_outline, outlined
+from trajmill.connectors.reading.head_outline import binary_outline, later_rows, outlined
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.refused import REFUSED
 from trajmill.schemas import ConfigError, ContractError
@@ -234,9 +234,10 @@ def sniff_one(
 ) -> Sniff | None:
     """What one connector says of the file; arguments and errors as of `sniff`."""
     told = _answer(one, _seen(head), uri, withdraw)
-    if (told is None or told.score < NAMED) and (outline := _outline(head, longer)) is not None:
-        return _answer(one, outline, uri, withdraw) or told
-    return told
+    if (told is not None and told.score >= NAMED) or longer is None or len(head) < HEAD_BYTES:
+        return told
+    outline = _outline(head, longer())
+    return told if outline is None else _answer(one, outline, uri, withdraw) or told
 
 
 def _seen(head: bytes) -> bytes:
@@ -244,12 +245,10 @@ def _seen(head: bytes) -> bytes:
     return binary_outline(head.removeprefix(BOM))
 
 
-def _outline(head: bytes, longer: Longer | None) -> bytes | None:
+def _outline(head: bytes, beginning: bytes) -> bytes | None:
     """The outline of a file that is longer than its head, if it tells more than the head does."""
-    if longer is None or len(head) < HEAD_BYTES:
-        return None
     plain = head.removeprefix(BOM)
-    outline = outlined(longer())
+    outline = outlined(beginning)
     return None if plain.lstrip().startswith(outline[: len(plain.lstrip())]) else outline
 
 
@@ -277,7 +276,7 @@ def sniff(
 
     Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Where none does, and
     the head does not hold the first record, the file's outline is asked about; what that tells counts before what its
-    head does.
+    head does. Where nothing is told of either, the rows behind them are asked about in which a call may stand.
 
     Args:
         head: the first `HEAD_BYTES` of the file, or the whole of a shorter one.
@@ -293,8 +292,13 @@ def sniff(
     found = _takers(_seen(head), uri, asked, withdraw)
     if found and found[0][1].score >= NAMED:
         return found
-    outline = _outline(head, longer)
-    return found if outline is None else _takers(outline, uri, asked, withdraw) or found
+    if longer is None or len(head) < HEAD_BYTES:
+        return found
+    beginning = longer()
+    outline = _outline(head, beginning)
+    found = (_takers(outline, uri, asked, withdraw) if outline is not None else []) or found
+    later = (_takers(rows, uri, asked, withdraw) for rows in (() if found else later_rows(beginning)))
+    return found or next(filter(None, later), [])
 
 
 def _takers(

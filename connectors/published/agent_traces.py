@@ -1,12 +1,10 @@
 r"""Traces of coding agents as the Hub keeps them in tables: rows that hold the lines of a session's log.
 
->>> show(AgentTraces(), r'''
-... {"harness": "pi", "session_id": "s", "traces": ["{\"type\": \"session\", \"version\": 3, \"id\": \"s\", \
-...   \"timestamp\": \"2026-05-01T00:00:00Z\", \"cwd\": \"/w\"}", "{\"type\": \"message\", \"id\": \"m1\", \
-...   \"parentId\": null, \"message\": {\"role\": \"assistant\", \"content\": [{\"type\": \"toolCall\", \
-...   \"id\": \"c1\", \"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}]}}", "{\"type\": \"message\", \
-...   \"id\": \"m2\", \"parentId\": \"m1\", \"message\": {\"role\": \"toolResult\", \"toolCallId\": \"c1\", \
-...   \"toolName\": \"bash\", \"content\": [{\"type\": \"text\", \"text\": \"notes.txt\"}], \"isError\": false}}"]}
+>>> show(AgentTraces(), '''
+... {"harness": "lamp", "session_id": "s", "traces": [{"type": "session", "harness": "lamp", "id": "s"}, \
+...   {"type": "message", "message": {"role": "assistant", "tool_calls": [{"id": "c1", "function": \
+...     {"name": "bash", "arguments": {"command": "ls"}}}]}}, \
+...   {"type": "message", "message": {"role": "tool", "tool_call_id": "c1", "content": "notes.txt"}}]}
 ... ''')
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt

@@ -1,8 +1,8 @@
 r"""Rows that are turns of coding sessions, as SWE-chat has them: what was said, a call and its answer a row each.
 
->>> show(TurnRows(), r'''
+>>> show(TurnRows(), '''
 ... {"session_id": "s", "turn_number": 0, "role": "assistant", "turn_type": "tool_use", "tool_name": "Bash", \
-...  "tool_call_id": "c1", "tool_input_json": "{\"command\": \"ls\"}"}
+...  "tool_call_id": "c1", "tool_input_json": "{\\"command\\": \\"ls\\"}"}
 ... {"session_id": "s", "turn_number": 1, "role": "user", "turn_type": "tool_result", "tool_call_id": "c1", \
 ...  "content": "notes.txt"}
 ... ''')
