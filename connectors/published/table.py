@@ -40,7 +40,7 @@ class PublishedTable(Connector):
     """Rows of a table."""
 
     name: ClassVar[str] = "table"
-    version: ClassVar[str] = "13"
+    version: ClassVar[str] = "14"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "tables of published data sets (Parquet, Arrow; columns mapped by the recipe)"
 

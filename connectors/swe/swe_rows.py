@@ -65,7 +65,7 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 
@@ -145,7 +145,12 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
         native_id=text_in(row, "trajectory_id") or text_in(row, "traj_id") or instance or "",
         domain="swe",
         steps=course.steps(),
-        environment=environment(instance, text_in(row, "image"), text_in(row, "repo"), text_in(row, "base_commit")),
+        environment=environment(
+            instance,
+            text_in(row, "image") or text_in(row, "docker_images"),
+            text_in(row, "repo"),
+            text_in(row, "base_commit"),
+        ),
         agent=Agent(model=model or text_in(row, "metadata", "teacher_model")),
         task=Task(instance, asked),
         context=Context(
@@ -248,7 +253,7 @@ def _outcome(row: Mapping[str, Any]) -> Outcome | None:
     for key in ("resolved", "target"):
         if row.get(key) in (True, False):
             return Outcome(bool(row[key]), None, VERIFIER)
-    reward = row.get("reward")
+    reward = next((row[key] for key in ("reward", "rewards") if row.get(key) is not None), None)
     if isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) < 1e30:
         resolved = bool(reward) if reward in (0, 1) else None
         return Outcome(resolved, float(reward), "tests")
@@ -256,7 +261,7 @@ def _outcome(row: Mapping[str, Any]) -> Outcome | None:
 
 
 def _end(course: Told, row: Mapping[str, Any]) -> None:
-    status = text_in(row, "exit_status") or ""
+    status = (text_in(row, "exit_status") or "").lower()
     if "exit_" in status or status == "early_exit":
         course.end(False, True)
     elif status in ("submitted", "submit"):
