@@ -45,10 +45,13 @@ Message = Mapping[str, Any]
 _THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<]*+)*+)</think(?:ing)?>\s*")
 
 ROLES_OF_AGENT: Final = frozenset({"assistant", "model", "gpt"})
-_USER: Final = frozenset({"user", "human"})
+ROLES_OF_USERS: Final = frozenset({"user", "human"})
 ROLES_OF_SYSTEMS: Final = frozenset({"system", "developer"})
-ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result"})
+ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result", "environment"})
 _CALL: Final = frozenset({"function_call", "tool_call"})
+HARNESS: Final = "harness"
+"""The role of the harness's words, as `written_calls` tells them apart from what it puts them around."""
+
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
 _BEDROCK: Final = ("text", "toolUse", "toolResult", "reasoningContent")
@@ -65,7 +68,7 @@ _WRAPPED: Final = ("output", "result", "error", "return_value")
 _OTHERS: Final = frozenset({"parts", "toolInvocations", "channel", "recipient"})
 """Keys of messages whose role alone does not tell how they are read."""
 
-ROLES: Final = ROLES_OF_AGENT | _USER | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
+ROLES: Final = ROLES_OF_AGENT | ROLES_OF_USERS | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
 
 def conversation_in(messages: Iterable[object], offset: int = 0, *, told: bool = False) -> Conversation:
@@ -168,6 +171,10 @@ def _read_other(message: Message, offset: int, found: list[Part]) -> None:
 
 def _system(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:  # noqa: ARG001
     found.append(System(shown(content_of(message)).text or ""))
+
+
+def _harness(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:  # noqa: ARG001
+    found.append(Said("harness", shown(content_of(message)).text or ""))
 
 
 def _answers(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
@@ -439,8 +446,9 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
 
 _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {
     **dict.fromkeys(ROLES_OF_AGENT, _agent),
-    **dict.fromkeys(_USER, _others),
+    **dict.fromkeys(ROLES_OF_USERS, _others),
     **dict.fromkeys(ROLES_OF_SYSTEMS, _system),
     **dict.fromkeys(ROLES_OF_ANSWERS, _answers),
     **dict.fromkeys(_CALL, _written_call),
+    HARNESS: _harness,
 }

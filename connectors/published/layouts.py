@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.apis.chat_tools import written_tools
+from trajmill.connectors.apis.chat_tools import written_calls
 from trajmill.connectors.column_mapping import OF_STEP, WHOLE, Rows
 from trajmill.connectors.connector import Blob, MemoryBlob
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.pairing import Unmatched
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import conversation_in
-from trajmill.connectors.conversation.written_calls import names_of, structured
 from trajmill.connectors.published.cells import at, completed, domain_of, role, text
 from trajmill.connectors.published.inside_row import Made, placed
 from trajmill.connectors.published.steps import Record, steps_of
@@ -93,8 +92,8 @@ def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
         for one in terminus_chat.trajectories(blob, name, place, turns, row):
             yield completed(one, row, rows) if isinstance(one, Trajectory) else one
         return
-    tools = written_tools(row, messages)
-    told = messages if tools is None else list(structured(messages, names_of(tools)))
+    written = written_calls(row, messages)
+    told = messages if written is None else list(written.structured(messages))
     made = conversation_in(told, place, told=role(row, rows, "instruction") is not None)
     yield from (unmatched(blob.uri, name, Unmatched(lost.result, lost.reason)) for lost in made.unmatched)
     if not made.calls:
@@ -105,7 +104,7 @@ def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
         domain=domain,
         steps=made.steps,
         task=Task(None, made.instruction),
-        context=Context(action_space=action_space(tools), agent_system=made.system),
+        context=Context(action_space=action_space(written and written.tools), agent_system=made.system),
     )
     yield completed(whole, row, rows)
 

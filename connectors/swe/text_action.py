@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.written_calls import tags
 from trajmill.schemas.record import record
 
 # Ticks at the beginning of a line; a pattern that begins with `^` is tried at every character, this one at ticks.
 _FENCE: Final = re.compile(r"```(?<![^\n]```)(\S*)[ \t]*$", re.MULTILINE)
-_FUNCTION: Final = re.compile(r"<function=([A-Za-z0-9_.-]{1,64})>")
-_PARAMETER: Final = re.compile(r"<parameter=([A-Za-z0-9_.-]{1,64})>")
+_FUNCTION: Final = re.compile(r"<function=[A-Za-z0-9_.-]{1,64}>")
 
 
 @record
@@ -48,23 +49,15 @@ def last_fence(text: str) -> Written | None:
 
 
 def function(text: str) -> Written | None:
-    """The last `<function=name>…</function>` of a text with its parameters; None if there is none that is closed."""
+    """The last function in tags of a text, with its parameters; None if there is none that is whole."""
     begins = list(_FUNCTION.finditer(text))
     if not begins:
         return None
-    begin = begins[-1]
-    end = text.find("</function>", begin.end())
-    if end < 0:
+    try:
+        [call], end = tags.function(text, begins[-1])
+    except MessageError:
         return None
-    inside = text[begin.end() : end]
-    arguments: dict[str, str] = {}
-    place = 0
-    while (found := _PARAMETER.search(inside, place)) is not None:
-        close = inside.find("</parameter>", found.end())
-        place = close if close >= 0 else len(inside)
-        arguments.setdefault(found[1], inside[found.end() : place].removeprefix("\n").removesuffix("\n"))
-    after = text[end + len("</function>") :]
-    return Written(begin[1], arguments, _around(text[: begin.start()], after))
+    return Written(call["name"], call["input"], _around(text[: begins[-1].start()], text[end:]))
 
 
 def _around(before: str, after: str) -> str:

@@ -60,14 +60,13 @@ from trajmill.connectors.apis.chat_tools.rows import (
     tools_beside,
 )
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
-from trajmill.connectors.conversation import react_calls
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.declared_tools import listed_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import conversation_in, parts
 from trajmill.connectors.conversation.turns import Part, packed, unpacked
-from trajmill.connectors.conversation.written_calls import declared, is_written, names_of, structured, system_of
+from trajmill.connectors.conversation.written_calls import Written, written_in
 from trajmill.connectors.reading.documents import json_document, opening
 from trajmill.connectors.reading.large.outline import ARRAY, Array
 from trajmill.connectors.reading.lines import json_lines, lines
@@ -109,7 +108,7 @@ class ChatTools(Connector):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
-            if written_tools(value, messages) is not None or react_calls.is_react(messages):
+            if written_calls(value, messages) is not None:
                 return Sniff(0.5, "chat messages with tool calls in their texts")
         return None
 
@@ -185,18 +184,13 @@ class ChatTools(Connector):
             return
         listed: list[Any] = []
         try:
-            tools = written_tools(value, messages)
-            if tools is not None:
-                told: Iterable[Any] = list(structured(messages, names_of(tools)))
-            elif not any(map(is_call, messages)) and react_calls.is_react(messages):
-                told = list(react_calls.structured(messages))
-            else:
-                told = _noted(messages, listed)
+            written = written_calls(value, messages)
+            told = _noted(messages, listed) if written is None else list(written.structured(messages))
             made = conversation_in(told, offset)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail)
             return
-        yield from self._made(blob, made, value, listed, offset, tools or ())
+        yield from self._made(blob, made, value, listed, offset, () if written is None else written.tools)
 
     def _made(
         self,
@@ -248,14 +242,11 @@ def _noting(messages: Iterable[Any], tools: list[Any]) -> Iterator[Any]:
         yield message
 
 
-def written_tools(value: Any, messages: Sequence[Any]) -> list[dict[str, Any]] | None:
-    """The declared tools of a conversation whose calls stand in its texts; None of one of another form."""
-    if any(is_call(message) for message in messages):
+def written_calls(value: Any, messages: Sequence[Any]) -> Written | None:
+    """How the calls of a conversation stand in its texts; None of one that has others, or none."""
+    if any(map(is_call, messages)):
         return None
-    tools = declared("\n\n".join(text for text in (system_beside(value), system_of(messages)) if text))
-    tools = tools or tools_beside(value)
-    names = names_of(tools)
-    return tools if any(is_written(message, names) for message in messages) else None
+    return written_in(messages, system_beside(value), tools_beside(value))
 
 
 def _require_answers(blob: Blob, value: Any) -> None:

@@ -1,0 +1,71 @@
+"""Calls as ReAct and its followers ask for them (`Action: …`), and code that is to be run, in tags or a fence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+
+_ASKED: Final = re.compile(r"(?:^|[\"'`])[ \t]*(?:Action|ACTION|Act):", re.MULTILINE)
+_THOUGHT: Final = re.compile(r"\s*(?:Thought|THOUGHT|Think):")
+_THINKS: Final = re.compile(r"thought|think", re.IGNORECASE)
+_SHOWN: Final = re.compile(r"\nObservation:[ \t]*\n?")
+_NEXT: Final = re.compile(r"\n[ \t]*(?:Thought|Action|ACTION|Act|Action Input|Observation|Final Answer):")
+_GIVEN: Final = re.compile(r"([^\n]+?)(?:\n+| with )(Action Input|Final Answer):[ \t]*(.*)", re.DOTALL)
+_FENCED: Final = re.compile(r"([^\n`]+?)\s*\n```[^\n]*\n(.*?)\n?```", re.DOTALL)
+_BRACKETS: Final = re.compile(r"(\w[\w.-]{0,99})[ \t]?(?:\[(.*)\]|\((.*)\))", re.DOTALL)
+_CODE: Final = {"execute_bash": "command"}
+
+ENDING: Final = frozenset({"finish", "answer", "final_answer", "submit"})
+"""Actions that hand in an answer: nothing of the world answers them."""
+
+
+def asks_for_actions(text: str, own: bool) -> bool:
+    """Whether a text of others asks for thoughts and actions, or one of the agent begins with a thought."""
+    return _ASKED.search(text) is not None and (_THOUGHT.match if own else _THINKS.search)(text) is not None
+
+
+def asks_for_code(text: str, own: bool) -> bool:
+    """Whether a text asks for code as smolagents does."""
+    return not own and "code blobs" in text
+
+
+def action(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The action that a text ends with, and behind it at most an observation that the harness put there."""
+    given, *told = _SHOWN.split(text[mark.end() :], maxsplit=1)
+    name, arguments, last = _action(given.strip())
+    if _NEXT.search(last) or (told and _NEXT.search(told[0])):
+        raise bad_call("one action in a message, and nothing behind its observation", text, mark.start())
+    return [used(name, arguments), *({"type": "tool_result", "content": one} for one in told)], len(text)
+
+
+def _action(text: str) -> tuple[str, Any, str]:
+    """Name and arguments of an action, and the last of its texts; words of a game are an argument of `action`."""
+    if (given := _GIVEN.fullmatch(text)) is not None:
+        return given[1].strip(), given[3] if given[2] == "Action Input" else {"argument": given[3]}, given[3]
+    if (fenced := _FENCED.fullmatch(text)) is not None:
+        return fenced[1], {"argument": fenced[2]}, fenced[1]
+    if (called := _BRACKETS.fullmatch(text)) is not None:
+        return called[1], {"argument": called[2] or called[3] or ""}, text
+    return (text, None, text) if text.lower() in ENDING else ("action", {"argument": text}, text)
+
+
+def blob(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The code between a fence or tags that smolagents runs."""
+    closing = "</code>" if mark["mark"].startswith("<") else "```"
+    end = text.find(closing, mark.end())
+    if end < 0:
+        raise bad_call("code that is closed", text, mark.start())
+    behind = end + len(closing)
+    behind += len("<end_code>") if text.startswith("<end_code>", behind) else 0
+    return [used("python_interpreter", {"code": text[mark.end() : end].strip("\n")})], behind
+
+
+def code(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The code between tags that are named as what runs it."""
+    name = mark["mark"].strip("<>")
+    end = text.find(f"</{name}>", mark.end())
+    if end < 0:
+        raise bad_call("code between tags that are closed", text, mark.start())
+    return [used(name, {_CODE.get(name, "code"): text[mark.end() : end].strip("\n")})], end + len(name) + 3

@@ -1,0 +1,153 @@
+"""Calls in the XML of Cline and Roo, whose tools are tags, and what these clients answer in messages of the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trajmill.connectors.conversation.shapes import HARNESS
+from trajmill.connectors.conversation.tools import MCP_PREFIX
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.reading.fields import objects_of, str_of
+
+SPEAKING: Final = {"attempt_completion": "result", "ask_followup_question": "question", "plan_mode_respond": "response"}
+"""Tools that speak to the user, by the parameter that holds what they say."""
+
+_ACTING: Final = (
+    "execute_command read_command_output read_file write_to_file replace_in_file apply_diff insert_content "
+    "search_and_replace edit_file apply_patch search_files list_files list_code_definition_names codebase_search "
+    "browser_action use_mcp_tool access_mcp_resource load_mcp_documentation web_fetch web_search new_task condense "
+    "new_rule switch_mode use_skill fetch_instructions update_todo_list generate_image"
+)
+TOOLS: Final = "|".join(sorted([*SPEAKING, *_ACTING.split()]))
+HEAD: Final = re.compile(r"\[(?P<name>\w{2,60})(?: (?:for|to|in|from|on) .*?)?\] Result:\n*", re.DOTALL)
+
+LOST: Final = "lost"
+"""The role of an answer that no call waits for."""
+
+_LONG: Final = frozenset({"content", "diff", "args", "arguments", "result", "patch"})
+"""Parameters that may hold what looks like tags; they end where their last closing tag stands."""
+
+_PARAMETER: Final = re.compile(r"<([a-z_]{2,40})>")
+_SAYS: Final = re.compile(r"<(task|feedback|answer|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
+_CLIENT: Final = re.compile(
+    r"\s*(?:<environment_details>|# (?:task_progress|todo list)\b|\[[A-Z ]{4,40}\])", re.IGNORECASE
+)
+_RAN: Final = re.compile(
+    r"\A\s*Command executed(?: in terminal[^\n]*?)?\.(?: Exit code: (-?\d{1,9}))?\n+(?:Output:\n)?"
+)
+_FAILED: Final = re.compile(
+    r"\AThe tool execution failed with the following error:\n<error>\n(.*)\n</error>\s*\Z", re.DOTALL
+)
+
+
+def called(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The call that a tool's tag is; a tool that speaks to the user is what the agent says."""
+    tool = mark["tool"]
+    parameter = _PARAMETER.match(text, mark.end())
+    is_long = parameter is not None and tool not in ("read_file", "execute_command")
+    closing = f"</{tool}>"
+    end = text.rfind(closing, mark.end()) if is_long else text.find(closing, mark.end())
+    if end < 0:
+        raise bad_call("a tool's tag that is closed", text, mark.start())
+    return [block_of(tool, _parameters(text[mark.end() : end]))], end + len(closing)
+
+
+def block_of(tool: str, given: Mapping[str, Any], key: str | None = None) -> Block:
+    """The block of a call of a tool of these clients."""
+    if tool in SPEAKING:
+        return {"type": "text", "text": str_of(given.get(SPEAKING[tool])) or tool}
+    if tool != "use_mcp_tool":
+        return used(tool, given, key)
+    name = f"{MCP_PREFIX}{str_of(given.get('server_name'))}__{str_of(given.get('tool_name'))}"
+    return used(name, given.get("arguments"), key)
+
+
+def _parameters(body: str) -> dict[str, str]:
+    """The parameters of a call."""
+    found: dict[str, str] = {}
+    place = 0
+    while (opened := _PARAMETER.search(body, place)) is not None:
+        closing = f"</{opened[1]}>"
+        is_long = opened[1] in _LONG
+        end = body.rfind(closing, opened.end()) if is_long else body.find(closing, opened.end())
+        end = len(body) if end < 0 else end
+        found[opened[1]] = body[opened.end() : end].removeprefix("\n").removesuffix("\n")
+        place = end + len(closing)
+    return found
+
+
+def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
+    """An answer as a message, without the client's words on how its call ended."""
+    text, pictures = content, []
+    if not isinstance(content, str):
+        text = "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
+        pictures = [block for block in objects_of(content) if block.get("type") != "text"]
+    ran, failed = _RAN.match(text), _FAILED.match(text)
+    text = failed[1] if failed is not None else text[ran.end() :] if ran is not None else text
+    told = {"role": "tool", "name": name, "tool_call_id": key, "content": text}
+    if pictures:
+        told["content"] = [{"type": "text", "text": text}, *pictures]
+    if failed is not None:
+        told["is_error"] = True
+    if ran is not None and ran[1]:
+        told["exit_code"] = int(ran[1])
+    return told
+
+
+def said(text: str) -> Iterator[dict[str, Any]]:
+    """What user and client say in a text: what stands in the user's tags is the user's, and so is one without any."""
+    place = 0
+    if _CLIENT.match(text):
+        yield {"role": HARNESS, "content": text}
+        return
+    for words in _SAYS.finditer(text):
+        if before := text[place : words.start()].strip():
+            yield {"role": HARNESS, "content": before}
+        yield {"role": "user", "content": words[2]}
+        place = words.end()
+    if rest := text[place:].strip():
+        yield {"role": HARNESS if place else "user", "content": rest}
+
+
+def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
+    """The answers in a message of the user, and what user and client say in it, as messages.
+
+    An answer is what stands from its head to the next or to the client's words. One whose head names no tool that is
+    waited for has the role `LOST`.
+
+    Args:
+        content: of the message.
+        waiting: blocks of the calls that have no answer yet; those that are answered are taken out.
+    """
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    tool, shown = "", list[Block]()
+    for block in objects_of(blocks):
+        text = str_of(block.get("text"))
+        head = HEAD.match(text)
+        if tool and head is None and not _CLIENT.match(text) and block.get("type") != "tool_result":
+            shown.append(block)
+            continue
+        yield from _answered(tool, shown, waiting)
+        tool, shown = "", []
+        if head is not None:
+            tool, shown = head["name"], [{"type": "text", "text": rest}] if (rest := text[head.end() :]) else []
+        elif block.get("type") == "tool_result":
+            failed = {"is_error": True} if block.get("is_error") is True else {}
+            yield {**answer(None, block.get("tool_use_id"), block.get("content")), **failed}
+        else:
+            yield from said(text)
+    yield from _answered(tool, shown, waiting)
+
+
+def _answered(tool: str, shown: list[Block], waiting: list[Block]) -> Iterator[dict[str, Any]]:
+    named = MCP_PREFIX if tool == "use_mcp_tool" else tool
+    call = next((call for call in waiting if call["name"].startswith(named)), None) if tool else None
+    if tool in SPEAKING:
+        yield from said("\n".join(text for block in shown if (text := str_of(block.get("text")))))
+    elif call is not None:
+        waiting.remove(call)
+        yield answer(call["name"], None, shown)
+    elif tool:
+        yield {"role": LOST, "name": tool}

@@ -1,0 +1,101 @@
+"""A form of calls in texts, and where in a text they stand: at its marks, outside thoughts, fences and inline code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.schemas.record import record
+
+Block = dict[str, Any]
+"""A block of a message's content, in Anthropic's words."""
+
+_SKIPPED: Final = r"|(?P<fence>^[ \t]*(?:```|~~~)[^\n]*$)|`[^`\n]+`|(?P<thought><think(?:ing)?>)"
+_CLOSED: Final = re.compile(r"</think(?:ing)?>")
+_NEVER: Final = re.compile(r"(?!)")
+
+
+@record
+class Form:
+    """A form of calls in texts, and of their answers in messages of the user.
+
+    Attributes:
+        sign: stands in every text with such a call.
+        mark: begins a call.
+        read: what stands at a mark, as blocks, and where it ends; raises `MessageError` where it is no whole call.
+        head: begins an answer; it may name a call (`name`, `id`), and is the harness's.
+        close: ends an answer; None where answers go on to the next head.
+        tail: ends an answer too, and is the harness's.
+        plain: whether a message of the user without a head is an answer too, if it follows a call.
+        wrapped: whether an answer may be an object of name and content, or a list of them.
+        declared: whether names of calls must be among the declared tools.
+        asks: tells that a text of others, or the agent's own, asks for this form, which is read only then.
+    """
+
+    sign: str
+    mark: re.Pattern[str]
+    read: Callable[[str, re.Match[str]], tuple[list[Block], int]]
+    head: re.Pattern[str] = _NEVER
+    close: re.Pattern[str] | None = None
+    tail: re.Pattern[str] = _NEVER
+    plain: bool = False
+    wrapped: bool = False
+    declared: bool = False
+    asks: Callable[[str, bool], bool] | None = None
+
+
+def mark_of(pattern: str) -> re.Pattern[str]:
+    """The pattern of a mark, and beside it those of what calls do not stand in."""
+    return re.compile(f"(?P<mark>{pattern}){_SKIPPED}", re.MULTILINE)
+
+
+def first_mark(text: str, place: int, mark: re.Pattern[str]) -> re.Match[str] | None:
+    """The first mark behind a place that stands where calls stand; a fence or thought that is not closed is none."""
+    if not place and (end := _CLOSED.search(text)) is not None and "<think" not in text[: end.start()]:
+        place = end.end()
+    fences, thoughts, fenced = True, True, -1
+    while True:
+        found = mark.search(text, place)
+        if found is None and fenced < 0:
+            return None
+        if found is None:
+            place, fences, fenced = fenced, False, -1
+            continue
+        place = found.end()
+        if found["mark"] is not None and fenced < 0:
+            return found
+        if found["fence"] is not None and fences and fenced < 0:
+            fenced = place
+        elif found["fence"] is not None and found["fence"].strip() in ("```", "~~~"):
+            fenced = -1
+        elif found["thought"] is not None and thoughts and fenced < 0:
+            end = _CLOSED.search(text, place)
+            place, thoughts = (place, False) if end is None else (end.end(), True)
+
+
+def used(name: str, arguments: Any, key: str | None = None) -> Block:
+    """The block of a call."""
+    return {"type": "tool_use", "name": name, "input": arguments, "id": key}
+
+
+def bad_call(wanted: str, text: str, place: int) -> MessageError:
+    """The error that what stands at a place of a text is no whole call."""
+    return MessageError("bad_call", f"wanted {wanted}, met {text[place : place + 80]!r}")
+
+
+def blocks_in(text: str, form: Form) -> list[Block]:
+    """What a text says and calls, in its order; one block of the whole text where no mark stands in it.
+
+    Raises:
+        MessageError: `bad_call` of what begins as a call and is none.
+    """
+    found: list[Block] = []
+    begin = 0
+    while (mark := first_mark(text, begin, form.mark) if form.sign in text else None) is not None:
+        found.append({"type": "text", "text": text[begin : mark.start()].strip()})
+        blocks, begin = form.read(text, mark)
+        found += blocks
+    found.append({"type": "text", "text": text[begin:].strip() if found else text})
+    return [block for block in found if block.get("text") != ""]

@@ -1,0 +1,98 @@
+"""Calls in tags: JSON of name and arguments, or a function and its parameters, each in a tag of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from trajmill.connectors.conversation.literals import literal_value
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.reading.values import JsonError, first_value
+
+_END: Final = re.compile(r"\s*(?:</tool_call>|(?=<tool_call>)|\Z)")
+_ARGUMENTS: Final = ("arguments", "parameters", "args")
+
+
+class _Tags(NamedTuple):
+    """Patterns of what opens a function and a parameter, each with its name, and of what closes them."""
+
+    function: re.Pattern[str]
+    parameter: re.Pattern[str]
+    value_end: re.Pattern[str]
+    end: re.Pattern[str]
+
+
+_QWEN: Final = _Tags(
+    re.compile(r"\s*<function=([^<>\s]{1,200})>"),
+    re.compile(r"\s*<parameter=([^<>\s]{1,200})>"),
+    re.compile(r"</parameter>(?=\s*(?:<parameter=|</function>|\Z))"),
+    re.compile(r"\s*(?:</function>|\Z)"),
+)
+_GLM: Final = _Tags(
+    re.compile(r"\s*([^\s<>{}]{1,200})"),
+    re.compile(r"\s*<arg_key>([^<>]{1,200})</arg_key>\s*<arg_value>"),
+    re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|\Z))"),
+    re.compile(r"(?=\s*(?:</tool_call>|\Z))"),
+)
+
+
+def tagged(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The calls between `<tool_call>` tags: JSON, a Python literal, or a function in Qwen3-Coder's or GLM's tags."""
+    begin = mark.end()
+    inside = text[begin : begin + 4096].lstrip()
+    if inside[:1] in ("{", "["):
+        calls, place = _json(text, text.index(inside[:1], begin))
+    else:
+        call, place = _parameters(text, begin, _QWEN if inside.startswith("<function=") else _GLM)
+        calls = [call]
+    end = _END.match(text, place)
+    if end is None:
+        raise bad_call("one call between tags", text, begin)
+    return calls, end.end()
+
+
+def function(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+    """The call that is a function in Qwen3-Coder's tags."""
+    call, end = _parameters(text, mark.start(), _QWEN)
+    return [call], end
+
+
+def _parameters(text: str, begin: int, tags: _Tags) -> tuple[Block, int]:
+    """A function with its parameters, whose values are texts, and where it ends."""
+    opened = tags.function.match(text, begin)
+    arguments: dict[str, str] = {}
+    place = begin if opened is None else opened.end()
+    while opened is not None and (parameter := tags.parameter.match(text, place)) is not None:
+        value_end = tags.value_end.search(text, parameter.end())
+        if value_end is None:
+            raise bad_call("a parameter that is closed", text, place)
+        value = text[parameter.end() : value_end.start()]
+        arguments.setdefault(parameter[1].strip(), value.removeprefix("\n").removesuffix("\n"))
+        place = value_end.end()
+    end = tags.end.match(text, place)
+    if opened is None or end is None:
+        raise bad_call("a function with its parameters", text, begin)
+    return used(opened[1], arguments), end.end()
+
+
+def _json(text: str, begin: int) -> tuple[list[Block], int]:
+    """The call, or list of calls, that a JSON value or a Python literal is, and where it ends."""
+    try:
+        value, end = first_value(text, begin)
+    except JsonError:
+        end = text.find("</tool_call>", begin)
+        end = len(text) if end < 0 else end
+        value = literal_value(text[begin:end])
+    calls = [_call(one) for one in (value if isinstance(value, list) else [value])]
+    if not calls or None in calls:
+        raise bad_call("name and arguments between tags", text, begin)
+    return [call for call in calls if call is not None], end
+
+
+def _call(value: Any) -> Block | None:
+    held = value.get("function", value) if isinstance(value, Mapping) else None
+    name = held.get("name") if isinstance(held, Mapping) else None
+    if not isinstance(held, Mapping) or not isinstance(name, str) or not name:
+        return None
+    return used(name, next((held[key] for key in _ARGUMENTS if key in held), None))
