@@ -306,6 +306,7 @@ def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
             action_space=shallow_json(tools, _LEVELS) if isinstance(tools, list) else None,
             agent_system="\n\n".join(reading.system) or None,
         ),
+        licence=text(row.get("license")),
     )
 
 

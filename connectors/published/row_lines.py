@@ -19,7 +19,6 @@ from typing import BinaryIO, Final, cast
 
 from trajmill.connectors.apis.chat_tools.rows import messages_of
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector
-from trajmill.connectors.published.cells import text
 from trajmill.connectors.published.inside_row import Made
 from trajmill.connectors.published.tables import Table
 from trajmill.connectors.reading.documents import head_rows
@@ -69,7 +68,6 @@ class RowLines:
         self._table, self._columns = table, columns
         self._begins = array("q")
         self._places = array("q")
-        self._licences: dict[int, str] = {}
         self._first: list[bytes] = []
         self._rest: Iterator[bytes] | None = self._made()
 
@@ -101,9 +99,7 @@ class RowLines:
                 if isinstance(found, Reject):
                     yield replace(found, offset=self._place(found.offset), connector=name)
                     continue
-                steps = [replace(step, offset=self._place(step.offset)) for step in found.steps]
-                licence = found.licence or self._licences.get(steps[0].offset)
-                yield replace(found, steps=steps, licence=licence)
+                yield replace(found, steps=[replace(step, offset=self._place(step.offset)) for step in found.steps])
         except ParseError as error:
             at = self._place(error.offset)
             raise self.broken or ParseError(self.uri, at, error.reason, error.detail) from error
@@ -151,8 +147,6 @@ class RowLines:
                 if not self._begins or begin > self._begins[-1]:
                     self._begins.append(begin)
                     self._places.append(place)
-                    if licence := text(row.get("license")):
-                        self._licences[place] = licence
                 line = json_text(row).encode() + b"\n"
                 begin += len(line)
                 yield line

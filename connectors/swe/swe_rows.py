@@ -49,7 +49,7 @@ from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, R
 
 _COLUMNS: Final = ("messages", "trajectory", "full")
 _IDS: Final = ("instance_id", "trajectory_id", "traj_id")
-_OTHERS: Final = frozenset({"test_result", "mini_version", "replay_config", "info"})
+_OTHERS: Final = frozenset({"mini_version", "replay_config", "info"})
 _TASKS: Final = (
     b"solving the following issue within our repository",
     b"<pr_description>",
@@ -160,6 +160,7 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
             agent_system=next((one.text for one in before if one.role in ("system", "developer")), None),
         ),
         outcome=_outcome(row),
+        licence=text_in(row, "license"),
     )
 
 

@@ -225,6 +225,7 @@ class ChatTools(Connector):
                 action_space=known.tools or action_space(list(tools)), agent_system="\n\n".join(system) or None
             ),
             outcome=known.outcome,
+            licence=known.licence,
         )
 
 

@@ -164,6 +164,7 @@ class Around:
     system: str | None
     model: str | None
     outcome: Outcome | None
+    licence: str | None
 
 
 def around(value: Any, listed: list[Any]) -> Around:
@@ -184,6 +185,7 @@ def around(value: Any, listed: list[Any]) -> Around:
         system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), _instructions(value)),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
+        licence=text_of(row.get("license")),
     )
 
 
