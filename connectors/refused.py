@@ -78,6 +78,8 @@ _SELENIUM: Final = rb'\{(?=.*"tests")(?=.*"commands")(?=.*"command")'
 _STEP: Final = rb'"type"\s*:\s*"(?:setViewport|navigate|click|change|keyDown|waitForElement|doubleClick)"'
 _RECORDER: Final = rb'\{(?=.{0,4090}"title")(?=.*"steps")(?=.*' + _STEP + rb')(?!.*"model_output")'
 
+_ODYSSEY: Final = rb'\[?\s*\{(?=.{0,4000}"episode_id")(?=.{0,4000}"device_info")(?=.*"screenshot"\s*:\s*"[^"]+\.png")'
+
 _SHOWN: Final = rb'\[\s*\{\s*"ts"\s*:\s*\d{10,16}\s*,\s*"type"\s*:\s*"(?:say|ask)"\s*,\s*"(?:say|ask)"\s*:'
 
 _TABLE: Final = (
@@ -122,6 +124,14 @@ _TABLE: Final = (
         "no_actions",
         "what the client showed; the calls as the agent made them stand in api_conversation_history.json",
         _sign(0.95, "a list of what Cline said and asked", _SHOWN),
+    ),
+    _refused(
+        "gui_odyssey",
+        "android",
+        "GUI-Odyssey annotations (rejected: no observation)",
+        "no_observation",
+        "screens are pictures in an archive of their own; the rows name them and hold what was done",
+        _sign(0.95, "episodes of GUI-Odyssey with device_info and steps", _ODYSSEY),
     ),
     _refused(
         "mhtml",

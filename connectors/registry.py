@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import binary_outline, outlined
+from trajmill.connectors.reading.head_outline import binary_outline, later_rows, outlined
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.refused import REFUSED
 from trajmill.schemas import ConfigError, ContractError
@@ -40,6 +40,9 @@ class Format(NamedTuple):
 FORMATS: Final[Mapping[str, Format]] = {
     "agentworldbench": Format("trajmill.connectors.published.agentworldbench", "2"),
     "adp": Format("trajmill.connectors.published.adp", "5"),
+    "agent_traces": Format("trajmill.connectors.published.agent_traces", "1"),
+    "step_rows": Format("trajmill.connectors.published.step_rows", "1"),
+    "turn_rows": Format("trajmill.connectors.published.turn_rows", "1"),
     "asciicast": Format("trajmill.connectors.recordings.asciicast", "4"),
     "qwen_code": Format("trajmill.connectors.agents.qwen_code", "1"),
     "claude_code": Format("trajmill.connectors.agents.claude_code", "10", (".jsonl",)),
@@ -51,6 +54,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "copilot_cli": Format("trajmill.connectors.agents.copilot_cli", "1"),
     "opencode": Format("trajmill.connectors.agents.opencode", "1", (".json",)),
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "1"),
+    "hub_session": Format("trajmill.connectors.agents.hub_session", "1"),
     "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "1", ("wire.jsonl",)),
     "antigravity": Format("trajmill.connectors.agents.antigravity", "1"),
     "droid": Format("trajmill.connectors.agents.droid", "1"),
@@ -84,14 +88,14 @@ FORMATS: Final[Mapping[str, Format]] = {
     "tau2": Format("trajmill.connectors.benches.tau2", "5", ("results.json",)),
     "toolbench": Format("trajmill.connectors.benches.toolbench", "5"),
     "awm": Format("trajmill.connectors.benches.awm", "4", ("trajectory.json",)),
-    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "13"),
+    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "14"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "10", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
     "openhands": Format("trajmill.connectors.swe.openhands", "10", (".json",)),
     "swebench_eval": Format("trajmill.connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
-    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "10"),
+    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "11"),
     "script": Format(
         "trajmill.connectors.recordings.script", "3", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),
@@ -99,7 +103,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "8", ("results.json",)),
     "terminus": Format("trajmill.connectors.recordings.terminus", "4", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "3"),
-    "table": Format("trajmill.connectors.published.table", "13"),
+    "table": Format("trajmill.connectors.published.table", "14"),
     "har": Format("trajmill.connectors.web.har", "8", (".har",)),
     "cdp": Format("trajmill.connectors.web.cdp", "10"),
     "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "3"),
@@ -231,9 +235,10 @@ def sniff_one(
 ) -> Sniff | None:
     """What one connector says of the file; arguments and errors as of `sniff`."""
     told = _answer(one, _seen(head), uri, withdraw)
-    if (told is None or told.score < NAMED) and (outline := _outline(head, longer)) is not None:
-        return _answer(one, outline, uri, withdraw) or told
-    return told
+    if (told is not None and told.score >= NAMED) or longer is None or len(head) < HEAD_BYTES:
+        return told
+    outline = _outline(head, longer())
+    return told if outline is None else _answer(one, outline, uri, withdraw) or told
 
 
 def _seen(head: bytes) -> bytes:
@@ -241,12 +246,10 @@ def _seen(head: bytes) -> bytes:
     return binary_outline(head.removeprefix(BOM))
 
 
-def _outline(head: bytes, longer: Longer | None) -> bytes | None:
+def _outline(head: bytes, beginning: bytes) -> bytes | None:
     """The outline of a file that is longer than its head, if it tells more than the head does."""
-    if longer is None or len(head) < HEAD_BYTES:
-        return None
     plain = head.removeprefix(BOM)
-    outline = outlined(longer())
+    outline = outlined(beginning)
     return None if plain.lstrip().startswith(outline[: len(plain.lstrip())]) else outline
 
 
@@ -274,7 +277,7 @@ def sniff(
 
     Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Where none does, and
     the head does not hold the first record, the file's outline is asked about; what that tells counts before what its
-    head does.
+    head does. Where nothing is told of either, the rows behind them are asked about in which a call may stand.
 
     Args:
         head: the first `HEAD_BYTES` of the file, or the whole of a shorter one.
@@ -290,8 +293,13 @@ def sniff(
     found = _takers(_seen(head), uri, asked, withdraw)
     if found and found[0][1].score >= NAMED:
         return found
-    outline = _outline(head, longer)
-    return found if outline is None else _takers(outline, uri, asked, withdraw) or found
+    if longer is None or len(head) < HEAD_BYTES:
+        return found
+    beginning = longer()
+    outline = _outline(head, beginning)
+    found = (_takers(outline, uri, asked, withdraw) if outline is not None else []) or found
+    later = (_takers(rows, uri, asked, withdraw) for rows in (() if found else later_rows(beginning)))
+    return found or next(filter(None, later), [])
 
 
 def _takers(

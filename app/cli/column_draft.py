@@ -11,8 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from trajmill.connectors.published.layouts import known
-from trajmill.connectors.published.row_lines import format_of
+from trajmill.connectors.published.row_lines import RowLines
 from trajmill.connectors.published.tables import Table
 from trajmill.pipelines.plan.column_mapping import TABLE
 from trajmill.pipelines.plan.plan import Plan
@@ -102,15 +101,14 @@ def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[
             blob = StoredBlob(one.uri, one.members, limit)
             with suppress(ParseError):
                 table = Table(blob)
-                columns = list(table.schema.names) if table.schema is not None else []
-                if format_of(table) is None and _is_unknown(blob, columns):
-                    yield one.uri, columns
+                if RowLines(blob, table).format() is None:
+                    yield one.uri, list(table.schema.names) if table.schema is not None else []
     others = {reject.uri for reject in plan.unrecognized}
     for file in sorted(gather(raws, Dataset()), key=lambda file: file.name) if others else ():
         if file.name in others and not file.fault and any(end in file.name for end in _TABLES):
             blob = StoredBlob(file.name, {"": file.place}, limit)
             columns = _written(blob)
-            if columns and _is_unknown(blob, columns):
+            if columns and RowLines(blob, Table(blob)).format() is None:
                 yield file.name, columns
 
 
@@ -123,11 +121,3 @@ def _written(blob: StoredBlob) -> list[str]:
                 return []
             names.update(dict.fromkeys(row))
     return list(names)
-
-
-def _is_unknown(blob: StoredBlob, columns: Sequence[str]) -> bool:
-    try:
-        known(blob, TABLE, columns)
-    except ParseError as error:
-        return error.reason == "unknown_columns"
-    return False

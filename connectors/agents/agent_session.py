@@ -42,6 +42,7 @@ class Facts:
 
     Attributes:
         id, cwd, version, model: of the session, its folder, its client and its language model.
+        agent: the client's name, where the log tells it.
         tools: definitions of the tools, as JSON text.
         names: the tool of each call, by the call's id.
         mcp: tools that a server of the Model Context Protocol gave.
@@ -54,6 +55,7 @@ class Facts:
     cwd: str | None = None
     version: str | None = None
     model: str | None = None
+    agent: str | None = None
     tools: str | None = None
     names: dict[str, str] = field(default_factory=dict)
     mcp: set[str] = field(default_factory=set)
@@ -205,7 +207,7 @@ class AgentSession(Connector):
             ),
             steps=made.steps,
             environment=Environment(instance_id=checkout(facts.cwd)),
-            agent=Agent(self.agent, facts.version, facts.model),
+            agent=Agent(facts.agent or self.agent, facts.version, facts.model),
             task=Task(instruction=made.instruction),
             context=Context(action_space=facts.tools, agent_system=made.system),
         )

@@ -35,6 +35,7 @@ from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
 from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
+from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Attachment
@@ -63,6 +64,9 @@ _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", 
 
 _WRAPPED: Final = ("output", "result", "error", "return_value")
 """Members of a function's response that stand for all of it, by the API and by its SDKs."""
+
+_OTHERS: Final = frozenset({"parts", "toolInvocations", "channel", "recipient"})
+"""Keys of messages whose role alone does not tell how they are read."""
 
 ROLES: Final = ROLES_OF_AGENT | ROLES_OF_USERS | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
@@ -104,11 +108,45 @@ def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
             raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
         role = message.get("role")
         reader = _READERS.get(role) if type(role) is str else None
-        if reader is None or "parts" in message or "toolInvocations" in message:
+        if reader is None or not _OTHERS.isdisjoint(message):
             _read_other(message, offset, found)
         else:
             reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
-    return found
+    return _in_order(found) if any(isinstance(part, Result) and _is_nameless(part) for part in found) else found
+
+
+def _in_order(found: list[Part]) -> list[Part]:
+    """The parts, with the answers that parallel calls have in their order, as many and without names, given these."""
+    made: list[Part] = []
+    calls: list[Call] = []
+    answers: list[Result] = []
+    for part in (*found, None):
+        if isinstance(part, Result):
+            answers.append(part)
+            continue
+        if answers or not isinstance(part, Call | Text | Thought):
+            made += _given(answers, calls)
+            calls, answers = [], []
+        if part is not None:
+            made.append(part)
+            calls += [part] if isinstance(part, Call) else []
+    return made
+
+
+def _given(answers: list[Result], calls: list[Call]) -> list[Result]:
+    """The answers, with the names of their calls; a single one that is JSON text of as many values is one for each."""
+    if len(calls) < 2 or not all(map(_is_nameless, answers)):
+        return answers
+    values = opened(answers[0].content) if len(answers) == 1 else None
+    if isinstance(values, list) and len(values) == len(calls):
+        answers = [replace(answers[0], content=one if isinstance(one, str) else json_of(one)) for one in values]
+    if len(answers) != len(calls):
+        return answers
+    return [replace(one, name=made.name) for one, made in zip(answers, calls, strict=True)]
+
+
+def _is_nameless(answer_: Result) -> bool:
+    return answer_.call_id is None and answer_.name is None
 
 
 def _read_other(message: Message, offset: int, found: list[Part]) -> None:
@@ -148,7 +186,7 @@ def _answers(message: Message, offset: int, at: datetime | None, found: list[Par
 
 
 def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    calls = message.get("tool_calls")
+    calls = opened(message.get("tool_calls")) or None
     for key in _THOUGHTS:
         if key in message and isinstance(message[key], str) and message[key]:
             found.append(Thought(message[key], offset, at))
@@ -158,8 +196,8 @@ def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]
         raise MessageError("bad_message", "wanted a list as tool_calls")
     if calls:
         for one in calls:
-            _openai_call(one, offset, at, found)
-    elif "function_call" in message and isinstance(legacy := message["function_call"], dict):
+            _openai_call(opened(one), offset, at, found)
+    elif "function_call" in message and isinstance(legacy := opened(message["function_call"]), dict):
         found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
     if message.get("stop_reason"):  # it is a whole response: what the agent says next, it says when asked again
         found.append(Unlogged(offset))
@@ -195,7 +233,7 @@ def _openai_call(one: object, offset: int, at: datetime | None, found: list[Part
     if "custom" in one and isinstance(custom := one["custom"], dict):
         found.append(call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at))
         return
-    function = one.get("function")
+    function = opened(one.get("function"))
     told = function if isinstance(function, dict) else one
     for key in _ARGUMENTS:
         if key in told:
@@ -314,7 +352,7 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
 
 
 def _written_call(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    """The call that a message of a data set has as its content: JSON, or a Python literal of the same shape."""
+    """The calls that a message of a data set has as its content: JSON, or a Python literal of the same shape."""
     content = content_of(message)
     value = content
     if isinstance(content, str):
@@ -322,9 +360,10 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
             value = json_value(content)
         except ValueError:
             value = literal_value(content)
-    if not isinstance(value, dict):
-        raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
-    _openai_call(value, offset, at, found)
+    for one in value if isinstance(value, list) and value else [value]:
+        if not isinstance(one, dict):
+            raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
+        _openai_call(one, offset, at, found)
 
 
 def _gemini(message: Message, role: object, offset: int, at: datetime | None) -> Iterator[Part]:

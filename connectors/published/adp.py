@@ -25,7 +25,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -39,10 +39,9 @@ from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.published.cells import number, text
 from trajmill.connectors.published.inside_row import placed
 from trajmill.connectors.published.tables import Row, Table
-from trajmill.connectors.reading.documents import opening
-from trajmill.connectors.reading.fields import key_of
-from trajmill.connectors.reading.json_text import is_json, shallow_json
-from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.reading.documents import head_rows
+from trajmill.connectors.reading.fields import key_of, str_of
+from trajmill.connectors.reading.json_text import opened, shallow_json
 from trajmill.schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
@@ -70,23 +69,16 @@ class Adp(Connector):
     title: ClassVar[str] = "Agent Data Protocol, standardized rows (JSONL or JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if b'"class_"' not in head and b'"steps"' not in head:
+        if b"class_" not in head and b'"steps"' not in head:
             return None
-        found = opening(head)
-        if found is None:
-            return None
-        first = found.values[0]
-        many = found.lines and len(found.values) > 1
-        if isinstance(first, list):
-            first, many = (first[0] if first else None), True
-        if not isinstance(first, dict):
-            return None
-        content = first.get("content")
+        rows = head_rows(head)
+        first = rows[0] if rows else {}
+        content, steps = opened(first.get("content")), opened(first.get("steps"))
         if isinstance(content, list) and content and _class(content[0]):
             return Sniff(0.95, "rows with an id and a content of actions and observations with class_")
-        version = first.get("schema_version")
-        atif = isinstance(version, str) and version.upper().startswith("ATIF") and isinstance(first.get("steps"), list)
-        return Sniff(0.95, "rows that are ATIF documents") if atif and many else None
+        atif = str_of(first.get("schema_version")).upper().startswith("ATIF") and isinstance(steps, list)
+        is_table = len(rows) > 1 or head.lstrip()[:1] == b"[" or isinstance(first.get("steps"), str)
+        return Sniff(0.95, "rows that are ATIF documents") if atif and is_table else None
 
     def parse(self, blob: Blob) -> Made:
         empty = True
@@ -101,11 +93,6 @@ class Adp(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds an action with its answer")
 
 
-def is_adp(columns: Set[str]) -> bool:
-    """Whether a table of these columns holds rows of ADP."""
-    return {"id", "content", "details"} <= columns or {"schema_version", "steps", "agent"} <= columns
-
-
 def read_row(blob: Blob, name: str, place: int, row: Row) -> Made:
     """What a row gives: its trajectory and those of its sub-agents, or a reject that says why there is none.
 
@@ -116,18 +103,14 @@ def read_row(blob: Blob, name: str, place: int, row: Row) -> Made:
         row: as JSON has it; `content`, `steps` and `details` may be JSON text.
     """
     try:
-        opened = {key: _opened(value) for key, value in row.items()}
-        if isinstance(opened.get("steps"), list):
-            document = MemoryBlob(blob.uri, json_of(opened).encode("utf-8", "replace"), blob.choices)
+        held = {key: opened(value) for key, value in row.items()}
+        if isinstance(held.get("steps"), list):
+            document = MemoryBlob(blob.uri, json_of(held).encode("utf-8", "replace"), blob.choices)
             yield from placed(Atif().parse(document), name, place)
             return
-        yield _trajectory(blob, place, opened)
+        yield _trajectory(blob, place, held)
     except MessageError as error:
         yield refused(blob, name, place, error.reason, error.detail)
-
-
-def _opened(value: Any) -> Any:
-    return json_value(value) if isinstance(value, str) and is_json(value) else value
 
 
 def _class(value: Any) -> str:
@@ -270,7 +253,7 @@ class _Reading:
 
 
 def _called(one: Mapping[str, Any]) -> Call:
-    made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
+    made = call(one.get("function"), opened(one.get("kwargs")), one.get("tool_call_id"), 0)
     return Call(made.name, made.arguments, made.call_id, 0)
 
 
@@ -323,6 +306,7 @@ def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
             action_space=shallow_json(tools, _LEVELS) if isinstance(tools, list) else None,
             agent_system="\n\n".join(reading.system) or None,
         ),
+        licence=text(row.get("license")),
     )
 
 

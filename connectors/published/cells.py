@@ -14,8 +14,7 @@ from typing import Any, Final
 from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.conversation.calls import MessageError, action_space, json_of
 from trajmill.connectors.reading.fields import brief, whole_number_of
-from trajmill.connectors.reading.json_text import is_json
-from trajmill.connectors.reading.values import json_value
+from trajmill.connectors.reading.json_text import opened
 from trajmill.schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
@@ -33,8 +32,7 @@ def at(row: Mapping[str, Any], column: str | None) -> Any:
         return row[column]
     value: Any = row
     for name in column.split("."):
-        if isinstance(value, str) and is_json(value):
-            value = json_value(value)
+        value = opened(value)
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 

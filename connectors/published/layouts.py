@@ -1,25 +1,19 @@
-"""Rows of a table to trajectories, by the layout that a recipe states or that the columns show.
-
-`mapped` reads rows by a recipe's mapping; `known` reads rows whose columns are those of a published layout:
-conversations with tools (see `apis.chat_tools`), the Agent Data Protocol (see `adp`). AgentWorldBench is refused, since
-it is held out, and so is what trajmill itself wrote, which is no raw log.
-"""
+"""Rows of a table to trajectories, by the layout that a recipe states."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.apis.chat_tools import ChatTools, written_calls
+from trajmill.connectors.apis.chat_tools import written_calls
 from trajmill.connectors.column_mapping import OF_STEP, WHOLE, Rows
 from trajmill.connectors.connector import Blob, MemoryBlob
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.pairing import Unmatched
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import conversation_in
-from trajmill.connectors.published import adp, agentworldbench
 from trajmill.connectors.published.cells import at, completed, domain_of, role, text
 from trajmill.connectors.published.inside_row import Made, placed
 from trajmill.connectors.published.steps import Record, steps_of
@@ -34,49 +28,6 @@ OPEN_BYTES: Final = 1 << 30
 
 _NAMELESS: Final = "row"
 """Native id of a trajectory whose row has none; the same for all, so that equal trajectories get equal ids."""
-
-_CHAT: Final = ("messages", "conversations", "conversation", "contents")
-_OURS: Final = frozenset({"trajectory_id", "next_observation", "provenance"})
-
-
-def known(blob: Blob, name: str, columns: Sequence[str]) -> Callable[[int, Row], Made]:
-    """The function that reads rows with these columns: place and row in, trajectories and rejects out.
-
-    Args:
-        blob: of the table.
-        name: of the connector that reads it, for rejects.
-        columns: of the table, in its order.
-
-    Raises:
-        ParseError: `own_output` or `unknown_columns`.
-    """
-    held = set(columns)
-    if held >= agentworldbench.COLUMNS:
-        return lambda place, _: iter([agentworldbench.refusal(blob, name, place)])
-    if held >= _OURS:
-        raise ParseError(blob.uri, 0, "own_output", "transitions that trajmill wrote are no raw log")
-    if adp.is_adp(held):
-        return lambda place, row: adp.read_row(blob, name, place, row)
-    if held & set(_CHAT) or {"prompt", "completion"} <= held:
-        return lambda place, row: (_licensed(one, row) for one in _conversation(blob, name, place, row))
-    told = ", ".join(columns[:20])
-    detail = f"no known layout has the columns {told}; normalize.dataset of the recipe says what they hold"
-    raise ParseError(blob.uri, 0, "unknown_columns", detail[:400])
-
-
-def _conversation(blob: Blob, name: str, place: int, row: Row) -> Made:
-    """A row with a conversation: of Terminus, whose actions stand in its text, or with calls of tools."""
-    messages = next((row[column] for column in terminus_chat.COLUMNS if row.get(column) is not None), None)
-    turns = terminus_chat.turns_of(messages)
-    if turns is not None:
-        yield from terminus_chat.trajectories(blob, name, place, turns, row)
-    else:
-        yield from ChatTools().conversation(blob, row, place)
-
-
-def _licensed(found: Trajectory | Reject, row: Mapping[str, Any]) -> Trajectory | Reject:
-    licence = text(row.get("license"))
-    return replace(found, licence=licence) if isinstance(found, Trajectory) and licence else found
 
 
 def mapped(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blob], Made] | None) -> Made:

@@ -1,7 +1,8 @@
-"""Rows of a table as lines of JSON, so that the connector that reads such lines reads the table too.
+"""Rows of a table as lines of JSON, so that whoever reads such lines reads the table too.
 
-A format that is published as JSON Lines is published as Parquet as well. Which format it is, is told by the rows, and
-they are read by the same code; only the place of what was read is that of the row.
+What is published as JSON Lines is published as Parquet and Arrow as well. Rows tell what they are, whatever holds them:
+a table is recognized by its first rows as a file of lines is, and the same code reads them. Only the place of what was
+read is that of the row.
 """
 
 from __future__ import annotations
@@ -9,109 +10,103 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from io import BufferedReader, BytesIO, RawIOBase
+from itertools import islice
 from typing import BinaryIO, Final, cast
 
+from trajmill.connectors.apis.chat_tools.rows import messages_of
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector
-from trajmill.connectors.published.cells import text
 from trajmill.connectors.published.inside_row import Made
 from trajmill.connectors.published.tables import Table
+from trajmill.connectors.reading.documents import head_rows
 from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
 from trajmill.connectors.registry import connector, sniff
 from trajmill.schemas import ParseError, Reject, json_text
 
 _FORMATS: Final = (
+    "agentworldbench",
     "adp",
+    "agent_traces",
     "agentnet",
     "android_control_jsonl",
     "android_world",
     "chat_tools",
+    "gui_odyssey",
+    "mind2web",
     "openhands",
+    "step_rows",
     "swe_rows",
     "swebench_predictions",
     "terminus_rows",
+    "turn_rows",
     "webdancer",
 )
-"""Formats whose lines are rows, each a log of its own."""
-
-
-def format_of(table: Table) -> Connector | None:
-    """The connector that reads the rows of a table as lines; None if there is none."""
-    among = [connector(name) for name in _FORMATS]
-    found = sniff(_beginning(table, HEAD_BYTES), "rows.jsonl", among, longer=lambda: _beginning(table, OUTLINED_BYTES))
-    return found[0][0] if found else None
-
-
-def _beginning(table: Table, size: int) -> bytes:
-    """The first bytes of the lines of a table, as far as its rows can be read."""
-    data = bytearray()
-    with suppress(ParseError):
-        for _, row in table.rows():
-            if not isinstance(row, ParseError):
-                data += json_text(row).encode() + b"\n"
-            if len(data) >= size:
-                break
-    return bytes(data[:size])
-
-
-def read_lines(blob: Blob, name: str, table: Table, inner: Connector) -> Made:
-    """The trajectories and rejects of a table's rows, each at the place of its row.
-
-    Args:
-        blob: of the table.
-        name: of the connector that reads it, for rejects.
-        table: the open table.
-        inner: the connector that reads the lines.
-
-    Raises:
-        ParseError: reading cannot go on.
-    """
-    lines = RowLines(blob, table)
-    try:
-        for found in inner.parse(lines):
-            if isinstance(found, Reject):
-                yield replace(found, offset=lines.place(found.offset), connector=name)
-                continue
-            steps = [replace(step, offset=lines.place(step.offset)) for step in found.steps]
-            licence = found.licence or lines.licence(found.steps[0].offset)
-            yield replace(found, steps=steps, licence=licence)
-    except ParseError as error:
-        at = lines.place(error.offset)
-        raise lines.broken or ParseError(blob.uri, at, error.reason, error.detail) from error
-    finally:
-        yield from (Reject.of(fault, "record", name) for fault in lines.faults.values())
-    if lines.broken is not None:
-        raise lines.broken
+"""Formats whose lines are rows."""
 
 
 class RowLines:
     """A blob of one line for each row of a table.
+
+    Args:
+        blob: of the table.
+        table: the open table.
+        columns: that are read; by default all except those of bytes.
 
     Attributes:
         faults: of rows that cannot be read, by place; these have no line.
         broken: why no row after the last line could be read, if any is left.
     """
 
-    def __init__(self, blob: Blob, table: Table) -> None:
+    def __init__(self, blob: Blob, table: Table, columns: Sequence[str] | None = None) -> None:
         self.uri, self.choices = blob.uri, blob.choices
         self.members: tuple[str, ...] = ("",)
         self.faults: dict[int, ParseError] = {}
         self.broken: ParseError | None = None
-        self._table = table
+        self._table, self._columns = table, columns
         self._begins = array("q")
         self._places = array("q")
-        self._licences: dict[int, str] = {}
+        self._first: list[bytes] = []
+        self._rest: Iterator[bytes] | None = self._made()
 
-    def place(self, offset: int) -> int:
-        """The place of the row in whose line an offset lies; -1 for none."""
-        return self._places[bisect_right(self._begins, offset) - 1] if offset >= 0 and self._begins else -1
+    def format(self) -> Connector | None:
+        """The connector that reads the rows; None if there is none.
 
-    def licence(self, offset: int) -> str | None:
-        """The licence that the row in whose line an offset lies names."""
-        return self._licences.get(self.place(offset))
+        Conversations of which none of the first has a call are of `chat_tools`, which says so row by row.
+        """
+        among = [connector(name) for name in _FORMATS]
+        longer = partial(self._beginning, OUTLINED_BYTES)
+        found = sniff(self._beginning(HEAD_BYTES), "rows.jsonl", among, longer=longer)
+        if found:
+            return found[0][0]
+        first = next(iter(head_rows(self._beginning(HEAD_BYTES))), None)
+        return None if messages_of(first) is None else connector("chat_tools")
+
+    def read_by(self, inner: Connector, name: str) -> Made:
+        """The trajectories and rejects of the rows, each at the place of its row.
+
+        Args:
+            inner: the connector that reads the lines.
+            name: of the connector that reads the table, for rejects.
+
+        Raises:
+            ParseError: reading cannot go on.
+        """
+        try:
+            for found in inner.parse(self):
+                if isinstance(found, Reject):
+                    yield replace(found, offset=self._place(found.offset), connector=name)
+                    continue
+                yield replace(found, steps=[replace(step, offset=self._place(step.offset)) for step in found.steps])
+        except ParseError as error:
+            at = self._place(error.offset)
+            raise self.broken or ParseError(self.uri, at, error.reason, error.detail) from error
+        finally:
+            yield from (Reject.of(fault, "record", name) for fault in self.faults.values())
+        if self.broken is not None:
+            raise self.broken
 
     def open(self, member: str = "") -> BinaryIO:
         return cast("BinaryIO", BufferedReader(_Lines(self._lines()), 1 << 16))
@@ -125,18 +120,33 @@ class RowLines:
     def digest(self, member: str = "") -> str:
         return hashlib.sha256(self.read()).hexdigest()
 
+    def _place(self, offset: int) -> int:
+        """The place of the row in whose line an offset lies; -1 for none."""
+        return self._places[bisect_right(self._begins, offset) - 1] if offset >= 0 and self._begins else -1
+
+    def _beginning(self, size: int) -> bytes:
+        """The first bytes of the lines, which are kept and not made again."""
+        held = sum(map(len, self._first))
+        while held < size and self._rest is not None and (line := next(self._rest, b"")):
+            self._first.append(line)
+            held += len(line)
+        return b"".join(self._first)[:size]
+
     def _lines(self) -> Iterator[bytes]:
+        yield from self._first
+        rest, self._rest = self._rest, None
+        yield from islice(self._made(), len(self._first), None) if rest is None else rest
+
+    def _made(self) -> Iterator[bytes]:
         begin = 0
         try:
-            for place, row in self._table.rows():
+            for place, row in self._table.rows(self._columns):
                 if isinstance(row, ParseError):
                     self.faults[place] = row
                     continue
                 if not self._begins or begin > self._begins[-1]:
                     self._begins.append(begin)
                     self._places.append(place)
-                    if licence := text(row.get("license")):
-                        self._licences[place] = licence
                 line = json_text(row).encode() + b"\n"
                 begin += len(line)
                 yield line

@@ -7,6 +7,8 @@ size takes little memory; of Arrow, one record batch is held at a time. What the
 What a row may take is looked at before pages and buffers are decompressed (`parquet_pages`, `arrow_buffers`), and what
 it takes before it becomes Python values (`row_weights`): one that is too large is a fault in its place.
 
+A cell of JSON (`arrow.json`, the `Json` of `datasets`) is what its text says, at any level.
+
 Fields of a struct that are null are dropped, since Parquet fills ragged structs with nulls: a null cannot be told from
 a field that was absent. NaN is null. Bytes that are UTF-8 are text; of others only the digest is kept, as text. Times
 are ISO 8601 texts.
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
@@ -34,6 +37,7 @@ from trajmill.connectors.published.row_weights import row_weights
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.lines import LINE_BYTES, is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_beginning
+from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
@@ -123,7 +127,7 @@ class Table:
             pre_buffer=False,
             thrift_string_size_limit=_NAMES,
             thrift_container_size_limit=_COLUMNS,
-            arrow_extensions_enabled=False,
+            arrow_extensions_enabled=True,
         )
         if not 0 <= file.metadata.num_rows <= size:
             raise self._fault(0, "too_many_rows", f"{file.metadata.num_rows} rows stated in {size} bytes")
@@ -244,9 +248,41 @@ class _UnreadableError(Exception):
 def _python(batch: pa.RecordBatch) -> list[Row]:
     try:
         batch.validate(full=True)
-        return [{name: plain_value(value) for name, value in row.items()} for row in batch.to_pylist()]
+        rows = [{name: plain_value(value) for name, value in row.items()} for row in batch.to_pylist()]
+        for field in batch.schema:
+            if _holds_json(field.type):
+                for row in rows:
+                    row[field.name] = _parsed(row[field.name], field.type)
     except (*_FAULTS, RecursionError) as error:
         raise _UnreadableError(_told(error)) from error
+    return rows
+
+
+@lru_cache(256)
+def _holds_json(kind: Any) -> bool:
+    """Whether a value of the type is JSON text, or has such text in it."""
+    if pa.types.is_struct(kind):
+        return any(_holds_json(field.type) for field in kind.fields)
+    return isinstance(kind, pa.JsonType) or (_is_list(kind) and _holds_json(kind.value_type))
+
+
+def _parsed(value: Any, kind: Any) -> Any:
+    """The value with JSON texts in it as what they say; a text that is no JSON stays."""
+    if value is None or not _holds_json(kind):
+        return value
+    if pa.types.is_struct(kind):
+        kinds = {field.name: field.type for field in kind.fields}
+        return {name: _parsed(one, kinds[name]) for name, one in value.items()}
+    if _is_list(kind):
+        return [_parsed(one, kind.value_type) for one in value]
+    try:
+        return json_value(value)
+    except JsonError:
+        return value
+
+
+def _is_list(kind: Any) -> bool:
+    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
 
 
 def _told(error: BaseException) -> str:
@@ -257,7 +293,7 @@ def _is_blob(kind: pa.DataType) -> bool:
     """Whether the type is that of bytes, or of a picture as `datasets` stores it: a struct of bytes and path."""
     if pa.types.is_struct(kind):
         return any(field.name == "bytes" and _is_blob(field.type) for field in kind.fields)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if _is_list(kind):
         return _is_blob(kind.value_type)
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
@@ -322,7 +358,7 @@ def names_in(schema: pa.Schema) -> list[str]:
 
 def _names(name: str, kind: Any) -> Iterator[str]:
     yield name
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    while _is_list(kind):
         kind = kind.value_type
     if pa.types.is_struct(kind):
         for field in kind.fields:

@@ -136,6 +136,15 @@ def _head_value(data: bytes) -> Any:
     return head_object(data) if data[:1] == b"{" else value_or_none(data)
 
 
+@lru_cache(8)
+def head_rows(head: bytes) -> tuple[dict[str, Any], ...]:
+    """The rows that a file begins with: its lines, or the elements of one array; they must not be changed."""
+    found = opening(head)
+    values = () if found is None else found.values
+    listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+    return tuple(row for row in listed if isinstance(row, dict))
+
+
 @lru_cache(2)
 def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
     """The first rows that a file begins with, at most so many, as JSON: its lines, or the elements of one array."""

@@ -10,10 +10,12 @@ What comes out is for recognizing alone; nothing is ever parsed from it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Final
 
 import orjson
+import re2
 
 from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.connectors.reading.structure import (
@@ -28,6 +30,13 @@ from trajmill.connectors.reading.values import BOM
 
 OUTLINED_BYTES: Final = 16 << 20
 """How much of a file's beginning an outline is made of."""
+
+_LATER_BYTES: Final = 4 << 20
+_LATER: Final = 16
+_CALL: Final = re2.compile(
+    rb"(?i)tool[_-]?(?:call|use)|function[_-]?call|<(?:function|execute|invoke|use_mcp_tool)\b|Action:|keystrokes"
+)
+"""What stands where an agent calls a tool, in most forms of it."""
 
 _LEAST_TEXT: Final = 256
 _LEAST_ARRAY: Final = 1024
@@ -74,6 +83,28 @@ def outlined(data: bytes, size: int = HEAD_BYTES) -> bytes:
     if _YAML.match(begin) is not None:
         return _yaml(begin, size)
     return data[:size]
+
+
+def later_rows(data: bytes, size: int = HEAD_BYTES) -> Iterator[bytes]:
+    """What else of a beginning of lines, or of one document, may tell its format where no call stands in its head.
+
+    First as much of it as a large row or document may need, then a few stretches of lines that begin with a call.
+
+    Args:
+        data: at most `OUTLINED_BYTES` of the file, decompressed.
+        size: bytes of the head that told nothing.
+    """
+    found = _CALL.search(data, size) if data.lstrip(BOM + _BLANK)[:1] in (b"{", b"[") else None
+    if found is None:
+        return
+    yield data[:_LATER_BYTES]
+    for _ in range(_LATER):
+        begin = data.rfind(b"\n", 0, found.start()) + 1
+        end = max(data.find(b"\n", found.end()) + 1, begin + size)
+        yield data[begin:end]
+        found = _CALL.search(data, end)
+        if found is None:
+            return
 
 
 def _json(data: bytes, size: int, spared: int) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from trajmill.connectors.reading.values import check_size, nesting
+from trajmill.connectors.reading.values import JsonError, check_size, json_value, nesting
 from trajmill.schemas import json_text
 
 CARRIED_DEPTH: Final = 128
@@ -51,3 +51,14 @@ def is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def opened(value: Any) -> Any:
+    """The value; if it is JSON text of an object or an array, as columns of tables hold it, what the text says."""
+    text = value.strip() if isinstance(value, str) else ""
+    if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
+        return value
+    try:
+        return json_value(text)
+    except JsonError:
+        return value

@@ -38,9 +38,9 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation import search_tools as vocabulary
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
-from trajmill.connectors.reading.documents import json_rows, row_texts
-from trajmill.connectors.reading.fields import joined
-from trajmill.connectors.reading.json_text import is_shallow
+from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.fields import joined, objects_of, str_of
+from trajmill.connectors.reading.json_text import is_shallow, opened
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import (
     COMPLETE,
@@ -66,8 +66,6 @@ _BY_HARNESS: Final = (
     "[Python Interpreter Error]: Formatting error.",
 )
 _NO_TOOL: Final = re.compile(r"Error: Tool .{1,100} not found\Z")
-_CHATML: Final = re.compile(rb'"type"\s*:\s*"chatml"')
-_HEAD: Final = re.compile(rb'\{\s*"question"\s*:')
 _SNIFFED_LINES: Final = 8
 """Questions that failed before the model answered have no messages, so the first line need not tell."""
 
@@ -81,16 +79,14 @@ class WebDancer(Connector):
     title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML; JSONL, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        for number, line in enumerate(row_texts(head, _SNIFFED_LINES), 1):
-            if not line.startswith(b"{"):
+        for number, row in enumerate(head_rows(head)[:_SNIFFED_LINES], 1):
+            is_chatml = row.get("type") == "chatml"
+            if not is_chatml and ("question" not in row or "tools" in row):
                 return None
-            tagged = b"<tool_call>" in line or b"<tool_response>" in line
-            if tagged and b'"messages"' in line and _CHATML.search(line):
-                return Sniff(0.95, f"line {number} is a chatml record whose messages call tools in tags")
-            if tagged and b'"messages"' in line and _HEAD.match(line) and b'"role"' in line:
-                return Sniff(0.9, f"line {number} has a question and messages that call tools in tags")
-            if not (_CHATML.search(line) or _HEAD.match(line)):
-                return None
+            texts = (str_of(message.get("content")) for message in objects_of(opened(row.get("messages"))))
+            if any("<tool_call>" in text or _OPEN in text for text in texts):
+                kind = "is a chatml record whose" if is_chatml else "has a question and"
+                return Sniff(0.95 if is_chatml else 0.9, f"row {number} {kind} messages that call tools in tags")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -156,7 +152,7 @@ def _trajectory(value: Any, uri: str, offset: int, number: int) -> Trajectory:
     Raises:
         ParseError: `bad_record` (no conversation), `no_calls`, `response_without_call`.
     """
-    messages = value.get("messages") if isinstance(value, dict) else None
+    messages = opened(value.get("messages")) if isinstance(value, dict) else None
     if not isinstance(messages, list) or not all(_is_message(one) for one in messages):
         raise ParseError(uri, offset, "bad_record", "wanted an object with messages of role and content")
     first = next((place for place, one in enumerate(messages) if one["role"] == "user"), None)

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import killed_after
 from trajmill.connectors.reading.fields import joined, text_in, whole_number_of
+from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.reading.times import microseconds
-from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.swe.actions import call
 from trajmill.connectors.swe.answer import content_of
 from trajmill.schemas import Attachment
@@ -235,11 +235,10 @@ def _response(items: list[Any], extra: Mapping[str, Any]) -> Message:
 
 
 def _calls(value: Any) -> tuple[Asked, ...]:
-    if isinstance(value, str):
-        value = value_or_none(value)
+    value = opened(value)
     made: list[Asked] = []
-    for one in value if isinstance(value, list) else ():
-        function = one.get("function") if isinstance(one, dict) else None
+    for one in map(opened, value if isinstance(value, list) else ()):
+        function = opened(one.get("function")) if isinstance(one, dict) else None
         if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name:
             arguments, call_id = function.get("arguments"), one.get("id")
             given = arguments if isinstance(arguments, str | dict) else "{}"

@@ -25,7 +25,6 @@ tests are columns of their own, no step of the agent, and are left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final
@@ -35,12 +34,11 @@ from trajmill.connectors.conversation.templates import may_be_dressed, state_apa
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
-from trajmill.connectors.reading.documents import json_document
+from trajmill.connectors.reading.documents import head_rows, json_document
 from trajmill.connectors.reading.fields import text_in
-from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.json_text import opened, shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_lines
-from trajmill.connectors.reading.values import json_value, value_or_none
 from trajmill.connectors.swe.actions import call, shell, spoken
 from trajmill.connectors.swe.answer import is_clipped
 from trajmill.connectors.swe.evaluation import VERIFIER
@@ -49,9 +47,9 @@ from trajmill.connectors.swe.messages import Exchange, Message, answer_of, calle
 from trajmill.connectors.swe.text_action import function, last_fence
 from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
-_COLUMN: Final = re.compile(rb'"(?:messages|trajectory)"\s*:\s*(?:"\s*\[|\[\s*\{)')
-_IDS: Final = (b'"instance_id":', b'"trajectory_id":', b'"traj_id":', b'"instance_id" :')
-_OTHERS: Final = (b'"test_result":', b'"mini_version":', b'"replay_config":')
+_COLUMNS: Final = ("messages", "trajectory", "full")
+_IDS: Final = ("instance_id", "trajectory_id", "traj_id")
+_OTHERS: Final = frozenset({"mini_version", "replay_config", "info"})
 _TASKS: Final = (
     b"solving the following issue within our repository",
     b"<pr_description>",
@@ -67,18 +65,19 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        if start not in (b"{", b"[") or not _COLUMN.search(head) or any(key in head for key in _OTHERS):
+        row = next(iter(head_rows(head)), {})
+        messages = _messages(row)
+        if not isinstance(messages, list) or not messages or message_of(messages[0]) is None or row.keys() & _OTHERS:
             return None
-        if any(key in head for key in _IDS):
+        if any(row.get(key) for key in _IDS):
             return Sniff(0.8, "rows with messages and the id of an instance or a trajectory")
         if any(task in head for task in _TASKS):
-            return Sniff(0.5, "rows with messages about an issue in a repository")
+            return Sniff(0.6, "rows with messages about an issue in a repository")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -109,14 +108,9 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
         return Reject("record", reason, detail[:200], blob.uri, offset=offset, connector=SweRows.name)
 
     told = row if isinstance(row, dict) else {}
-    raw = next((told[key] for key in ("messages", "trajectory") if told.get(key) is not None), None)
-    if isinstance(raw, str):
-        try:
-            raw = json_value(raw)
-        except ValueError as error:
-            return refused("bad_json", f"the messages are no JSON text: {error}")
+    raw = _messages(told)
     if not isinstance(raw, list):
-        return refused("no_messages", "wanted an object with a list `messages` or `trajectory`")
+        return refused("no_messages", "wanted an object with a list `messages` or `trajectory`, or JSON text of one")
     messages: list[Message] = []
     for one in raw:
         message = message_of(one)
@@ -136,10 +130,14 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
     return _whole(told, course, before, demonstrations)
 
 
+def _messages(row: Mapping[str, Any]) -> Any:
+    raw = opened(next((row[key] for key in _COLUMNS if row.get(key) is not None), None))
+    return [opened(one) for one in raw] if isinstance(raw, list) else raw
+
+
 def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
     instance = text_in(row, "instance_id")
-    told = row.get("tools")
-    tools = value_or_none(told) if isinstance(told, str) else told
+    tools = opened(row.get("tools"))
     asked = next((one.text for one in before if one.role == "user"), None)
     asked, state = state_apart(asked) if asked is not None else (None, None)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
@@ -147,7 +145,12 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
         native_id=text_in(row, "trajectory_id") or text_in(row, "traj_id") or instance or "",
         domain="swe",
         steps=course.steps(),
-        environment=environment(instance, text_in(row, "image"), text_in(row, "repo"), text_in(row, "base_commit")),
+        environment=environment(
+            instance,
+            text_in(row, "image") or text_in(row, "docker_images"),
+            text_in(row, "repo"),
+            text_in(row, "base_commit"),
+        ),
         agent=Agent(model=model or text_in(row, "metadata", "teacher_model")),
         task=Task(instance, asked),
         context=Context(
@@ -157,6 +160,7 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
             agent_system=next((one.text for one in before if one.role in ("system", "developer")), None),
         ),
         outcome=_outcome(row),
+        licence=text_in(row, "license"),
     )
 
 
@@ -250,7 +254,7 @@ def _outcome(row: Mapping[str, Any]) -> Outcome | None:
     for key in ("resolved", "target"):
         if row.get(key) in (True, False):
             return Outcome(bool(row[key]), None, VERIFIER)
-    reward = row.get("reward")
+    reward = next((row[key] for key in ("reward", "rewards") if row.get(key) is not None), None)
     if isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) < 1e30:
         resolved = bool(reward) if reward in (0, 1) else None
         return Outcome(resolved, float(reward), "tests")
@@ -258,7 +262,7 @@ def _outcome(row: Mapping[str, Any]) -> Outcome | None:
 
 
 def _end(course: Told, row: Mapping[str, Any]) -> None:
-    status = text_in(row, "exit_status") or ""
+    status = (text_in(row, "exit_status") or "").lower()
     if "exit_" in status or status == "early_exit":
         course.end(False, True)
     elif status in ("submitted", "submit"):

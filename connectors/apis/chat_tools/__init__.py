@@ -84,7 +84,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large makers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "13"
+    version: ClassVar[str] = "14"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 
@@ -225,6 +225,7 @@ class ChatTools(Connector):
                 action_space=known.tools or action_space(list(tools)), agent_system="\n\n".join(system) or None
             ),
             outcome=known.outcome,
+            licence=known.licence,
         )
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from trajmill.connectors.conversation import chat_text
 from trajmill.connectors.conversation.calls import action_space, json_of
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.dialects import plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import objects_of, plain_text, text_of
+from trajmill.connectors.reading.fields import objects_of, plain_text, str_of, text_of
+from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
-from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Outcome
 from trajmill.schemas.record import record
 
@@ -50,21 +51,22 @@ def messages_of(value: Any) -> Sequence[Any] | None:
     if isinstance(state := value.get("values"), Mapping):  # a thread of LangGraph
         return messages_of(state)
     for first, second in _PAIRS:
-        before, after = _listed(value.get(first)), _listed(value.get(second))
+        asked, said = value.get(first), value.get(second)
+        before, after = _listed(asked), _listed(said)
         if before is not None:
             return [*before, *(after or ())]
-        if after is not None and isinstance(value.get(first), str):
-            return [{"role": "user", "content": value[first]}, *after]
+        if after is not None and isinstance(asked, str):
+            return [{"role": "user", "content": asked}, *after]
+        if isinstance(asked, str) and (told := chat_text.messages_in(asked, str_of(said))) is not None:
+            return told
     return _listed(value.get("output")) if value.get("object") == "response" else None
 
 
 def _listed(value: Any) -> Sequence[Any] | None:
-    """The value if it is a list of messages, or JSON text of one."""
-    if isinstance(value, str) and value.lstrip()[:1] == "[":
-        try:
-            value = json_value(value)
-        except ValueError:
-            return None
+    """The value if it is a list of messages, or JSON text of one; each of them may be JSON text too."""
+    value = opened(value)
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        value = [opened(one) for one in value]
     return value if isinstance(value, ARRAY) and value and is_message(value[0]) else None
 
 
@@ -90,7 +92,7 @@ def is_call(message: Any) -> bool:
         return False
     if (told := plain(message)) is not None:
         return any(map(is_call, told))
-    if message.get("tool_calls") or isinstance(message.get("function_call"), dict):
+    if opened(message.get("tool_calls")) or isinstance(opened(message.get("function_call")), dict):
         return True
     if (message.get("role") or message.get("from")) in ("function_call", "tool_call"):
         return True
@@ -143,13 +145,13 @@ def system_beside(value: Any) -> str | None:
 def tools_beside(value: Any) -> list[dict[str, Any]]:
     """The tools that stand beside the messages of an object, as a list or as JSON text of one."""
     row = value if isinstance(value, Mapping) else {}
-    found = next((row[key] for key in _TOOLS if row.get(key)), None)
-    if isinstance(found, str):
-        try:
-            found = json_value(found)
-        except ValueError:
-            found = None
-    return objects_of(found)
+    return objects_of(_tools(row))
+
+
+def _tools(row: Mapping[str, Any]) -> Any:
+    """The tools of a row: a list or JSON text of one, of tools or JSON text of each; as it is, where it is neither."""
+    found = opened(next((row[key] for key in _TOOLS if row.get(key)), None))
+    return [opened(tool) for tool in found] if isinstance(found, list) else found
 
 
 @record
@@ -162,6 +164,7 @@ class Around:
     system: str | None
     model: str | None
     outcome: Outcome | None
+    licence: str | None
 
 
 def around(value: Any, listed: list[Any]) -> Around:
@@ -171,7 +174,7 @@ def around(value: Any, listed: list[Any]) -> Around:
         MessageError: tools or system prompt nest too deeply.
     """
     row = value if type(value) is dict or isinstance(value, Mapping) else {}
-    tools = next((row[key] for key in _TOOLS if row.get(key)), None)
+    tools = _tools(row)
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
     model = row.get("model")
@@ -182,6 +185,7 @@ def around(value: Any, listed: list[Any]) -> Around:
         system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), _instructions(value)),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
+        licence=text_of(row.get("license")),
     )
 
 
@@ -198,10 +202,7 @@ def _all_tools(tools: Any, listed: list[Any]) -> Any:
         return tools
     told: list[Any] = []
     if isinstance(tools, str):
-        try:
-            tools = json_value(tools)
-        except ValueError:
-            return tools
+        return tools
     declare(told, tools if isinstance(tools, list) else [] if tools is None else [tools])
     declare(told, listed)
     return told

@@ -46,12 +46,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call, seconds_between
-from trajmill.connectors.reading.documents import json_document, json_rows
-from trajmill.connectors.reading.fields import text_in, whole_number_of
+from trajmill.connectors.reading.documents import head_rows, json_document, json_rows
+from trajmill.connectors.reading.fields import object_of, text_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.reading.values import BOM, json_value
@@ -66,8 +66,6 @@ _EVENT: Final = re.compile(
 )
 _OLD: Final = re.compile(rb'"(?:action|observation)"\s*:\s*"[a-z_]{2,40}"')
 _SDK: Final = re.compile(rb'"kind"\s*:\s*"[A-Za-z]{2,40}Event"')
-_ROW: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"instance_id"\s*:')
-_ISSUE: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"issue"\s*:\s*\{')
 _GUESS: Final = "openhands resolver's guess"
 _WRAPPED: Final = re.compile(rb'\{\s*"trajectory"\s*:\s*(?=\[)')
 _FIRST_KEYS: Final = re.compile(rb'\{\s*"(?:id|timestamp|source|kind|message|action|observation)"\s*:')
@@ -92,11 +90,12 @@ class OpenHands(Connector):
             return None
         if is_event(uri) and _FIRST_KEYS.match(start) and b'"source"' in head and b'"timestamp"' in head:
             return Sniff(0.9, "a file named as an event of a conversation, with source and timestamp")
-        if _ROW.match(start) and b'"history"' in head and (b'"test_result"' in head or b'"instruction"' in head):
+        row = next(iter(head_rows(head)), {})
+        if {"instance_id", "history"} <= row.keys() and not row.keys().isdisjoint(("test_result", "instruction")):
             return Sniff(0.9, "a line with instance_id, history and test_result")
-        if _ISSUE.match(start) and all(key in head for key in (b'"history"', b'"instruction"', b'"git_patch"')):
+        if row.keys() >= {"issue", "history", "instruction", "git_patch"}:
             return Sniff(0.9, "a line with issue, instruction, git_patch and history")
-        if _ROW.match(start) and b'"test_result"' in head and b'"git_patch"' in head:
+        if "instance_id" in row and "git_patch" in object_of(row.get("test_result")) and "messages" not in row:
             return Sniff(0.8, "a line with instance_id and the git_patch of a test_result")
         return None
 
@@ -109,8 +108,9 @@ class OpenHands(Connector):
         runs: Callable[[Blob], Iterator[_Run | Reject]] = self._folder
         if blob.members == ("",):
             with blob.open("") as stream:
-                start = stream.read(64).removeprefix(BOM).lstrip()
-            is_row = _ROW.match(start) or _ISSUE.match(start)
+                head = stream.read(HEAD_BYTES)
+            start = head[:64].removeprefix(BOM).lstrip()
+            is_row = not next(iter(head_rows(head)), {}).keys().isdisjoint(("instance_id", "issue"))
             start = b"{" if is_row else b"[" if _WRAPPED.match(start + b"[") else start[:1]
             runs = self._events if start == b"[" else self._rows
         empty = True

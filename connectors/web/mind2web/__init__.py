@@ -117,7 +117,7 @@ def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
     """
     with blob.open() as stream:
         head = stream.read(4096)
-        stream.seek(0)
+    with blob.open() as stream:
         first = stream.readline(1 << 28).removeprefix(BOM)
         more = bool(stream.read(1))
     if not head.strip():

@@ -8,7 +8,7 @@ null. Screenshots are not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ ABSENT: Final = object()
 OFFSETS: Final = "offsets of actions"
 """Key of a task that was put together: where each of its rows begins, as a tuple."""
 
-COLUMNS: Final = (
+_COLUMNS: Final = (
     "action_uid",
     "raw_html",
     "cleaned_html",
@@ -38,7 +38,7 @@ COLUMNS: Final = (
 
 _NEEDED: Final = frozenset({"annotation_id", "operation"})
 _PAGES: Final = frozenset({"raw_html", "cleaned_html"})
-_OWN: Final = frozenset(COLUMNS[:5])
+_OWN: Final = frozenset(_COLUMNS[:5])
 MAX_PLACE: Final = 4096
 """A place beyond is none: the row counts as the next one."""
 
@@ -47,6 +47,11 @@ def is_row(columns: Iterable[str]) -> bool:
     """Whether columns, or the keys of an object, are those of one action with its task."""
     held = set(columns)
     return held >= _NEEDED and bool(held & _PAGES) and "actions" not in held
+
+
+def columns_read(columns: Collection[str]) -> list[str] | None:
+    """The columns that are read of a table whose rows are actions with their tasks; None of any other table."""
+    return [column for column in _COLUMNS if column in columns] if is_row(columns) else None
 
 
 @dataclass(slots=True)

@@ -1,0 +1,53 @@
+r"""Messages of OpenAI's harmony, as its library prints them: the channel and the recipient tell what a text is.
+
+    {"role": "assistant", "channel": "analysis", "content": [{"type": "text", "text": "I should look."}]}
+    {"role": "assistant", "channel": "commentary", "recipient": "functions.look", "content_type": "<|constrain|>json",
+     "content": [{"type": "text", "text": "{\"bed\": 2}"}]}
+    {"role": "tool", "name": "functions.look", "content": [{"type": "text", "text": "dry"}]}
+
+A call has no id; its answer follows it, and names the tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trajmill.connectors.conversation.calls import json_of
+from trajmill.connectors.conversation.content import spoken_text
+from trajmill.connectors.reading.fields import objects_of, text_of
+
+KEYS: Final = frozenset({"channel", "recipient"})
+"""One of them is in each message of harmony that is no other maker's."""
+
+_NOBODY: Final = ("all", "user", "assistant")
+_TEXTS: Final = ("model_identity", "instructions", "text")
+_FUNCTIONS: Final = "functions."
+
+
+def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a chat that one of harmony is; None of any other."""
+    role, recipient = message.get("role"), text_of(message.get("recipient"))
+    blocks = objects_of(message.get("content"))
+    if role in ("system", "developer"):
+        told = [block for block in blocks if block.get("type") in ("system_content", "developer_content")]
+        return [{"role": role, "content": _declared(block)} for block in told] or None
+    if (text_of(message.get("channel")) is None and recipient is None) or message.get("tool_calls"):
+        return None
+    text = spoken_text(message.get("content"))
+    if role == "assistant" and recipient is not None and recipient not in _NOBODY:
+        called = {"name": recipient.removeprefix(_FUNCTIONS), "arguments": text}
+        return [{"role": role, "content": None, "tool_calls": [called]}]
+    if role == "assistant" and message.get("channel") == "analysis":
+        return [{"role": role, "content": None, "reasoning_content": text}]
+    if role == "tool":
+        name = text_of(message.get("name"))
+        return [{"role": role, "name": name and name.removeprefix(_FUNCTIONS), "content": message.get("content")}]
+    return [{"role": role, "content": message.get("content")}]
+
+
+def _declared(block: Mapping[str, Any]) -> str:
+    """The text of what a system or a developer declares; what it holds besides is JSON."""
+    texts = [text for key in _TEXTS if (text := text_of(block.get(key))) is not None]
+    others = {key: value for key, value in block.items() if key not in (*_TEXTS, "type") and value}
+    return "\n\n".join([*texts, *([json_of(others)] if others else [])])

@@ -1,0 +1,80 @@
+r"""Traces of coding agents as the Hub keeps them in tables: rows that hold the lines of a session's log.
+
+>>> show(AgentTraces(), '''
+... {"harness": "lamp", "session_id": "s", "traces": [{"type": "session", "harness": "lamp", "id": "s"}, \
+...   {"type": "message", "message": {"role": "assistant", "tool_calls": [{"id": "c1", "function": \
+...     {"name": "bash", "arguments": {"command": "ls"}}}]}}, \
+...   {"type": "message", "message": {"role": "tool", "tool_call_id": "c1", "content": "notes.txt"}}]}
+... ''')
+action  | {"name": "bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+`traces` or `trace` holds the lines: a list of them, each an object or its JSON text, or a text of all. They are read as
+the file would be that they came from. What is derived of them and stands beside (`prompt`, `messages`, `tools`) is left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, MemoryBlob, Sniff
+from trajmill.connectors.published.inside_row import Made, placed
+from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.registry import connectors, sniff
+from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory, json_text
+
+_COLUMNS: Final = ("traces", "trace")
+
+
+class AgentTraces(Connector):
+    """Rows with the lines of sessions."""
+
+    name: ClassVar[str] = "agent_traces"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = DOMAINS
+    title: ClassVar[str] = "agent traces of the Hub: rows that hold the lines of a session (JSONL, JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        log = _log(next(iter(head_rows(head)), None))
+        return Sniff(0.9, "rows with the lines of a session as traces") if log and _reader(log) is not None else None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        empty = True
+        for place, row in json_rows(blob):
+            for found in self._row(blob, place, row):
+                empty = empty and isinstance(found, Reject)
+                yield found
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no row holds the lines of a session with a call")
+
+    def _row(self, blob: Blob, place: int, row: Any) -> Made:
+        log = None if isinstance(row, ParseError) else _log(row)
+        inner = _reader(log) if log else None
+        if isinstance(row, ParseError):
+            yield Reject.of(row, "record", self.name)
+        elif log is None or inner is None:
+            detail = "wanted the lines of a known agent's session in a column traces or trace"
+            yield Reject("record", "unrecognized", detail, blob.uri, offset=place, connector=self.name)
+        else:
+            yield from placed(inner.parse(MemoryBlob(blob.uri, log, blob.choices)), self.name, place)
+
+
+def _log(row: Any) -> bytes | None:
+    """The log of which a row holds the lines; None if it holds none."""
+    held = row if isinstance(row, dict) else {}
+    lines = opened(next((held[column] for column in _COLUMNS if held.get(column)), None))
+    if isinstance(lines, str | dict):
+        lines = [lines]
+    if not isinstance(lines, list) or not lines:
+        return None
+    texts = (line if isinstance(line, str) else json_text(line) for line in lines)
+    return "".join(text.rstrip("\n") + "\n" for text in texts).encode("utf-8", "surrogatepass")
+
+
+def _reader(log: bytes) -> Connector | None:
+    among = [one for name, one in connectors().items() if name != AgentTraces.name]
+    found = sniff(log[:HEAD_BYTES], "session.jsonl", among, longer=lambda: log)
+    return found[0][0] if found else None

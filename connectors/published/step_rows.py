@@ -1,0 +1,194 @@
+r"""Rows that are steps on a screen, each with the screen before it as text: WebLINX and OS-Genesis.
+
+>>> show(StepRows(), r'''
+... [{"demo": "d1", "turn": 3, "action": "click(uid=\"b7\")", "action_history": "No previous action",
+...   "utterances": "[00:05] Open the cart", "clean_html": "(html(body(button data-webtasks-id=\"b7\" Cart)))"},
+...  {"demo": "d1", "turn": 5, "action": "say(speaker=\"navigator\", utterance=\"It is open\")",
+...   "action_history": "</s><s>[INST] click(uid=\"b7\")", "clean_html": "(html(body(h1 Cart)))"}]
+... ''')
+before  | (html(body(button data-webtasks-id="b7" Cart)))
+action  | {"name": "click", "arguments": {"element": "b7"}}
+after   | (html(body(h1 Cart)))
+action  | {"name": "message", "arguments": {"content": "It is open"}}
+after   | (not in the log)
+
+Neighboring rows of one course (`demo`; the `id` without its number) are a trajectory. An action led to the screen of
+the next row where nothing was done in between: their numbers follow each other, or, in WebLINX, which leaves out turns,
+the next row's `action_history` ends with the action. A row of OS-Genesis is a sample for training, of which the prompt
+holds the accessibility tree; its pictures are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any, ClassVar, Final, NamedTuple
+
+from trajmill.connectors.android import action as phone
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.published.inside_row import Made
+from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_in, whole_number_of
+from trajmill.connectors.reading.own_arguments import own_arguments
+from trajmill.connectors.reading.values import object_or_none
+from trajmill.connectors.screens.moves import Moves
+from trajmill.connectors.web import action as page
+from trajmill.schemas import COMPLETE, MESSAGE, Action, Observation, ParseError, Reject, Task, Trajectory, call_text
+
+_WEBLINX: Final = frozenset({"demo", "turn", "action", "clean_html"})
+_CALL: Final = re.compile(r"\s*(\w{1,40})\((.*)\)\s*\Z", re.DOTALL)
+_ARGUMENT: Final = re.compile(r"(\w{1,40})=(.*?)(?=,\s*\w{1,40}=|\Z)", re.DOTALL)
+_TURN: Final = re.compile(r"</?s>|\[/?INST\]")
+_PAGES: Final = {
+    "click": page.CLICK,
+    "text_input": page.TYPE,
+    "textInput": page.TYPE,
+    "change": page.SELECT_OPTION,
+    "load": page.GOTO,
+    "scroll": page.SCROLL,
+    "say": MESSAGE,
+    "tabcreate": page.TAB_NEW,
+    "tabswitch": page.TAB_SELECT,
+    "tabremove": page.TAB_CLOSE,
+}
+_RENAMED: Final = {"uid": "element", "utterance": "content", "value": "options", "app_name": "app"}
+
+_PROMPT: Final = re.compile(
+    r"You are a GUI task expert\b.*?High-level instruction:\s*(?P<task>.*?)\s*Action history:.*?"
+    r"Accessibility tree:\s*(?P<tree>.*?)\s*Please generate\b",
+    re.DOTALL,
+)
+_REPLY: Final = re.compile(r"\s*Low-level thought:\s*(.*?)\s*\b[Aa]ction:\s*(.*?)\s*\Z", re.DOTALL)
+_STEP: Final = re.compile(r"(.+)_(\d{1,6})\Z", re.DOTALL)
+_PHONE: Final = {
+    "navigate_back": (phone.PRESS, {"key": "back"}),
+    "navigate_home": (phone.PRESS, {"key": "home"}),
+    "keyboard_enter": (phone.PRESS, {"key": "enter"}),
+    "status": (COMPLETE, {}),
+    "answer": (MESSAGE, {}),
+}
+
+
+class _Row(NamedTuple):
+    """A step: its course, its number there, the screen before it, what was done, and what for.
+
+    `history` is what was done before it, the last at the end, where the row says so.
+    """
+
+    course: str
+    number: int
+    screen: str
+    action: Action
+    domain: str
+    task: str | None
+    written: str = ""
+    history: str = ""
+
+
+class StepRows(Connector):
+    """Rows with steps on screens."""
+
+    name: ClassVar[str] = "step_rows"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web", "android")
+    title: ClassVar[str] = "rows that are steps on screens as text (WebLINX, OS-Genesis; JSONL, JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        first = next(iter(head_rows(head)), {})
+        if first.keys() >= _WEBLINX:
+            return Sniff(0.9, "rows with demo, turn, action and clean_html, as WebLINX has them")
+        is_sample = isinstance(first.get("id"), str) and _PROMPT.search(_said(first, 0)) is not None
+        return Sniff(0.9, "rows with prompts of OS-Genesis") if is_sample else None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        empty = True
+        read = ((offset, _read(row)) for offset, row in json_rows(blob))
+        for _, steps in groupby(read, lambda found: found[1].course if isinstance(found[1], _Row) else ""):
+            for found in self._course(blob, list(steps)):
+                empty = empty and isinstance(found, Reject)
+                yield found
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no row is a step on a screen")
+
+    def _course(self, blob: Blob, found: list[tuple[int, _Row | ParseError | None]]) -> Made:
+        moves = Moves()
+        rows = [(offset, row) for offset, row in found if isinstance(row, _Row)]
+        for offset, fault in found:
+            if isinstance(fault, ParseError):
+                yield Reject.of(fault, "record", self.name)
+            elif fault is None:
+                detail = "wanted a row of WebLINX or OS-Genesis with a screen and an action"
+                yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
+        screens = [Observation(row.screen, "text/plain", "screen") for _, row in rows]
+        for place, (offset, row) in enumerate(rows):
+            led = place + 1 < len(rows) and _led_to(row, rows[place + 1][1])
+            moves.add(row.action, screens[place], screens[place + 1] if led else None, offset)
+        if rows:
+            first = rows[0][1]
+            yield Trajectory(first.course, first.domain, moves.steps, task=Task(None, first.task))
+
+
+def _led_to(row: _Row, later: _Row) -> bool:
+    """Whether nothing was done between two rows."""
+    if later.number == row.number + 1:
+        return True
+    turns = [turn for turn in map(str.strip, _TURN.split(later.history)) if turn]
+    done = [turn for turn in turns if not turn.startswith('say(speaker="instructor"')]
+    return bool(done) and done[-1] == row.written
+
+
+def _read(value: Any) -> _Row | ParseError | None:
+    """The step that a row is; None if it is none."""
+    if isinstance(value, ParseError):
+        return value
+    row = object_of(value)
+    return _of_weblinx(row) if "demo" in row else _of_genesis(row)
+
+
+def _of_weblinx(row: Mapping[str, Any]) -> _Row | None:
+    demo, turn, screen = text_in(row, "demo"), whole_number_of(row.get("turn")), text_in(row, "clean_html")
+    written = str_of(row.get("action")).strip()
+    called = _CALL.match(written)
+    if demo is None or turn is None or screen is None or called is None:
+        return None
+    given = {name: _plain(value.strip()) for name, value in _ARGUMENT.findall(called[2])}
+    told = {_RENAMED.get(name, name): value for name, value in given.items() if name != "speaker"}
+    if "options" in told:
+        told["options"] = [told["options"]]
+    name = _PAGES.get(called[1], called[1])
+    action = Action(name, call_text(name, told), own_arguments(given))
+    history = str_of(row.get("action_history"))
+    return _Row(demo, turn, screen, action, "web", text_in(row, "utterances"), written, history)
+
+
+def _plain(written: str) -> str | int:
+    if written[:1] == written[-1:] == '"' and len(written) > 1:
+        return written[1:-1]
+    return int(written) if re.fullmatch(r"-?\d{1,9}", written) else written
+
+
+def _of_genesis(row: Mapping[str, Any]) -> _Row | None:
+    place, asked = _STEP.match(str_of(row.get("id"))), _PROMPT.search(_said(row, 0))
+    reply = _REPLY.match(_said(row, 1))
+    if place is None or asked is None or reply is None or not asked["tree"]:
+        return None
+    made = object_or_none(reply[2])
+    word = text_in(made, "action_type")
+    if made is None or word is None:
+        name, text = reply[2].partition(" ")[0].strip("`"), reply[2].strip("` \n")
+        action = Action(name or "act", text or reply[2], reasoning=reply[1] or None)
+        return _Row(place[1], int(place[2]), asked["tree"], action, "web", asked["task"] or None)
+    given = {key: value for key, value in made.items() if key != "action_type" and value is not None}
+    name, more = _PHONE.get(word, (word, {}))
+    told = {_RENAMED.get(key, key): value for key, value in given.items()}
+    if name == MESSAGE:
+        told = {"content": told.get("text")}
+    action = Action(name, call_text(name, {**told, **more}), own_arguments(given), reasoning=reply[1] or None)
+    return _Row(place[1], int(place[2]), asked["tree"], action, "android", asked["task"] or None)
+
+
+def _said(row: Mapping[str, Any], number: int) -> str:
+    """The text of a message of a sample."""
+    messages = objects_of(row.get("conversations"))
+    return str_of(messages[number].get("value")) if len(messages) > number else ""

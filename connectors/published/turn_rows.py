@@ -1,0 +1,97 @@
+r"""Rows that are turns of coding sessions, as SWE-chat has them: what was said, a call and its answer a row each.
+
+>>> show(TurnRows(), '''
+... {"session_id": "s", "turn_number": 0, "role": "assistant", "turn_type": "tool_use", "tool_name": "Bash", \
+...  "tool_call_id": "c1", "tool_input_json": "{\\"command\\": \\"ls\\"}"}
+... {"session_id": "s", "turn_number": 1, "role": "user", "turn_type": "tool_result", "tool_call_id": "c1", \
+...  "content": "notes.txt"}
+... ''')
+action  | {"name": "Bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+Neighboring rows with one `session_id` are a session, in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.pairing import conversation
+from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.shapes import parts
+from trajmill.connectors.conversation.tools import domain_of
+from trajmill.connectors.conversation.turns import Part
+from trajmill.connectors.published.inside_row import Made
+from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.fields import object_of, text_in
+from trajmill.schemas import Agent, Context, ParseError, Reject, Task, Trajectory
+
+_NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
+_OWN: Final = frozenset({"Task", "Agent", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "Skill"})
+_SEARCHES: Final = frozenset({"WebSearch", "WebFetch"})
+
+
+class TurnRows(Connector):
+    """Rows with turns of sessions."""
+
+    name: ClassVar[str] = "turn_rows"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
+    title: ClassVar[str] = "rows that are turns of coding sessions (SWE-chat; JSONL, JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        first = next(iter(head_rows(head)), {})
+        return Sniff(0.9, "rows with session_id, role and turn_type") if first.keys() >= _NEEDED else None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        empty = True
+        for _, rows in groupby(json_rows(blob), lambda found: text_in(found[1], "session_id")):
+            for found in self._session(blob, list(rows)):
+                empty = empty and isinstance(found, Reject)
+                yield found
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no row is a call of a tool")
+
+    def _session(self, blob: Blob, rows: Sequence[tuple[int, Any]]) -> Made:
+        found: list[Part] = []
+        first = rows[0][0]
+        for offset, row in rows:
+            if isinstance(row, ParseError):
+                yield Reject.of(row, "record", self.name)
+                continue
+            try:
+                found += parts(_message(object_of(row)), offset)
+            except MessageError as error:
+                yield refused(blob, self.name, offset, error.reason, error.detail)
+        made = conversation(found)
+        yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
+        if not made.calls:
+            yield refused(blob, self.name, first, "no_calls", "a session without a call", rows=len(made.steps))
+            return
+        row = object_of(rows[-1][1])
+        yield Trajectory(
+            native_id=text_in(row, "session_id") or "session",
+            domain=domain_of((step.action.name for step in made.steps), _OWN, _SEARCHES),
+            steps=made.steps,
+            agent=Agent(text_in(row, "agent"), model=text_in(row, "model")),
+            task=Task(None, made.instruction),
+            context=Context(agent_system=made.system),
+        )
+
+
+def _message(row: dict[str, Any]) -> dict[str, Any]:
+    """The message of a chat that a row is."""
+    kind, told = row.get("turn_type"), {"role": row.get("role"), "content": row.get("content")}
+    if kind == "tool_use":
+        given = row.get("tool_input_json") or {"command": row.get("command")}
+        made = {"id": row.get("tool_call_id"), "function": {"name": row.get("tool_name"), "arguments": given}}
+        told = {**told, "tool_calls": [made]}
+    elif kind == "tool_result":
+        told = {**told, "role": "tool", "tool_call_id": row.get("tool_call_id"), "name": row.get("tool_name")}
+    elif kind == "thinking":
+        told = {"role": "assistant", "content": None, "reasoning_content": row.get("content")}
+    return {**told, "timestamp": row.get("timestamp")}
