@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 Format = Annotated[
-    str | None, typer.Option("--format", help="The connector that reads every raw file, as `trajmill formats` names it.")
+    str | None,
+    typer.Option("--format", help="The connector that reads every raw file, as `trajmill formats` names it."),
 ]
 
 

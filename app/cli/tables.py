@@ -248,13 +248,15 @@ def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
 
 
 def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
-    """Print each format with its connector, version, domains and the real logs that it was verified on."""
-    table = Table("connector", "version", "domains", "format", "verified")
-    for connector in connectors.values():
-        logs = f"{VERIFIED[connector.name]:,} logs" if connector.name in VERIFIED else "unverified"
-        verified = logs if connector.name in FORMATS else ""
-        table.add_row(connector.name, connector.version, ", ".join(connector.domains), connector.title, verified)
-    console.print(table)
+    """Print a line for each format: its connector with version, the real logs that it was verified on, its domains."""
+    width = max(map(len, connectors))
+    for name, connector in connectors.items():
+        logs = f"{VERIFIED[name]:,} logs" if name in VERIFIED else "unverified"
+        verified = logs if name in FORMATS else ""
+        line = (
+            f"{name:{width}}  {connector.version:>2}  {verified:10}  {connector.title}: {', '.join(connector.domains)}"
+        )
+        console.print(line, soft_wrap=True)
 
 
 def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:
