@@ -87,8 +87,10 @@ FORMATS: Final[Mapping[str, Format]] = {
     "chat_tools": Format("trajmill.connectors.apis.chat_tools", "13"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "10", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
-    "openhands": Format("trajmill.connectors.swe.openhands", "10", (".json",)),
-    "swebench_eval": Format("trajmill.connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
+    "openhands": Format("trajmill.connectors.swe.openhands", "11", (".json",)),
+    "swebench_eval": Format(
+        "trajmill.connectors.swe.swebench_eval", "6", ("report.json", "test_output.txt", ".eval.log")
+    ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "10"),
