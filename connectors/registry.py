@@ -95,7 +95,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "aider": Format("trajmill.connectors.swe.aider", "6"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "10"),
     "script": Format(
-        "trajmill.connectors.recordings.script", "3", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
+        "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),
     "ttyrec": Format("trajmill.connectors.recordings.ttyrec", "3"),
     "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "8", ("results.json",)),
