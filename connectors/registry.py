@@ -91,13 +91,15 @@ FORMATS: Final[Mapping[str, Format]] = {
     "chat_tools": Format("trajmill.connectors.apis.chat_tools", "14"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "10", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
-    "openhands": Format("trajmill.connectors.swe.openhands", "10", (".json",)),
-    "swebench_eval": Format("trajmill.connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
+    "openhands": Format("trajmill.connectors.swe.openhands", "11", (".json",)),
+    "swebench_eval": Format(
+        "trajmill.connectors.swe.swebench_eval", "6", ("report.json", "test_output.txt", ".eval.log")
+    ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "11"),
     "script": Format(
-        "trajmill.connectors.recordings.script", "3", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
+        "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),
     "ttyrec": Format("trajmill.connectors.recordings.ttyrec", "3"),
     "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "8", ("results.json",)),
@@ -121,6 +123,40 @@ FORMATS: Final[Mapping[str, Format]] = {
 }
 """By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier
 wins."""
+
+VERIFIED: Final[Mapping[str, int]] = {
+    "asciicast": 8,
+    "claude_code": 26,
+    "codex": 5,
+    "codex_exec": 4,
+    "gemini_cli": 5,
+    "webdancer": 1,
+    "search_r1": 1,
+    "react_log": 5,
+    "inspect": 2,
+    "appagent": 6,
+    "droidbot": 3,
+    "tau_bench": 1,
+    "tau2": 2,
+    "toolbench": 6,
+    "mcp_recorder": 1,
+    "agent_vcr": 3,
+    "vcr_cassette": 31,
+    "sweagent": 22,
+    "mini_swe_agent": 16,
+    "openhands": 5,
+    "aider": 1,
+    "script": 3,
+    "ttyrec": 1,
+    "har": 23,
+    "cdp": 12,
+    "browser_use_history": 1,
+    "playwright_trace": 5,
+    "webvoyager": 6,
+    "mind2web": 1,
+}
+"""Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
+as its documentation says."""
 
 NAMED: Final = 0.9
 """From this score on a format says its own name."""

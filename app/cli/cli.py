@@ -31,7 +31,7 @@ from trajmill.app.cli import (
     view_command,
 )
 from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
-from trajmill.app.cli.inspection_commands import tell_withdrawn
+from trajmill.app.cli.inspection_commands import Format, tell_withdrawn
 from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
 from trajmill.app.console import guard, notices, results
@@ -132,6 +132,7 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
+    read_as: Format = None,
     part_size: Annotated[
         str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
     ] = None,
@@ -163,6 +164,7 @@ def run(
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+    recipe = recipe if read_as is None else recipe.with_format(read_as)
 
     from trajmill.app.cli.progress import StageProgress
     from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
@@ -259,6 +261,7 @@ def plan(
     out: Annotated[
         str | None, typer.Option("--out", help="A run's folder: what would be drawn from what is judged there.")
     ] = None,
+    read_as: Format = None,
 ) -> None:
     """Print what a run would read (inputs by connector, parts, licences), and what it would draw of judged data.
 
@@ -269,6 +272,7 @@ def plan(
     if raw is None and out is None:
         raise ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run.")
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+    recipe = recipe if read_as is None else recipe.with_format(read_as)
 
     from trajmill.app.cli.tables import show_mixture, show_plan
     from trajmill.pipelines.mix.mixture_plan import mixture_plan

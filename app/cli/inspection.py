@@ -58,31 +58,34 @@ class Found:
     title: str
 
 
-def inspect(path: str, trajectory: str | None = None) -> Found:
+def inspect(path: str, trajectory: str | None = None, read_as: str | None = None) -> Found:
     """What lies at `path`.
 
     Args:
         path: a raw log, or a folder or file that trajmill wrote.
         trajectory: an id (or its beginning) or a number from 0 of the trajectory or sample to show; the first by
             default.
+        read_as: the connector that reads a raw log, instead of the one that recognizes it.
 
     Raises:
-        ConfigError: nothing is there, or no such trajectory is in it, or a file of it is damaged.
+        ConfigError: nothing is there, no such trajectory is in it, a file of it is damaged, or the format is unknown.
     """
     try:
-        return _found(Path(path), path, trajectory)
+        return _found(Path(path), path, trajectory, read_as)
     except (ParseError, ShardError) as error:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
     except _DAMAGED as error:
         raise ConfigError(f"'{_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
 
 
-def _found(named: Path, path: str, trajectory: str | None) -> Found:
+def _found(named: Path, path: str, trajectory: str | None, read_as: str | None) -> Found:
     if not named.exists():
         local = " Only what lies on this machine is inspected: copy it." if url_of(path) else ""
         raise ConfigError(f"There is nothing at '{path}'.{local}")
     files = [named] if named.is_file() else _tables(named)
     kinds = {file: _kind(file) for file in files if file.suffix == ".parquet"}
+    if read_as is not None:
+        return _raw(path, trajectory, read_as)
     if "transitions" in kinds.values():
         if len(set(kinds.values())) > 1 and not (named / "transitions").is_dir():
             first = next(file for file, kind in kinds.items() if kind == "transitions")
@@ -92,7 +95,7 @@ def _found(named: Path, path: str, trajectory: str | None) -> Found:
         return _rows(files, min(kinds.values()), trajectory)
     if named.is_file() and named.name.endswith("_test.jsonl"):
         return _samples(named, trajectory)
-    return _raw(path, trajectory)
+    return _raw(path, trajectory, None)
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -224,14 +227,16 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
     return Found(kind, counts, tables, row, f"row {number}")
 
 
-def _raw(path: str, trajectory: str | None) -> Found:
-    plan = make_plan(Recipe(name="inspect", source="inspect"), [path])
+def _raw(path: str, trajectory: str | None, read_as: str | None) -> Found:
+    recipe = Recipe(name="inspect", source="inspect")
+    recipe = recipe if read_as is None else recipe.with_format(read_as)
+    plan = make_plan(recipe, [path])
     counts = {"inputs": len(plan.inputs), "unrecognized": len(plan.unrecognized), "trajectories": 0, "transitions": 0}
     rejects: dict[str, int] = {}
     batches = []
     for one in plan.inputs:
         assembler, parents, sensitive = Assembler(), dict[str, str](), dict[str, tuple[str, ...]]()
-        for found, origin in read_input(one, Recipe(name="inspect", source="inspect")):
+        for found, origin in read_input(one, recipe):
             if isinstance(found, Reject):
                 rejects[found.reason] = rejects.get(found.reason, 0) + 1
             else:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from trajmill.app.console import Printer, labelled, text
 from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.judge.harness_text import table_line
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan
@@ -247,12 +248,16 @@ def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
         console.print(line, style="yellow", soft_wrap=True)
 
 
-def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
-    """Every connector: its name, version, domains and format."""
-    table = Table("connector", "version", "domains", "format")
-    for one in connectors.values():
-        table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
-    console.print(table)
+def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
+    """Print a line for each format: its connector with version, the real logs that it was verified on, its domains."""
+    width = max(map(len, connectors))
+    for name, connector in connectors.items():
+        logs = f"{VERIFIED[name]:,} logs" if name in VERIFIED else "unverified"
+        verified = logs if name in FORMATS else ""
+        line = (
+            f"{name:{width}}  {connector.version:>2}  {verified:10}  {connector.title}: {', '.join(connector.domains)}"
+        )
+        console.print(line, soft_wrap=True)
 
 
 def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:

@@ -117,7 +117,7 @@ def action_of(act: Act, until: float) -> Action:
 def steps_of(
     acts: Iterable[Act], ending: Ending, began: float | None, member: str = "", *, timed: bool = True
 ) -> list[Step] | Steps:
-    """One step an act, in order; `timed` as of `Act`, for all of them.
+    """One step an act, in order; `timed` as of `Act`, for all of them: what was typed is else inferred, and says so.
 
     `began` is the time of the recording's beginning in seconds since 1970 UTC, None if it does not say. A step's
     duration is the time from the act's last key to the next act. Its exit code is what the shell reported (OSC 133), if
@@ -128,6 +128,7 @@ def steps_of(
     for act, after in pairwise(chain(acts, (None,))):
         assert act is not None
         act.timed = act.timed and timed
+        act.facts |= {} if timed else {"source": "inferred"}
         before = shown if moves.steps else _seen(act.before)
         until = after.start if after is not None else ending.at
         shown = _seen(after.before if after is not None else ending.after)

@@ -1,12 +1,15 @@
 """Which folder of SWE-bench's harness evaluates which prediction, and which trajectory tells the issue of it.
 
 A prediction belongs to the folders of its instance and model below `run_evaluation/<run>/<model>/<instance>`, wherever
-they lie; where the path names no model, to the folder of its instance below the folder that the predictions lie in.
+they lie; where the path names no model, to the folder of its instance below the folder that the predictions lie in. The
+harness of 2024 left no folder but one file, `<instance>.<model>.eval.log`, which stands for one here; since it names no
+run, predictions of its instance and model are meant that lie in a folder above it.
 Where several predictions could be meant, the nearest by its path is, and none where two are equally near.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +20,7 @@ OUTPUT: Final = "test_output.txt"
 RUN: Final = "run_instance.log"
 MEMBERS: Final = (PATCH, REPORT, OUTPUT, RUN, "eval.sh")
 
+_LOG: Final = re.compile(r"(?:.*/)?(([^/]+?-[0-9]{1,9})\.([^/]+)\.eval\.log)")
 _TRAJECTORIES: Final = (".traj.json", ".traj")
 
 
@@ -33,27 +37,28 @@ class Prediction:
 
 @dataclass(slots=True)
 class Folder:
-    """An evaluation folder: its files by name, and the predictions that may be meant by it."""
+    """An evaluation folder, or the log of one evaluation.
+
+    Attributes:
+        path: of the folder or of the log.
+        files: its files by name.
+        instance: that it evaluates.
+        model: as the harness writes it in paths; None if the path does not tell.
+        log: name of the log, if it is one.
+        claims: the predictions that may be meant by it.
+    """
 
     path: str
     files: dict[str, str]
+    instance: str
+    model: str | None
+    log: str | None = None
     claims: list[Prediction] = field(default_factory=list)
 
     @property
-    def instance(self) -> str:
-        """The instance that it evaluates."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def model(self) -> str | None:
-        """The model, as the harness writes it in paths; None if the path does not tell."""
-        parts = self.path.split("/")
-        return parts[-2] if len(parts) > 3 and parts[-4] == "run_evaluation" else None
-
-    @property
-    def answers(self) -> bool:
-        """Whether it holds what came of a patch."""
-        return REPORT in self.files or OUTPUT in self.files
+    def answer(self) -> str | None:
+        """The path of the file that tells what came of a patch."""
+        return next((self.files[name] for name in (REPORT, OUTPUT, self.log) if name in self.files), None)
 
     def meant(self) -> Prediction | None:
         """The prediction that was evaluated here."""
@@ -63,27 +68,35 @@ class Folder:
 
 
 def evaluation_folders(paths: Sequence[str]) -> list[Folder]:
-    """The folders that hold files of an evaluation, in the order of paths."""
+    """The folders that hold files of an evaluation, then the logs of evaluations, each in the order of paths."""
     found: dict[str, dict[str, str]] = {}
+    logs: list[Folder] = []
     for path in paths:
         folder, _, name = path.rpartition("/")
         if name in MEMBERS:
             found.setdefault(folder, {})[name] = path
-    return [Folder(path, files) for path, files in found.items()]
+        elif (log := _LOG.fullmatch(path)) is not None:
+            logs.append(Folder(path, {log[1]: path}, log[2], log[3], log[1]))
+    return [Folder(path, files, path.rpartition("/")[2], model_of(path)) for path, files in found.items()] + logs
+
+
+def model_of(path: str) -> str | None:
+    """The model of `…/run_evaluation/<run>/<model>/<instance>`."""
+    parts = path.split("/")
+    return parts[-2] if len(parts) > 3 and parts[-4] == "run_evaluation" else None
 
 
 def meet(folders: Iterable[Folder], predictions: Iterable[Prediction]) -> None:
     """Notes in each folder the predictions that may be meant by it."""
     by_instance: dict[str, list[Folder]] = {}
     for folder in folders:
-        if folder.answers:
+        if folder.answer is not None:
             by_instance.setdefault(folder.instance, []).append(folder)
     for one in predictions:
         for folder in by_instance.get(one.instance, ()):
-            if folder.model is not None:
-                if one.model is not None and folder.model == one.model.replace("/", "__"):
-                    folder.claims.append(one)
-            elif folder.path.startswith("".join(one.path.rpartition("/")[:2])):
+            below = folder.path.startswith("".join(one.path.rpartition("/")[:2]))
+            is_meant = one.model is not None and folder.model == one.model.replace("/", "__")
+            if (is_meant and (below or folder.log is None)) or (below and folder.model is None):
                 folder.claims.append(one)
 
 

@@ -15,9 +15,10 @@ that it touches, where the prediction's prompt holds them (`text`, as SWE-bench'
 prompt the issue that the nearest trajectory of the instance states. The next observation is what the tests put out:
 what stands between `>>>>> Start Test Output` and `>>>>> End Test Output` where the file has these marks, else the whole
 file. Where the patch could not be applied, it is the reason that the run's log gives; where the folder holds only the
-report, what that says of each test. Tests whose time ran out end with a line of the harness: it is taken off, and the
-step is `timed_out`, with the seconds that the line names. The outcome is that of the report. A report without a patch
-holds no action and is rejected.
+report, what that says of each test. The harness of 2024 left one log of all, `<instance>.<model>.eval.log`: the patch
+stands in a prediction, and the answer is what the log says that the test script put out. Tests whose time ran out end
+with a line of the harness: it is taken off, and the step is `timed_out`, with the seconds that the line names. The
+outcome is that of the report. A report without a patch holds no action and is rejected.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from trajmill.connectors.swe.evaluation_folders import (
     Prediction,
     evaluation_folders,
     meet,
+    model_of,
     nearest,
     trajectories,
 )
@@ -56,6 +58,22 @@ _END: Final = re.compile(r"^.*>>>>> End Test Output.*$", re.MULTILINE)
 _OUT_OF_TIME: Final = re.compile(r"\n{0,2}(Timeout error: ([0-9]{1,9})(?:\.[0-9]{0,3})? seconds exceeded\.)\n?\Z")
 _LONGEST_ENDING: Final = 80
 _FAILED: Final = re.compile(r">>>>> Patch Apply Failed:?[ \t]*\n?(.*?)(?=\n[0-9]{4}-[0-9]{2}-[0-9]{2} |\Z)", re.DOTALL)
+_LOG: Final = re.compile(rb"(?:\[[^\n]{1,200}\] )?Task Metadata:\r?\n\t- Instance ID: ")
+_SCRIPT: Final = re.compile(
+    r"^Test Script:[^\n]*\n(?:(?:\[[^\n]*\] )?(?:Command|Subprocess args):[^\n]*\n)*"
+    r"(?:(?:\[[^\n]*\] )?(?:Std\. )?Output:\n)?",
+    re.MULTILINE,
+)
+_SCRIPT_END: Final = re.compile(
+    r" \n\[[^\n]*\] Return Code: (?P<code>-?[0-9]{1,9}) *$"
+    r"|\n?^>>>>> (?:(?P<passed>All Tests Passed)|Some Tests Failed|Tests Errored"
+    r"|Tests Timed Out(?: after (?P<limit>[0-9]{1,9}) seconds)?)",
+    re.MULTILINE,
+)
+_NOT_APPLIED: Final = re.compile(
+    r"^>>>>> Patch Apply Failed; \(pred[a-z_]*\)\nOutput:\n(.*?)(?=\n>>>>> |\n\[[^\n]*\] Command: |\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _REPORTS: Final = (b'"patch_successfully_applied"', b'"patch_is_None"')
 
 
@@ -63,15 +81,17 @@ class SwebenchEval(Connector):
     """Evaluation folders of SWE-bench."""
 
     name: ClassVar[str] = "swebench_eval"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
-    title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report)"
+    title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report), or eval.log of 2024"
     companions = EVALUATION_FILES
     asked_by = "swebench_predictions"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS) and b'"resolved"' in head:
             return Sniff(0.9, "a report of SWE-bench: patch applied, resolved, tests")
+        if _LOG.match(head):
+            return Sniff(0.95, "a log of SWE-bench's harness of 2024: the first lines name the instance")
         if uri.rpartition("/")[2] == PATCH and (b"diff --git " in head or b"\n+++ " in head):
             return Sniff(0.4, "named as the patch of an evaluation folder")
         if uri.rpartition("/")[2] == OUTPUT and b">>>>> Start Test Output" in head:
@@ -81,12 +101,12 @@ class SwebenchEval(Connector):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each folder with a patch and a report or a test output."""
         for folder in evaluation_folders(paths):
-            if PATCH in folder.files and folder.answers:
+            if PATCH in folder.files and folder.answer is not None:
                 yield _log(folder)
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
         """Each folder with the prediction that it evaluates and a trajectory that tells the issue."""
-        folders = [one for one in evaluation_folders(own) if one.answers]
+        folders = [one for one in evaluation_folders(own) if one.answer is not None]
         if not folders:
             return Answers()
         counts: dict[str, int] = {}
@@ -97,9 +117,8 @@ class SwebenchEval(Connector):
         answered_by: dict[str, dict[int, str]] = {}
         for folder in folders:
             prediction, trajectory = folder.meant(), nearest(folder, known)
-            if prediction is not None:
-                answer = folder.files.get(REPORT) or folder.files[OUTPUT]
-                answered_by.setdefault(prediction.path, {})[prediction.number] = answer
+            if prediction is not None and folder.answer is not None:
+                answered_by.setdefault(prediction.path, {})[prediction.number] = folder.answer
             if prediction is not None or (trajectory is not None and PATCH in folder.files):
                 logs.append(_log(folder, prediction, trajectory))
         asked = {path: evaluated(path, found, counts[path]) for path, found in answered_by.items()}
@@ -114,12 +133,18 @@ class SwebenchEval(Connector):
         else:
             raise ParseError(blob.uri, -1, "no_transitions", "an evaluation without the patch that was evaluated")
         instance, outcome, judged = blob.uri.rpartition("/")[2] or None, None, None
+        log = next((member for member in blob.members if member.endswith(".eval.log")), None)
         if REPORT in blob.members:
             try:
                 instance, outcome, judged = _judgement(blob, instance)
             except ParseError as error:
                 yield Reject.of(error, "record", self.name)
-        seen, told = _answer(blob, judged)
+        if log is not None:
+            text = blob.read(log).decode("utf-8", "replace")
+            instance = text.split("Instance ID: ", 1)[-1].partition("\n")[0].strip() or None
+            seen, told = _logged(text)
+        else:
+            seen, told = _answer(blob, judged)
         issue, state = _asked(blob, prediction, patch)
         course = Told()
         course.show(None if state is None else Observation(state, form="state"))
@@ -131,7 +156,7 @@ class SwebenchEval(Connector):
             domain="swe",
             steps=course.steps(),
             environment=environment(instance),
-            agent=Agent(model=text_in(prediction, "model_name_or_path") or _model(blob.uri)),
+            agent=Agent(model=text_in(prediction, "model_name_or_path") or model_of(blob.uri)),
             task=Task(instance, issue),
             outcome=outcome,
         )
@@ -145,7 +170,7 @@ def _log(folder: Folder, prediction: Prediction | None = None, trajectory: str |
     if trajectory is not None:
         shared[f"{_TRAJECTORY}{trajectory.rpartition('/')[2]}"] = trajectory
     files = folder.files
-    anchor = next(name for name in (REPORT, PATCH, OUTPUT) if name in files)
+    anchor = next(name for name in (REPORT, PATCH, OUTPUT, folder.log) if name in files)
     return Log(folder.path, {**files, **shared}, anchor, frozenset(shared))
 
 
@@ -207,15 +232,24 @@ def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]
     return (Observation(judged, media_type="application/json", form="response") if judged else None), Output(None)
 
 
+def _logged(text: str) -> tuple[Observation | None, Output]:
+    """(what came of the patch by a log of 2024, how the tests ended), as `_answer` gives it."""
+    begin = _SCRIPT.search(text)
+    if begin is None:
+        failed = _NOT_APPLIED.search(text)
+        return (None if failed is None else Observation(failed[1], form="stream", is_error=True)), Output(None)
+    end = _SCRIPT_END.search(text, begin.end())
+    if end is None:
+        return Observation(text[begin.end() :], form="stream", truncation="recorder"), Output(None)
+    seen = Observation(text[begin.end() : end.start()], form="stream")
+    if end["limit"] is not None:
+        return seen, Output(None, None, True, limit_of(int(end["limit"])), notes=(end[0].strip(),))
+    return seen, Output(None, int(end["code"]) if end["code"] else 0 if end["passed"] else None)
+
+
 def _timed(text: str) -> Output:
     """A test output without the harness's line about the time limit, if it has one."""
     found = _OUT_OF_TIME.search(text, max(0, len(text) - _LONGEST_ENDING))
     if found is None:
         return Output(text)
     return Output(text[: found.start()], None, True, limit_of(int(found[2])), notes=(found[1],))
-
-
-def _model(uri: str) -> str | None:
-    """The model of `…/run_evaluation/<run>/<model>/<instance>`."""
-    parts = uri.split("/")
-    return parts[-2] if len(parts) > 3 and parts[-4] == "run_evaluation" else None

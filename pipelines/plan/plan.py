@@ -237,13 +237,13 @@ def make_plan(
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
     """
     known: Mapping[str, Connector] = connectors()
-    among = {name: known[name] for name in recipe.normalize.connectors} or known
     settings = recipe.normalize
+    among = {name: known[name] for name in settings.sought} or known
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     salt = settings.scrub_salt or ""
     asked = asked_digest(recipe)
     more = strict, workers, None if found_before is None else found_before.among(asked), counts
-    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more)
+    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more, formats=settings.formats)
     found = recognizer.recognize(gather(raws, settings.dataset), deaths or Deaths())
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)
@@ -259,8 +259,8 @@ def asked_digest(recipe: Recipe) -> str:
     """Of what decides what a file is, besides the file: the connectors that are asked, and how."""
     known: Mapping[str, Connector] = connectors()
     settings = recipe.normalize
-    among = [[name, version_of(name, known)] for name in settings.connectors or known]
-    values = [among, settings.max_member_bytes, settings.dataset.model_dump(mode="json")]
+    among = [[name, version_of(name, known)] for name in settings.sought or known]
+    values = [among, [*settings.formats.items()], settings.max_member_bytes, settings.dataset.model_dump(mode="json")]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

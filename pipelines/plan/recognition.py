@@ -7,6 +7,7 @@ Names and first bytes are all that is looked at; nothing of a log's content is j
 from __future__ import annotations
 
 import codecs
+import fnmatch
 import hashlib
 import json
 import re
@@ -47,6 +48,7 @@ _EXCERPT_BYTES: Final = 512
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
 """How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
 
+_CHOSEN: Final = "the recipe names its format"
 _ANSWERS: Final = "its folder answers what a record or a trajectory elsewhere asks"
 
 _UNREADABLE: Final = "unreadable"
@@ -171,6 +173,7 @@ class Recognizer:
         at_hand: the file in which a process names the one that it looks into.
         isolated: whether no file is looked into in this process, since one died over a file.
         deadly: name → detail of the files that end the process which looks into them; they are rejected unread.
+        formats: glob → the connector that reads the files of such names, in the order in which globs are tried.
     """
 
     among: Mapping[str, Connector]
@@ -184,6 +187,7 @@ class Recognizer:
     at_hand: InputAtHand = field(default_factory=lambda: InputAtHand(None))
     isolated: bool = False
     deadly: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
 
     def recognize(self, files: Sequence[RawFile], deaths: Deaths) -> Recognized:
         """As `recognize_once`, until no process dies over it.
@@ -282,6 +286,7 @@ class Recognizer:
             if type(connector).join is Connector.join:
                 continue
             free = [plain for plain in names.sorted if names.stored[plain] not in owners]
+            free = [plain for plain in free if self._chosen(plain) in (None, connector.name)]
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
@@ -390,7 +395,18 @@ class Recognizer:
         found = Recognized()
         withdraw = self._withdraw(anchor.name, found)
         longer = partial(_head, anchor, OUTLINED_BYTES)
-        return sniff_one(connectors()[name], head, plain_name(anchor.name), withdraw, longer), found.withdrawn
+        plain = plain_name(anchor.name)
+        told = sniff_one(connectors()[name], head, plain, withdraw, longer)
+        if told is None and self._chosen(plain) == name:
+            told = Sniff(1.0, _CHOSEN)
+        return told, found.withdrawn
+
+    def _chosen(self, plain: str) -> str | None:
+        """The connector that the recipe names for a file, by its name without the ending of compression."""
+        for glob, name in self.formats.items():
+            if fnmatch.fnmatchcase(plain, glob) or fnmatch.fnmatchcase(plain, glob.removeprefix("**/")):
+                return name
+        return None
 
     def alone(self, file: RawFile, depth: int = 0) -> Recognized:
         """What a file is by itself, or the files in it are."""
@@ -404,15 +420,19 @@ class Recognizer:
         except (ParseError, ShardError) as error:
             found.rejects.append(_unread(error, file))
             return found
-        packed = kind_of(head)
-        why = self.mapped(name, file.place, head) if self.mapped is not None and head and not packed else None
+        packed, chosen = kind_of(head), self._chosen(plain_name(name))
+        is_asked = self.mapped is not None and chosen is None and head and not packed
+        why = self.mapped(name, file.place, head) if self.mapped is not None and is_asked else None
         if why is not None:
             found.inputs.append(_input(name, connectors()[TABLE], why, {"": file}))
             return found
         takers = []
         if head and packed != "tar":
+            among = self.among.values() if chosen is None else [connectors()[chosen]]
             longer = partial(_head, file, OUTLINED_BYTES)
-            takers = sniff(head, plain_name(name), self.among.values(), self._withdraw(name, found), longer)
+            takers = sniff(head, plain_name(name), among, self._withdraw(name, found), longer)
+            if chosen is not None and not takers and not packed:
+                takers = [(connectors()[chosen], Sniff(1.0, _CHOSEN))]
         if takers:
             connector, told = takers[0]
             found.inputs.append(_input(name, connector, told.why, {"": file}))

@@ -49,6 +49,8 @@ class Normalize(Section):
 
     Attributes:
         connectors: which formats are looked for; empty means all.
+        formats: the connector that reads the files of a glob below the raw root, whatever they look like, such as
+            `{"**/*.log": script}`; of several globs that match a file, the first holds.
         max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
             before the run fails; see `conservation`.
         max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
@@ -65,6 +67,7 @@ class Normalize(Section):
     """
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
+    formats: dict[str, str] = Field(default_factory=dict)
     max_reject_ratio: Share = 0.2
     max_unrecognized_ratio: Share | None = None
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
@@ -76,6 +79,11 @@ class Normalize(Section):
     attachments: Literal["drop", "keep"] = "drop"
     grown: Literal["ignore", "extend"] = "ignore"
 
+    @property
+    def sought(self) -> tuple[str, ...]:
+        """The connectors that are asked about files; empty means all."""
+        return (*self.connectors, *self.formats.values()) if self.connectors else ()
+
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
         """What connectors are told of it, in a recipe that takes in these domains."""
         return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
@@ -86,6 +94,14 @@ class Normalize(Section):
         from trajmill.connectors.registry import connectors  # here, since numpy comes with it
 
         return known("connector", value, connectors() if value else ())
+
+    @field_validator("formats")
+    @classmethod
+    def _known_formats(cls, value: dict[str, str]) -> dict[str, str]:
+        from trajmill.connectors.registry import connectors  # as above
+
+        known("connector", tuple(value.values()), connectors() if value else ())
+        return value
 
     @field_validator("scrub")
     @classmethod
@@ -318,6 +334,17 @@ class Recipe(Section):
     def _of_turns(self) -> list[str]:
         """The signals that are measured of transitions."""
         return [name for name in self.judge.measured() if self.judge.made(name).scope == "transition"]
+
+    def with_format(self, name: str) -> Recipe:
+        """Choose the connector that reads every file.
+
+        Raises:
+            ConfigError: there is no such connector, with the nearest name.
+        """
+        from trajmill.connectors.registry import connector  # here, since numpy comes with it
+
+        formats = {"**": connector(name).name}
+        return self.model_copy(update={"normalize": self.normalize.model_copy(update={"formats": formats})})
 
     def digest(self, *sections: str) -> str:
         """sha256 of the recipe, or of the named sections of it, as 64 hex digits; equal values, equal digest."""

@@ -3,8 +3,10 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
 from trajmill.connectors.swe.openhands import OpenHands
 from trajmill.pipelines.plan.plan import make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -162,3 +164,22 @@ def test_tools_are_those_that_any_prompt_of_the_session_names():
     (made,) = (one for one in found if isinstance(one, Trajectory))
     names = [one["function"]["name"] for one in json.loads(made.context.action_space or "")]
     assert names == ["run", "browse"]
+
+
+def test_events_a_line_are_the_events_of_an_array_and_a_broken_line_is_a_gap():
+    events = [run(1, "ls"), out(1, "a"), run(3, "cat a"), out(3, "b"), run(5, "pwd"), out(5, "/")]
+    whole, _ = read(*events)
+    lines = [json.dumps(event).encode() for event in events]
+    assert sniff(b"\n".join(lines), "events.jsonl")[0][0].name == "openhands"
+
+    def parsed(data: bytes) -> tuple[list[Step], list[str]]:
+        made = list(OpenHands().parse(MemoryBlob("events.jsonl", data)))
+        steps = [step for one in made if isinstance(one, Trajectory) for step in one.steps]
+        return steps, [one.reason for one in made if isinstance(one, Reject)]
+
+    steps, rejects = parsed(b"\n".join(lines))
+    assert [replace(step, offset=0) for step in steps] == [replace(step, offset=0) for step in whole]
+    assert rejects == []
+    steps, rejects = parsed(b"\n".join([*lines[:3], lines[3][:-9], *lines[4:]]))
+    assert answers(steps) == ["a", None, "/"]
+    assert rejects == ["bad_json"]

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.recordings import script
-from trajmill.connectors.recordings.script import Script, typescripts
+from trajmill.connectors.recordings.script import Script, prompts, typescripts
 from trajmill.connectors.recordings.script import timing as script_timing
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -66,7 +65,7 @@ def test_output_that_is_read_in_pieces_is_the_same_session(timed, monkeypatch):
     block = HEAD + "".join(shown) + DONE
     members = {"x_typescript": block + block, **({"x_timing": timing(shown + shown)} if timed else {})}
     whole, _ = parsed(**members)
-    monkeypatch.setattr(script, "PIECE_BYTES", 40)
+    monkeypatch.setattr(prompts, "PIECE_BYTES", 40)
     monkeypatch.setattr(script_timing, "PIECE_BYTES", 7)
     monkeypatch.setattr(typescripts, "_CHUNK", 100)
     pieces, rejects = parsed(**members)
@@ -84,3 +83,63 @@ def test_a_file_of_too_many_recordings_is_refused(monkeypatch):
     with pytest.raises(ParseError) as caught:
         parsed(x_typescript=block * 4)
     assert (caught.value.reason, caught.value.offset) == ("too_many_recordings", 3 * len(block))
+
+
+TITLE = "\x1b]0;ann@box: ~\x07"
+
+
+def untimed(text: str, head: str = HEAD) -> list[tuple[str, str | None]]:
+    """(keys, answer) of each row of a typescript alone."""
+    found, rejects = parsed(x_typescript=head + text + DONE)
+    assert rejects == []
+    assert '"source": "inferred"' in (found[0].steps[0].action.arguments or "")
+    assert {step.duration_s for step in found[0].steps} == {None}
+    shown = [step.next_observation for step in found[0].steps]
+    return list(zip(keys(found[0]), [one and one.content for one in shown], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("[ann@box mill]$ ", "[ann@box lamp]$ "),
+        (f"{TITLE}\x1b[32mann@box\x1b[0m:~$ ", f"{TITLE}\x1b[32mann@box\x1b[0m:~/lamp$ "),
+        ("bash-4.4$ ", "bash-4.4$ "),
+        ("(venv) ann@box:~$ ", "(venv) ann@box:~/lamp$ "),
+        ("mill% ", "mill% "),
+        ("❯ ", "❯ "),
+    ],
+)
+def test_without_timing_a_prompt_that_comes_back_tells_where_a_command_begins(first, second):
+    rows = untimed(f"{first}cd lmap\b \b\b \b\b \bamp\r\n{second}ls\r\nwick  oil\r\n{second}exit\r\nexit\r\n")
+    assert [typed for typed, _ in rows] == ["cd lamp\n", "ls\n", "exit\n"]
+    shown = rows[1][1] or ""
+    assert shown.splitlines()[-2] == "wick  oil"
+
+
+def test_a_prompt_behind_output_without_a_line_end_is_told_by_the_title_before_it():
+    prompt = f"{TITLE}ann@box:~$ "
+    assert [typed for typed, _ in untimed(f"{prompt}printf lit\r\nlit{prompt}pwd\r\n/home\r\n")] == [
+        "printf lit\n",
+        "pwd\n",
+    ]
+
+
+def test_what_looks_like_a_prompt_once_is_output():
+    rows = untimed("$ cat notes\r\nbob@far:~$ ls\r\nTotal: 3 > 2 lamps\r\n$ exit\r\nexit\r\n")
+    assert [typed for typed, _ in rows] == ["cat notes\n", "exit\n"]
+
+
+def test_an_interpreter_s_prompt_within_a_shell_tells_its_lines():
+    rows = untimed("$ python\r\n>>> 1+1\r\n2\r\n>>> exit()\r\n$ exit\r\n")
+    assert [typed for typed, _ in rows] == ["python\n", "1+1\n", "exit()\n", "exit\n"]
+
+
+@pytest.mark.parametrize("feed", ["\n", "\r\n"])
+def test_a_typescript_whose_line_ends_were_converted_is_read(feed):
+    text = (HEAD + "$ pwd\n/home\n$ exit\nexit\n" + DONE).replace("\n", feed)
+    found, rejects = parsed(x_typescript=text)
+    assert rejects == []
+    assert keys(found[0]) == ["pwd\n", "exit\n"]
+    seen = found[0].steps[0].next_observation
+    assert seen is not None
+    assert (seen.content or "").splitlines() == ["$ pwd", "/home", "$"]

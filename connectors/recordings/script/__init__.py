@@ -22,54 +22,45 @@ files with several recordings are told apart and `timing` for the two forms of t
 recording. Where input was recorded it alone says what was typed, otherwise the echo does, as in asciicasts.
 
 A timing file counts bytes, so the typescript is cut first and decoded afterwards, as UTF-8; bytes that are not UTF-8
-become U+FFFD. The terminal's size is that of the header or of the timing, else 80x24.
+become U+FFFD. The terminal's size is that of the header or of the timing, else 80x24; without either its width is what
+the lines at prompts tell.
 
 A timing file belongs to the last recording of a typescript, or to all of them if it adds up to that. If it fits neither
-(`timing_mismatch`), or if there is none, only the order of the output is known: a typed line is then told only where
-bracketed paste marks it behind a prompt of a well-known form, and no step has a time. An input log alone holds no
-output and is refused. A timing file whose name has another stem than the typescript's is not searched for.
+(`timing_mismatch`), or if there is none, only the order of the output is known: a typed line is then what stands behind
+a prompt that comes back (see `prompts`), its arguments say `"source": "inferred"`, and no step has a time. An input log
+alone holds no output and is refused. A timing file whose name has another stem than the typescript's is not searched
+for.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import BinaryIO, ClassVar, Final
+from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.recordings.recording import UNDATED, Recording, trajectories_of
 from trajmill.connectors.recordings.screen import checked_size
-from trajmill.connectors.recordings.script.timing import PIECE_BYTES, Timing, fitted, timed_events, timing_of
+from trajmill.connectors.recordings.script.prompts import COLUMNS, prompts_of, untimed_events
+from trajmill.connectors.recordings.script.timing import Timing, fitted, timed_events, timing_of
 from trajmill.connectors.recordings.script.typescripts import START, Typescript, typescripts_of
-from trajmill.connectors.recordings.session import Event, Session
+from trajmill.connectors.recordings.session import Session
 from trajmill.schemas import ParseError, Reject, Trajectory
 
-COLUMNS: Final = 80
 ROWS: Final = 24
 
 _TIMING: Final = re.compile(r"(?:(.*)\.)?(?:timing|timing\.log|timing\.txt|tm|timingfile)", re.DOTALL)
 _OUTPUTS: Final = (".typescript", ".out", ".log", ".script", "")
 _INPUT: Final = ".in"
-_MODES: Final = re.compile(rb"(\x1b\[\?2004[hl])")
-_PROMPT: Final = re.compile(
-    rb"(?:\x1b\][^\x07\x1b]{0,300}(?:\x07|\x1b\\)|\x1b\[[0-9;]*m|\r)*"
-    rb"(?:\([\w.-]{1,60}\) )?(?:[\w.-]{1,60}@[\w.-]{1,100}(?:\x1b\[[0-9;]*m)*:(?:\x1b\[[0-9;]*m)*[~/][^\s$#%>]{0,300}"
-    rb"|(?:ba|da|z|k)?sh-\d[\d.]{0,10})(?:\x1b\[[0-9;]*m)*[$#](?:\x1b\[[0-9;]*m)* "
-)
-"""A prompt that cannot be mistaken: Debian's `user@host:folder$ ` and bash's own `bash-5.2$ `."""
-
-_PASTING: Final = b"\x1b[?2004h"
-_PAUSE_SECONDS: Final = 1.0
 
 
 class Script(Connector):
     """Typescripts of util-linux."""
 
     name: ClassVar[str] = "script"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "recordings of script(1): typescript and timing"
 
@@ -162,14 +153,15 @@ class _Files:
 def _read(files: _Files, block: Typescript, timing: Timing | None, names: Counter[str]) -> tuple[Session, Recording]:
     """The session of a block, read, and what is said of it; `names` counts the dates met."""
     facts = {**block.facts, **(timing.facts if timing else {})}
-    columns, rows = _size(facts)
+    prompts = None if timing is not None else prompts_of(files.output, block)
+    columns, rows = _size(facts, COLUMNS if prompts is None else prompts.columns)
     session = Session(columns, rows)
-    if timing is not None:
+    if prompts is not None:
+        session.read(untimed_events(files.output, block, prompts, files.uri, files.output_name))
+    elif timing is not None:
         session.read(
             timed_events(timing, block, files.output, files.input, files.uri, (files.output_name, files.input_name))
         )
-    else:
-        session.read(_untimed_events(files, block))
     native_id = block.date or UNDATED
     names[native_id] += 1
     if names[native_id] > 1:
@@ -189,50 +181,10 @@ def _read(files: _Files, block: Typescript, timing: Timing | None, names: Counte
     return session, recording
 
 
-def _size(facts: dict[str, str]) -> tuple[int, int]:
+def _size(facts: dict[str, str], usual: int) -> tuple[int, int]:
     columns, rows = facts.get("COLUMNS", ""), facts.get("LINES", "")
     stated = re.fullmatch(r"\d{1,5}x\d{1,5}", f"{columns}x{rows}", re.ASCII)
-    return (checked_size(int(columns), int(rows)) if stated else None) or (COLUMNS, ROWS)
-
-
-def _untimed_events(files: _Files, block: Typescript) -> Iterable[Event]:
-    """The output of a block of which only the order is known.
-
-    A pause is put in where a prompt of a well-known form ends under bracketed paste, since that is where typing begins;
-    without a pause there, `echo` would take the line for one that was typed ahead.
-    """
-    offset, now = block.begin, 0.0
-    prompting = False
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for piece, whole in _pieces(files.output, block):
-        prompt = _PROMPT.match(piece) if prompting else None
-        if prompt:
-            yield offset, now, "o", prompt[0].decode("utf-8", "replace")
-            now += _PAUSE_SECONDS
-        rest = piece[prompt.end() :] if prompt else piece
-        if text := decoder.decode(rest, whole):
-            yield offset + len(piece) - len(rest), now, "o", text
-        offset += len(piece)
-        prompting = piece == _PASTING
-    yield from block.ending(now, files.uri, files.output_name)
-
-
-def _pieces(stream: BinaryIO, block: Typescript) -> Iterator[tuple[bytes, bool]]:
-    """What `_MODES` cuts a recording into, the modes themselves included, and whether it is whole up to here.
-
-    A long piece comes in several, of which only the last is marked as whole.
-    """
-    stream.seek(block.begin)
-    left, held = block.size, b""
-    while left and (data := stream.read(min(PIECE_BYTES // 2, left))):
-        left -= len(data)
-        *pieces, held = _MODES.split(held + data)
-        for piece in pieces:
-            yield piece, True
-        if len(held) > PIECE_BYTES:
-            yield held[: -len(_PASTING)], False
-            held = held[-len(_PASTING) :]
-    yield held, True
+    return (checked_size(int(columns), int(rows)) if stated else None) or (usual, ROWS)
 
 
 def _line(data: bytes) -> str:

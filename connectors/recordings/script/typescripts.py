@@ -1,9 +1,10 @@
 r"""The recordings in a typescript of script(1): where each begins and ends, and what its first and last line say.
 
 `script -a` appends to a file, so one file may hold several recordings, and a recorder that was killed leaves no last
-line. What was recorded may itself show such lines, but a terminal ends them with `\r\n`, script with `\n` alone.
-The notices that script shows on the screen (`Script done.`) are output like any other. `script -r` of macOS and BSD
-writes another format, which is not read.
+line. What was recorded may itself show such lines, but a terminal ends them with `\r\n`, script with `\n` alone; only
+in a file that was checked out with other line ends does the very first line end with `\r\n`, and so do all others. The
+notices that script shows on the screen (`Script done.`) are output like any other. `script -r` of macOS and BSD writes
+another format, which is not read.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import BinaryIO, Final
 from trajmill.connectors.recordings.session import Event
 from trajmill.schemas import ParseError
 
-START: Final = re.compile(rb"Script started on ([^\r\n]{4,4000})\n")
+START: Final = re.compile(rb"Script started on ([^\r\n]{4,4000})\r?\n")
 RECORDINGS: Final = 100_000
 """More of them in one file are refused."""
 
 _STARTED: Final = b"Script started on "
-_DONE: Final = re.compile(rb"\n?Script done on ([^\r\n]{4,4000})\n")
+_DONE: Final = re.compile(rb"(?:\r?\n)?Script done on ([^\r\n]{4,4000})\r?\n")
 _LINE: Final = 4096
 """A first or last line is shorter."""
 _CHUNK: Final = 1 << 20
@@ -87,10 +88,9 @@ def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
         raise ParseError(uri, starts[-1][0], "too_many_recordings", detail, member)
     size = stream.seek(0, SEEK_END)
     found = []
-    for number, (at, line) in enumerate(starts):
-        begin = at + len(_STARTED) + len(line) + 1
+    for number, (_, begin, line) in enumerate(starts):
         limit = starts[number + 1][0] if number + 1 < len(starts) else size
-        end, done = _done(stream, begin, limit)
+        end, done = _done(stream, begin, limit, is_converted=begin > starts[number][0] + len(_STARTED) + len(line) + 1)
         date, facts = _attributes(line)
         status = None if done is None else _attributes(done)[1].get("COMMAND_EXIT_CODE")
         found.append(
@@ -101,19 +101,22 @@ def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
     return found
 
 
-def _starts(stream: BinaryIO) -> list[tuple[int, bytes]]:
-    """Where each first line stands, and what it says; empty if the file does not begin with one.
+def _starts(stream: BinaryIO) -> list[tuple[int, int, bytes]]:
+    """Where each first line begins and ends, and what it says; empty if the file does not begin with one.
 
     Past `RECORDINGS` no more are looked for.
     """
-    found: list[tuple[int, bytes]] = []
+    found: list[tuple[int, int, bytes]] = []
     stream.seek(0)
+    is_converted = False
     base, held = 0, b""
     while data := stream.read(_CHUNK):
         held += data
         kept = max(0, len(held) - _LINE)
         for start in START.finditer(held):
-            found.append((base + start.start(), start[1]))
+            is_converted = start[0].endswith(b"\r\n") if not found else is_converted
+            if start[0].endswith(b"\r\n") == is_converted:
+                found.append((base + start.start(), base + start.end(), start[1]))
             if len(found) > RECORDINGS:
                 return found
             kept = max(kept, start.end())
@@ -123,14 +126,17 @@ def _starts(stream: BinaryIO) -> list[tuple[int, bytes]]:
     return found
 
 
-def _done(stream: BinaryIO, begin: int, limit: int) -> tuple[int, bytes | None]:
+def _done(stream: BinaryIO, begin: int, limit: int, *, is_converted: bool) -> tuple[int, bytes | None]:
     """Where what was recorded between the two places ends, and what its last line says, None if it has none."""
     base = max(begin, limit - _LINE)
     stream.seek(base)
     data = stream.read(limit - base)
     at = data.rfind(b"Script done on ")
-    found = _DONE.fullmatch(data, at - 1 if data[at - 1 : at] == b"\n" else at) if at >= 0 else None
-    return (base + found.start(), found[1]) if found else (limit, None)
+    feed = b"\r\n" if is_converted else b"\n"
+    start = at - len(feed) if at >= len(feed) and data[at - len(feed) : at] == feed else at
+    found = _DONE.fullmatch(data, start) if at >= 0 else None
+    is_own = found is not None and found[0].endswith(b"\r\n") == is_converted
+    return (base + start, found[1]) if found is not None and is_own else (limit, None)
 
 
 def _attributes(line: bytes) -> tuple[str, dict[str, str]]:

@@ -19,7 +19,8 @@ The resolver of issues writes its events without ids, with all arguments beside 
 action  | {"name": "run", "arguments": {"command": "ls"}}
 after   | kite.py
 
-An array stands alone or, as the app's interface gives it, under `trajectory`; a folder has a file for each event.
+An array stands alone or, as the app's interface gives it, under `trajectory`; a folder has a file for each event, and
+JSON Lines have an event a line.
 
 An observation answers the action that it names as its cause, wherever it stands. In logs whose events carry no ids (the
 oldest, and pairs `[action, observation]`), it answers the action before it. Actions of one reply of the model are the
@@ -58,7 +59,7 @@ from trajmill.connectors.reading.values import BOM, json_value
 from trajmill.connectors.swe.evaluation import VERIFIER
 from trajmill.connectors.swe.instance import environment
 from trajmill.connectors.swe.openhands.events import BadEventError, Did, Event, Gap, Said, Shown, event_of
-from trajmill.connectors.swe.openhands.folder import MISSING, conversation, folders, is_event
+from trajmill.connectors.swe.openhands.folder import MISSING, conversation, folders, is_event, session_of
 from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _EVENT: Final = re.compile(
@@ -68,6 +69,7 @@ _OLD: Final = re.compile(rb'"(?:action|observation)"\s*:\s*"[a-z_]{2,40}"')
 _SDK: Final = re.compile(rb'"kind"\s*:\s*"[A-Za-z]{2,40}Event"')
 _GUESS: Final = "openhands resolver's guess"
 _WRAPPED: Final = re.compile(rb'\{\s*"trajectory"\s*:\s*(?=\[)')
+_SOURCE: Final = re.compile(rb'"source"\s*:\s*"(?:agent|user|environment|hook)"')
 _FIRST_KEYS: Final = re.compile(rb'\{\s*"(?:id|timestamp|source|kind|message|action|observation)"\s*:')
 
 
@@ -75,9 +77,9 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
-    title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl (evaluation, resolver)"
+    title: ClassVar[str] = "OpenHands events (array, folder, JSONL) and output.jsonl (evaluation, resolver)"
     companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -90,6 +92,14 @@ class OpenHands(Connector):
             return None
         if is_event(uri) and _FIRST_KEYS.match(start) and b'"source"' in head and b'"timestamp"' in head:
             return Sniff(0.9, "a file named as an event of a conversation, with source and timestamp")
+        line = start.partition(b"\n")[0]
+        if _FIRST_KEYS.match(line) and _SOURCE.search(line):
+            told = _OLD.search(line) and (b'"args"' in line or b'"extras"' in line)
+            return (
+                Sniff(0.9, "the first line is an event with source and kind, or action")
+                if told or _SDK.search(line)
+                else None
+            )
         row = next(iter(head_rows(head)), {})
         if {"instance_id", "history"} <= row.keys() and not row.keys().isdisjoint(("test_result", "instruction")):
             return Sniff(0.9, "a line with instance_id, history and test_result")
@@ -111,8 +121,9 @@ class OpenHands(Connector):
                 head = stream.read(HEAD_BYTES)
             start = head[:64].removeprefix(BOM).lstrip()
             is_row = not next(iter(head_rows(head)), {}).keys().isdisjoint(("instance_id", "issue"))
+            runs = self._lines if _FIRST_KEYS.match(start) else self._rows
             start = b"{" if is_row else b"[" if _WRAPPED.match(start + b"[") else start[:1]
-            runs = self._events if start == b"[" else self._rows
+            runs = self._events if start == b"[" else runs
         empty = True
         for run in runs(blob):
             if isinstance(run, Reject):
@@ -123,7 +134,7 @@ class OpenHands(Connector):
             if made is not None:
                 empty = False
                 yield made
-            elif start and start != b"[":
+            elif run.row:
                 detail = f"instance {run.instance} has no action"[:200]
                 yield Reject("trajectory", "no_transitions", detail, blob.uri, offset=run.offset, connector=self.name)
         if empty:
@@ -136,6 +147,16 @@ class OpenHands(Connector):
         if not isinstance(events, list):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an array of events")
         yield _Run(blob.uri, events, places_by_lines(data, key, events), {}, 0)
+
+    def _lines(self, blob: Blob) -> Iterator[_Run | Reject]:
+        events: list[Any] = []
+        offsets: list[int] = []
+        for offset, value in json_rows(blob):
+            if isinstance(value, ParseError):
+                yield Reject.of(value, "record", self.name)
+            events.append(MISSING if isinstance(value, ParseError) else value)
+            offsets.append(offset)
+        yield _Run(blob.uri, events, offsets, {}, 0, native_id=session_of(blob.uri))
 
     def _folder(self, blob: Blob) -> Iterator[_Run | Reject]:
         told = conversation(blob)

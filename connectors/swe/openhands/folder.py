@@ -145,5 +145,10 @@ def _described(blob: Blob) -> tuple[str | None, str | None]:
             value = _value(blob, member, [])
             native_id = native_id or text_in(value, "conversation_id") or text_in(value, "id")
             model = model or text_in(value, "agent", "llm", "model") or text_in(value, "llm_model")
-    name = blob.uri.rpartition("/")[2]
-    return native_id or (name if _SESSION.fullmatch(name) else None), model
+    return native_id or session_of(blob.uri), model
+
+
+def session_of(uri: str) -> str | None:
+    """The conversation's id that a folder or a file of events is named by."""
+    name = uri.rpartition("/")[2].removesuffix(".jsonl")
+    return name if _SESSION.fullmatch(name) else None

@@ -185,3 +185,52 @@ def test_a_bug_in_looking_for_answers_leaves_every_file_as_it_was(tmp_path, monk
     with pytest.raises(KeyError) as caught:
         make_plan(RECIPE, [str(tmp_path)], strict=True)
     assert caught.value.__notes__ == ["while connector 'swebench_eval' was asked what its logs answer"]
+
+
+PREFIX = "[a__b__1.0] [a__b-1] "
+COMMANDS = f"{PREFIX}Command: pytest x \n{PREFIX}Subprocess args: {{}} \n{PREFIX}Std. Output:\n"
+REFUSED = ">>>>> Patch Apply Failed; (pred_try)\nOutput:\nerror: x: patch does not apply\n"
+OLD_LOGS = [
+    (f"Test Script: pytest x;\n{COMMANDS}1 failed\n \n{PREFIX}Return Code: 1 \n\n>>>>> Some Tests Failed\n", "1 failed\n", 1),
+    (f"Test Script: pytest x;\n{COMMANDS}1 passed\n \n{PREFIX}Return Code: 0 \n\n>>>>> All Tests Passed\n", "1 passed\n", 0),
+    ("Test Script: pytest x;\nOutput:\n1 passed\n\n>>>>> All Tests Passed\n", "1 passed\n", 0),
+    ("Test Script: pytest x;\nOutput:\n1 failed\n\n>>>>> Some Tests Failed\n", "1 failed\n", None),
+    (f"{REFUSED}{PREFIX}Command: git apply \n", "error: x: patch does not apply", None),
+    (REFUSED + REFUSED.replace("pred_try", "pred_minimal_try").replace("x:", "y:"), "error: x: patch does not apply", None),
+]  # fmt: skip
+
+
+def old_log(rest: str) -> str:
+    return f"{PREFIX}Task Metadata:\n\t- Instance ID: a__b-1\n\t- Evaluation Model: m.1\n>>>>> Applied Patch (pred)\n{rest}"
+
+
+@pytest.mark.parametrize(("rest", "shown", "code"), OLD_LOGS)
+def test_a_log_of_2024_answers_the_prediction_of_its_instance_and_model(tmp_path, rest, shown, code):
+    files = {"run/logs/a__b-1.m.1.eval.log": old_log(rest), "run/preds.json": json.dumps([prediction("a__b-1", "m.1")])}
+    (made,), rejects = read(laid(tmp_path, files))
+    (step,) = made.steps
+    assert rejects == []
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.exit_code) == (shown, code)
+    assert json.loads(step.action.arguments or "") == {"patch": PATCH}
+    assert (made.task.id, made.agent.model) == ("a__b-1", "m.1")
+
+
+def test_a_log_of_2024_that_breaks_off_is_cut_and_one_whose_time_ran_out_says_so(tmp_path):
+    preds = {"preds.json": json.dumps([prediction("a__b-1", "m")])}
+    (made,), _ = read(laid(tmp_path, {**preds, "a__b-1.m.eval.log": old_log("Test Script: x\nOutput:\n1 pas")}))
+    seen = made.steps[0].next_observation
+    assert seen is not None
+    assert (seen.content, seen.truncation) == ("1 pas", "recorder")
+    late = old_log("Test Script: x\n>>>>> Tests Timed Out after 900 seconds\n")
+    (made,), _ = read(laid(tmp_path, {"a__b-1.m.eval.log": late}))
+    assert (made.steps[0].timed_out, made.steps[0].time_limit_s) == (True, 900)
+
+
+@pytest.mark.parametrize("other", [{"model": "m2"}, {"model": "m"}])
+def test_a_log_of_2024_is_refused_without_a_prediction_of_its_model_in_a_folder_above_it(tmp_path, other):
+    place = "elsewhere/preds.json" if other["model"] == "m" else "run/preds.json"
+    files = {place: json.dumps([prediction("a__b-1", **other)]), "run/a__b-1.m.eval.log": old_log("")}
+    made, rejects = read(laid(tmp_path, files))
+    assert made == []
+    assert sorted(one.reason for one in rejects) == ["no_observation", "no_transitions"]
