@@ -110,7 +110,10 @@ FORMATS: Final[Mapping[str, Format]] = {
     "rrweb": Format("trajmill.connectors.web.rrweb", "8"),
     "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "7", ("traj.jsonl",)),
-    "agentnet": Format("trajmill.connectors.desktop.agentnet", "4"),
+    "agentnet": Format("trajmill.connectors.desktop.agentnet", "5"),
+    "agentnet_recording": Format(
+        "trajmill.connectors.desktop.agentnet_recording", "1", ("reduced_events_complete.jsonl",)
+    ),
     "terminator": Format("trajmill.connectors.desktop.workflow", "6"),
     "ufo": Format("trajmill.connectors.desktop.ufo", "4", ("response.log",)),
     "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "7", (".trace",)),
