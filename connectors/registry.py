@@ -58,6 +58,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "harbor": Format("trajmill.connectors.agents.harbor", "3", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "7", ("trajectory.json",)),
     "droidbot": Format("trajmill.connectors.android.droidbot", "9", (".json",)),
+    "autodroid": Format("trajmill.connectors.android.autodroid", "1"),
     "appagent": Format("trajmill.connectors.android.appagent", "6", (".xml",)),
     "appium_log": Format("trajmill.connectors.android.appium_log", "5"),
     "uiautomator": Format("trajmill.connectors.android.uiautomator", "7", (".xml", ".uix")),
