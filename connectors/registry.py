@@ -115,6 +115,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "agentnet_recording": Format(
         "trajmill.connectors.desktop.agentnet_recording", "1", ("reduced_events_complete.jsonl",)
     ),
+    "steps_recorder": Format("trajmill.connectors.desktop.steps_recorder", "1"),
     "terminator": Format("trajmill.connectors.desktop.workflow", "6"),
     "ufo": Format("trajmill.connectors.desktop.ufo", "4", ("response.log",)),
     "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "7", (".trace",)),
