@@ -1,4 +1,4 @@
-"""Trajectories of AgentNet (OpenCUA, arXiv 2508.09123): people's desktop tasks as JSON Lines, one task a line.
+"""Trajectories of AgentNet (OpenCUA, arXiv 2508.09123): people's desktop tasks, one a line or a document.
 
 >>> show(AgentNet(), '''
 ... {"task_id": "20250101_1", "instruction": "Send the letter", "task_completed": true, "traj": [{"index": 0, '''
@@ -19,6 +19,19 @@ reasoning, and never an observation. `reflection` says what the action led to an
 outcome before it. The code's points are shares of the screen. The outcome is `task_completed`, a model's verdict; that
 model's scores, from 0 to 10, are left out. `natural_language_task` and `actual_task`, which the same
 model wrote, are not carried on.
+
+AgentNetBench (`{task_id, user_task_description, steps: [{step_num, image, action, inner_monologue, …}]}`) has the same
+under other names: `action` is the code, and `low_level_instruction` of its `inner_monologue` the action in words. Steps
+that its makers left out are missed by `step_num`. The other right actions that it lists (`ground_truth_actions`,
+`alternative_options`) are not carried on.
+
+>>> show(AgentNet(), '''
+... {"task_id": "s_1", "user_task_description": "Send the letter", "steps": [{"step_num": 3, "image": "s_1_3.png", '''
+... '''"action": "pyautogui.write(message='Dear Ann')", "inner_monologue": {"thought": "The field is empty."}}]}
+... ''')
+before  | (not in the log)
+action  | {"name": "type", "arguments": {"text": "Dear Ann"}}
+after   | (not in the log)
 """
 
 from __future__ import annotations
@@ -30,24 +43,28 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.desktop import action as act
 from trajmill.connectors.desktop.pyautogui import calls_of
-from trajmill.connectors.reading.documents import json_rows, row_texts
-from trajmill.connectors.reading.fields import text_of
+from trajmill.connectors.reading.documents import json_document, json_rows, row_texts
+from trajmill.connectors.reading.fields import object_of, text_of
+from trajmill.connectors.reading.lines import first_line
 from trajmill.connectors.screens.moves import Moves
 from trajmill.schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _REASONING: Final = ("observation", "thought", "action")
+_TASKS: Final = ("instruction", "user_task_description", "high_level_task_description")
 
 
 class AgentNet(Connector):
     """AgentNet's JSON Lines."""
 
     name: ClassVar[str] = "agentnet"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("os",)
-    title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL, JSON)"
+    title: ClassVar[str] = "AgentNet, OpenCUA and AgentNetBench trajectories (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if all(key in head for key in (b'"user_task_description"', b'"steps"', b'"step_num"', b'"inner_monologue"')):
+            return Sniff(0.9, "a task of AgentNetBench with its steps")
         line = next(iter(row_texts(head, 1)), b"")
         if not line.startswith(b"{"):
             return None
@@ -60,7 +77,7 @@ class AgentNet(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found = False
-        for offset, value in json_rows(blob):
+        for offset, value in [(0, json_document(blob)[0])] if _is_indented(blob) else json_rows(blob):
             try:
                 if isinstance(value, ParseError):
                     raise value
@@ -74,6 +91,12 @@ class AgentNet(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds a task with an action")
 
 
+def _is_indented(blob: Blob) -> bool:
+    """Tell a document of one task, written over many lines."""
+    first = first_line(blob)
+    return first is not None and first.data is not None and first.data.strip() == b"{"
+
+
 def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
     """The trajectory of a line.
 
@@ -81,9 +104,9 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         ParseError: `bad_record` (no task), `no_transitions` (a task without a step), `bad_step` (a step without code,
             so it is not known what led from the step before it to the one after it).
     """
-    rows = value.get("traj") if isinstance(value, dict) else None
+    rows = (value.get("traj") or _benched(value)) if isinstance(value, dict) else None
     if not isinstance(rows, list):
-        raise ParseError(uri, offset, "bad_record", "wanted an object with a list traj")
+        raise ParseError(uri, offset, "bad_record", "wanted an object with a list traj or steps")
     if not rows:
         raise ParseError(uri, offset, "no_transitions", "the task has no step")
     moves = Moves()
@@ -103,9 +126,21 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         domain="os",
         steps=moves.steps,
         agent=Agent(name="person"),
-        task=Task(identity, text_of(value.get("instruction"))),
+        task=Task(identity, next((text for key in _TASKS if (text := text_of(value.get(key)))), None)),
         outcome=Outcome(resolved=resolved, verifier="agentnet") if resolved is not None else None,
     )
+
+
+def _benched(value: dict[str, Any]) -> list[Any] | None:
+    """The steps of a task of AgentNetBench as those of AgentNet; None where there is no list of them."""
+    steps = value.get("steps", value.get("traj"))
+    return [_plain(step) if isinstance(step, dict) else step for step in steps] if isinstance(steps, list) else None
+
+
+def _plain(step: dict[str, Any]) -> dict[str, Any]:
+    said = object_of(step.get("inner_monologue"))
+    told = {**said, "action": said.get("low_level_instruction"), "code": step.get("action")}
+    return {"index": step.get("step_num"), "image": step.get("image"), "value": told}
 
 
 def _follows(later: Any, row: dict[str, Any]) -> bool:

@@ -9,4 +9,5 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         held = getattr(item, "callspec", None)
-        item.extra_keyword_matches.update(held.params.get("names", ()) if held else ())
+        names = held.params.get("names") if held else None
+        item.extra_keyword_matches.update(names if isinstance(names, list) else ())  # no list: a case of no format

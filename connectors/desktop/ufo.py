@@ -38,7 +38,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.desktop import action as act
-from trajmill.connectors.desktop.ufo.tree import Window, box_of, read_window
+from trajmill.connectors.desktop.control_tree import Window, box_of, read_window
 from trajmill.connectors.reading.attached import attachment_of_member
 from trajmill.connectors.reading.fields import object_of, plain_text
 from trajmill.connectors.reading.lines import json_lines

@@ -1,0 +1,313 @@
+"""Recordings of AgentNet Tool (github.com/xlang-ai/AgentNetTool): a person's desktop task with trees of its windows.
+
+>>> show(AgentNetRecording(), {"reduced_events_complete.jsonl": '''
+... {"id": 0, "action": "click", "button": "left", "coordinate": {"x": 40, "y": 30}, "start_time": 5.5, "target": '''
+... '''{"control_type": "ButtonControl", "title": "Send"}, "axtree": {"Name": "Mail", "ControlType": '''
+... '''"WindowControl", "time_stamp": 5.0, "complete": true, "Children": [{"Name": "Send", "ControlType": '''
+... '''"ButtonControl", "BoundingRectangle": {"left": 20, "top": 20, "right": 60, "bottom": 40}, "Children": []}]}}
+... {"id": 1, "action": "type", "key_names": ["h", "i", "enter"], "start_time": 7.5, '''
+... '''"axtree": {"Name": "Sent", "ControlType": "WindowControl", "time_stamp": 6.0, "complete": true, "Children": []}}
+... '''})
+before  | #1 window "Mail"
+        |   #2 button "Send" [20,20][60,40]
+action  | {"name": "click", "arguments": {"element": "#2", "x": 40, "y": 30}}
+after   | #3 window "Sent"
+action  | {"name": "sequence", "arguments": {"calls": [{"name": "type", "arguments": {"text": "hi"}}, \
+{"name": "press", "arguments": {"key": "enter"}}]}}
+after   | (not in the log)
+
+A recording is a folder. Read are `reduced_events_complete.jsonl`, whose lines are the acts that the tool made of mouse
+and keys, with the tree of UI Automation that it took last before each (`axtree`, of the window on top), and the task
+in `task_name.json`. The tree of an act is what the act before it led to, if it was taken after that one began, and no
+act between them is missing, as their ids tell; else what that one led to is not in the log. A tree that could not be
+read to its end, since its window was closed or another came on top, is marked as cut by the recorder. Trees of macOS
+are spelled otherwise and are not read: there a screen is null.
+
+What the tool says that an act pointed at (`target`) is named by its node, and by role and name where the tree holds
+none or several of that name; where the tool says nothing, the innermost node at the point is. Moves of the pointer are
+no acts. Held keys with others are a `hotkey`, or the halves of the key with what was done between. The video, the raw
+events and trees between acts are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
+from trajmill.connectors.desktop import action as act
+from trajmill.connectors.desktop.action import Call, Point
+from trajmill.connectors.desktop.control_tree import AGENTNET, Window, role_of_control, window_of
+from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_of
+from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.values import value_or_none
+from trajmill.connectors.screens.moves import Moves
+from trajmill.schemas import Action, Agent, Environment, Observation, ParseError, Reject, Task, Trajectory
+
+_LOG: Final = "reduced_events_complete.jsonl"
+_PATH: Final = re.compile(rf"((?:.*/)?)(?:{re.escape(_LOG)}|task_name\.json|metadata\.json)")
+_CLICKS: Final = {2: act.DOUBLE_CLICK, 3: act.TRIPLE_CLICK}
+_BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
+_DEEPEST: Final = 8
+"""Keys that a hand may hold at a time."""
+
+
+class AgentNetRecording(Connector):
+    """Folders that AgentNet Tool records."""
+
+    name: ClassVar[str] = "agentnet_recording"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("os",)
+    title: ClassVar[str] = "AgentNet Tool recordings (reduced_events_complete.jsonl, trees of Windows controls)"
+    companions = re.compile(
+        r"(?:events|event_buffer|element|html|html_element|a11y|top_window|reduced_events_vis)\.jsonl"
+        r"|(?:hub_task_id|annotator_info)\.(?:txt|json)|(?:video_clips/)?[^/]*\.mp4"
+    )
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        line = head.lstrip().partition(b"\n")[0]
+        if line.startswith(b"{") and b'"event_start_idx"' in line and b'"axtree"' in line:
+            return Sniff(0.95, "an act with its place among events and a tree, as AgentNet Tool has it")
+        if line.startswith(b"{") and b'"action"' in line and b'"axtree"' in line and b'"ControlType"' in line:
+            return Sniff(0.9, "an act with a tree of controls, as AgentNet Tool has it")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each folder with the acts of a recording, and what it says of the task and the machine."""
+        folders: dict[str, dict[str, str]] = {}
+        for path in paths:
+            if found := _PATH.fullmatch(path):
+                folders.setdefault(found[1], {})[path[len(found[1]) :]] = path
+        for folder, members in folders.items():
+            if _LOG in members:
+                yield Log(folder.rstrip("/"), members, _LOG)
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        log = _LOG if _LOG in blob.members else ""
+        acts: list[_Act] = []
+        for offset, value in json_lines(blob, log):
+            try:
+                if isinstance(value, ParseError):
+                    raise value
+                if (made := _act(value, blob, log, offset)) is not None:
+                    acts.append(made)
+            except ParseError as error:
+                acts.append(_Act(offset, None, (), {}, None, None))
+                yield Reject.of(error, connector=self.name)
+        moves = _moves(acts, log, blob.choices.screen == "raw")
+        if not moves.steps:
+            raise ParseError(blob.uri, -1, "no_transitions", "no line holds an act", log)
+        task, machine = _beside(blob, "task_name.json"), _beside(blob, "metadata.json")
+        words = [text for key in ("task_name", "description") if (text := text_of(task.get(key)))]
+        system = " ".join(text for key in ("system", "release") if (text := text_of(machine.get(key))))
+        yield Trajectory(
+            native_id=blob.uri.rstrip("/").removesuffix(f"/{_LOG}").rpartition("/")[2],
+            domain="os",
+            steps=moves.steps,
+            environment=Environment(id=system or None),
+            agent=Agent(name="person"),
+            task=Task(instruction="\n\n".join(words) or None),
+        )
+
+
+def _beside(blob: Blob, member: str) -> dict[str, Any]:
+    """The object in a member that says what the recording is of; an empty one where there is none."""
+    return object_of(value_or_none(blob.read(member))) if member in blob.members else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """A line.
+
+    Attributes:
+        offset: where it begins.
+        number: its id; None if it is not known which acts stand around it.
+        calls: what was done; empty: the line cannot be read.
+        line: its own object.
+        window: the tree that was taken last before it.
+        taken: when.
+    """
+
+    offset: int
+    number: int | None
+    calls: tuple[Call, ...]
+    line: Mapping[str, Any]
+    window: Window | None
+    taken: float | None
+
+
+def _act(value: Any, blob: Blob, log: str, offset: int) -> _Act | None:
+    """The act of a line; None if it is none, as a move of the pointer or a button let go.
+
+    Raises:
+        ParseError: `bad_record` (no object with an action), `bad_action` (a word, or a value of it, that is not known),
+            or the errors of a tree.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("action"), str):
+        raise ParseError(blob.uri, offset, "bad_record", "wanted an object with an action", log)
+    calls = _calls(value, _DEEPEST)
+    if calls is None:
+        detail = f"an act {value['action'][:80]!r} without what it did"
+        raise ParseError(blob.uri, offset, "bad_action", detail, log)
+    if not calls:
+        return None
+    tree = object_of(value.get("axtree"))
+    window = None
+    if isinstance(tree.get("ControlType"), str):
+        window = window_of(tree, shallow_json(tree) or "", AGENTNET, blob.uri, log, offset)
+    number = value.get("id")
+    return _Act(
+        offset, number if type(number) is int else None, tuple(calls), value, window, _time(tree.get("time_stamp"))
+    )
+
+
+def _moves(acts: Sequence[_Act], log: str, raw: bool) -> Moves:
+    moves = Moves()
+    screens = [_screen(one, raw) for one in acts]
+    for place, one in enumerate(acts):
+        if not one.calls:
+            continue
+        later = acts[place + 1] if place + 1 < len(acts) else None
+        after = screens[place + 1] if later is not None and _follows(later, one) else None
+        start, end = _time(one.line.get("start_time")), _time(one.line.get("end_time"))
+        seconds = round(end - start, 6) if start is not None and end is not None and end >= start else None
+        moves.add(_action(one, raw), screens[place], after, one.offset, log, seconds=seconds)
+    return moves
+
+
+def _screen(one: _Act, raw: bool) -> Observation | None:
+    if one.window is None:
+        return None
+    return one.window.observation(raw, is_whole=object_of(one.line.get("axtree")).get("complete") is not False)
+
+
+def _follows(later: _Act, one: _Act) -> bool:
+    """Tell a tree that was taken since an act began, with no other act between."""
+    start = _time(one.line.get("start_time"))
+    is_next = later.number is not None and one.number is not None and later.number == one.number + 1
+    return is_next and start is not None and later.taken is not None and later.taken >= start
+
+
+def _time(value: Any) -> float | None:
+    """Seconds by the recorder's own clock."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e12 else None
+
+
+def _action(one: _Act, raw: bool) -> Action:
+    """The action of an act, with what it pointed at."""
+    target = object_of(one.line.get("target"))
+    name, point = str_of(target.get("title")), one.calls[0].point
+    original = {key: one.line[key] for key in _ORIGINAL if one.line.get(key) is not None}
+    if point is None or len(one.calls) > 1:
+        return act.action_of(one.calls, None, original)
+    node = one.window.node_at(point, name) if one.window is not None and not raw else None
+    told: dict[str, Any] = {}
+    if node is not None:
+        told["element"] = f"#{node}"
+    elif name:
+        told["target"] = {"role": role_of_control(str_of(target.get("control_type"))), "name": name}
+    return act.told_action(one.calls[0].name, {**told, **one.calls[0].arguments(None)}, original)
+
+
+_ORIGINAL: Final = ("action", "description", "button", "click_type", "coordinate", "key_name", "key_names", "target")
+
+
+def _calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    """What an act did; empty if nothing, None if its word or a value of it is not known."""
+    word = line.get("action")
+    if word == "move" or (word in ("click", "press") and line.get("pressed") is False):
+        return []
+    if word in ("click", "drag", "mouse_press"):
+        return _pointed(line, deepest)
+    if word == "scroll":
+        return _scrolled(line)
+    if word == "type":
+        return _typed(line.get("key_names"))
+    return _held(line, deepest) if word in ("press", "long_press") else None
+
+
+def _pointed(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    place = object_of(line.get("coordinate"))
+    point, button = act.point_of(place.get("x"), place.get("y")), str_of(line.get("button")) or "left"
+    if point is None:
+        return None
+    told = None if button == "left" else button
+    if line["action"] == "drag":
+        end = _last(line)
+        return None if end is None else [act.call(act.DRAG, point, to=list(end), button=told)]
+    if line["action"] == "mouse_press":
+        inner = _inner(line, deepest)
+        down, up = act.call(act.MOUSE_DOWN, point, button=told), act.call(act.MOUSE_UP, button=told)
+        return None if inner is None else [down, *inner, up]
+    return [act.call(_CLICKS.get(line.get("click_type", 1), _BUTTONS.get(button, act.CLICK)), point)]
+
+
+def _last(line: Mapping[str, Any]) -> Point | None:
+    """Where a drag ended: at the last place of its trace, or of the move within it."""
+    children = objects_of(line.get("children"))
+    for trace in (line.get("drag_trace"), children[-1].get("trace") if children else None):
+        if isinstance(trace, list) and trace and isinstance(trace[-1], list) and len(trace[-1]) == 2:
+            return act.point_of(*trace[-1])
+    return None
+
+
+def _scrolled(line: Mapping[str, Any]) -> list[Call] | None:
+    turns = objects_of(line.get("trace"))
+    if not turns:
+        return None
+    down, across = [sum(act.number(one.get(key)) or 0 for one in turns) for key in ("dy", "dx")]
+    point = act.point_of(turns[0].get("x"), turns[0].get("y"))
+    return [act.call(act.SCROLL, point, clicks=down, dx=across or None)]
+
+
+def _typed(names: Any) -> list[Call] | None:
+    """Characters in a row as one text, and other keys by their names."""
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        return None
+    calls: list[Call] = []
+    for name in names:
+        text = " " if name == "space" else name
+        if len(text) > 1:
+            calls.append(act.call(act.PRESS, key=name))
+        elif calls and calls[-1].name == act.TYPE:
+            calls[-1] = act.call(act.TYPE, text=dict(calls[-1].told)["text"] + text)
+        else:
+            calls.append(act.call(act.TYPE, text=text))
+    return calls
+
+
+def _held(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    """A key that was pressed, together with others, or while something else was done."""
+    key, inner = text_of(line.get("key_name")), _inner(line, deepest)
+    if key is None or inner is None:
+        return None
+    if not inner:
+        return [act.call(act.PRESS, key=key)]
+    keys = _keys(inner)
+    if keys is not None and line["action"] == "press":
+        return [act.call(act.HOTKEY, keys=[key, *keys])]
+    return [act.call(act.KEY_DOWN, key=key), *inner, act.call(act.KEY_UP, key=key)]
+
+
+def _keys(calls: Sequence[Call]) -> list[str] | None:
+    """The keys of one call that only presses some, None of others."""
+    told = dict(calls[0].told) if len(calls) == 1 else {}
+    if len(calls) == 1 and calls[0].name == act.HOTKEY:
+        return list(told["keys"])
+    if len(calls) == 1 and calls[0].name == act.TYPE:
+        return list(told["text"])
+    return [told["key"]] if len(calls) == 1 and calls[0].name == act.PRESS else None
+
+
+def _inner(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    """What was done while a key or a button was held."""
+    calls: list[Call] = []
+    for child in objects_of(line.get("children")):
+        made = _calls(child, deepest - 1) if deepest else None
+        if made is None:
+            return None
+        calls += made
+    return calls
