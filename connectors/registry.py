@@ -118,6 +118,40 @@ FORMATS: Final[Mapping[str, Format]] = {
 """By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier
 wins."""
 
+VERIFIED: Final[Mapping[str, int]] = {
+    "asciicast": 8,
+    "claude_code": 26,
+    "codex": 5,
+    "codex_exec": 4,
+    "gemini_cli": 5,
+    "webdancer": 1,
+    "search_r1": 1,
+    "react_log": 5,
+    "inspect": 2,
+    "appagent": 6,
+    "droidbot": 3,
+    "tau_bench": 1,
+    "tau2": 2,
+    "toolbench": 6,
+    "mcp_recorder": 1,
+    "agent_vcr": 3,
+    "vcr_cassette": 31,
+    "sweagent": 22,
+    "mini_swe_agent": 16,
+    "openhands": 5,
+    "aider": 1,
+    "script": 3,
+    "ttyrec": 1,
+    "har": 23,
+    "cdp": 12,
+    "browser_use_history": 1,
+    "playwright_trace": 5,
+    "webvoyager": 6,
+    "mind2web": 1,
+}
+"""Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
+as its documentation says."""
+
 NAMED: Final = 0.9
 """From this score on a format says its own name."""
 

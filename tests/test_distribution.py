@@ -184,8 +184,8 @@ def test_the_console_script_makes_shards_in_a_folder_that_holds_modules_of_our_n
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["-P"], []])
 def test_the_module_is_the_console_script(installed, hostile, options):
-    found = call(installed.parent / "python", *options, "-m", "trajmill", "connectors", cwd=hostile)
-    assert found == call(installed, "connectors", cwd=hostile)
+    found = call(installed.parent / "python", *options, "-m", "trajmill", "formats", cwd=hostile)
+    assert found == call(installed, "formats", cwd=hostile)
 
 
 def stored(out: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The commands that tell what logs and runs hold: connectors, sniff, inspect, verify and diversity."""
+"""The commands that tell what logs and runs hold: formats, sniff, inspect, verify and diversity."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from trajmill.pipelines.plan.plan import Plan
 
 
+Format = Annotated[
+    str | None, typer.Option("--format", help="The connector that reads every raw file, as `trajmill formats` names it.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (connectors, sniff, inspect, verify, diversity):
+    for command in (formats, sniff, inspect, verify, diversity):
         app.command()(command)
 
 
-def connectors() -> None:
-    """List the formats that are read."""
-    from trajmill.app.cli.tables import show_connectors
-    from trajmill.connectors.registry import connectors as known
+def formats() -> None:
+    """List the formats that are read, each with the number of real logs that it was verified on."""
+    from trajmill.app.cli.tables import show_formats
+    from trajmill.connectors.registry import connectors
 
-    show_connectors(known(), results())
+    show_formats(connectors(), results())
 
 
 def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
@@ -56,12 +61,13 @@ def inspect(
         str | None, typer.Option(help="Which one to show: its id, the id's beginning or a number.")
     ] = None,
     lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
+    read_as: Format = None,
 ) -> None:
     """Show counts and one trajectory, step by step, with what each action changed."""
     from trajmill.app.cli.inspection import inspect as look
     from trajmill.app.cli.tables import show_found
 
-    show_found(look(path, trajectory), results(), lines)
+    show_found(look(path, trajectory, read_as), results(), lines)
 
 
 def verify(

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from trajmill.app.console import Printer, labelled, text
 from trajmill.connectors.connector import Connector
+from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
@@ -246,11 +247,13 @@ def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
         console.print(line, style="yellow", soft_wrap=True)
 
 
-def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
-    """Every connector: its name, version, domains and format."""
-    table = Table("connector", "version", "domains", "format")
-    for one in connectors.values():
-        table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
+def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
+    """Print each format with its connector, version, domains and the real logs that it was verified on."""
+    table = Table("connector", "version", "domains", "format", "verified")
+    for connector in connectors.values():
+        logs = f"{VERIFIED[connector.name]:,} logs" if connector.name in VERIFIED else "unverified"
+        verified = logs if connector.name in FORMATS else ""
+        table.add_row(connector.name, connector.version, ", ".join(connector.domains), connector.title, verified)
     console.print(table)
 
 

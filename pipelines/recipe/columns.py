@@ -129,7 +129,7 @@ class Dataset(Section):
         from trajmill.connectors.registry import connectors  # here, since numpy comes with it
 
         if value is not None and value not in connectors():
-            raise ValueError(f"there is no connector '{value}'; `trajmill connectors` lists them")
+            raise ValueError(f"there is no connector '{value}'; `trajmill formats` lists them")
         if value == "table":
             raise ValueError("a table within a table is not read")
         return value

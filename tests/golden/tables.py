@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.conftest import GOLDEN, ROOT
 from trajmill.connectors.connector import Connector
-from trajmill.connectors.registry import connectors
+from trajmill.connectors.registry import VERIFIED, connectors
 from trajmill.quality.registry import SIGNALS
 from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Signal
@@ -18,7 +18,7 @@ from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 SIGNALS_PAGE: Final = ROOT / "docs" / "signals.md"
 FORMATS_PAGE: Final = ROOT / "docs" / "formats.md"
 
-_UNREAD: Final = "0 | | | | | no real log at hand; read after its specification"
+_UNREAD: Final = "0 | | | | | none of the corpora"
 
 
 def signals_page() -> str:
@@ -41,7 +41,7 @@ def formats_page() -> str:
 
 def _format_row(one: Connector, counts: Mapping[str, Any] | None) -> str:
     """A connector's row: what it says of itself, and how it fared on the real logs, where there are any."""
-    said = (one.name, ", ".join(one.domains), one.title)
+    said = (one.name, ", ".join(one.domains), one.title, str(VERIFIED.get(one.name, "unverified")))
     if counts is None:
         return f"{_row(*said)} {_UNREAD} |"
     share = f"{counts['accepted']} ({counts['accepted'] / counts['inputs']:.0%})"

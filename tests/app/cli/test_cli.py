@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import main
+from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.schemas import scan_transitions
 
 SAMPLES = ROOT / "samples" / "terminal"
@@ -55,6 +56,13 @@ def test_sniff_says_what_a_file_is_and_why(tmp_path):
     said = trajmill("sniff", LOG, tmp_path / "notes.txt")
     assert f"{LOG.name}: claude_code (" in said
     assert "notes.txt: unrecognized" in said
+
+
+def test_formats_that_met_no_real_log_are_listed_as_unverified():
+    rows = [line.split("│") for line in trajmill("formats").splitlines()]
+    listed = {row[1].strip(): row[-2].strip() for row in rows if len(row) > 2 and row[2].strip()}
+    assert {name: told for name, told in listed.items() if told == "unverified"}.keys() == FORMATS.keys() - VERIFIED.keys()
+    assert listed["asciicast"] == f"{VERIFIED['asciicast']} logs"
 
 
 def test_sniff_names_the_command_that_reads_a_table_of_unknown_columns(tmp_path):
