@@ -148,6 +148,11 @@ VERIFIED: Final[Mapping[str, int]] = {
     "playwright_trace": 5,
     "webvoyager": 6,
     "mind2web": 1,
+    "harbor": 3,
+    "atif": 3,
+    "terminal_bench": 23,
+    "mcp_desktop_log": 2,
+    "swe_rows": 16,
 }
 """Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
 as its documentation says."""

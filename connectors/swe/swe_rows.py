@@ -51,7 +51,7 @@ from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, R
 
 _COLUMN: Final = re.compile(rb'"(?:messages|trajectory)"\s*:\s*(?:"\s*\[|\[\s*\{)')
 _IDS: Final = (b'"instance_id":', b'"trajectory_id":', b'"traj_id":', b'"instance_id" :')
-_OTHERS: Final = (b'"test_result":', b'"mini_version":', b'"replay_config":')
+_OTHERS: Final = (b'"history":', b'"mini_version":', b'"replay_config":')
 _TASKS: Final = (
     b"solving the following issue within our repository",
     b"<pr_description>",

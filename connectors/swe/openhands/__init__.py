@@ -96,7 +96,8 @@ class OpenHands(Connector):
             return Sniff(0.9, "a line with instance_id, history and test_result")
         if _ISSUE.match(start) and all(key in head for key in (b'"history"', b'"instruction"', b'"git_patch"')):
             return Sniff(0.9, "a line with issue, instruction, git_patch and history")
-        if _ROW.match(start) and b'"test_result"' in head and b'"git_patch"' in head:
+        patched = b'"test_result"' in head and b'"git_patch"' in head and b'"messages"' not in head
+        if _ROW.match(start) and patched:
             return Sniff(0.8, "a line with instance_id and the git_patch of a test_result")
         return None
 
