@@ -152,7 +152,11 @@ VERIFIED: Final[Mapping[str, int]] = {
     "atif": 3,
     "terminal_bench": 23,
     "mcp_desktop_log": 2,
-    "swe_rows": 16,
+    "swe_rows": 5,
+    "adp": 24,
+    "miniwob": 102,
+    "aitz": 1,
+    "react_notebook": 2,
 }
 """Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
 as its documentation says."""
