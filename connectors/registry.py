@@ -70,7 +70,6 @@ FORMATS: Final[Mapping[str, Format]] = {
     "mcp_jsonrpc": Format("trajmill.connectors.mcp.mcp_jsonrpc", "7"),
     "mcp_recorder": Format("trajmill.connectors.mcp.mcp_recorder", "7"),
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "6"),
-    "mcp_interceptor": Format("trajmill.connectors.mcp.mcp_interceptor", "7"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "5"),
     "mcp_inspector": Format("trajmill.connectors.mcp.mcp_inspector", "6"),
     "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "15"),
