@@ -59,7 +59,6 @@ FORMATS: Final[Mapping[str, Format]] = {
     "atif": Format("trajmill.connectors.agents.atif", "8", ("trajectory.json",)),
     "droidbot": Format("trajmill.connectors.android.droidbot", "9", (".json",)),
     "appagent": Format("trajmill.connectors.android.appagent", "6", (".xml",)),
-    "appium_log": Format("trajmill.connectors.android.appium_log", "5"),
     "uiautomator": Format("trajmill.connectors.android.uiautomator", "7", (".xml", ".uix")),
     "android_control": Format("trajmill.connectors.android.android_control", "4"),
     "android_control_jsonl": Format("trajmill.connectors.android.android_control_jsonl", "4"),
