@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 from lxml import etree
 
-from trajmill.connectors.android import appium_log, dump
 from trajmill.connectors.desktop import agentnet, pyautogui
 from trajmill.connectors.desktop.osworld import lines as osworld_lines
 from trajmill.connectors.web import markup
@@ -54,24 +53,6 @@ def pages_read() -> Iterator[list[Decoding]]:
 def xml_tree(data: bytes) -> Any:
     """The tree of an XML document, as `lxml` makes it."""
     return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
-
-
-@contextmanager
-def dumps_read() -> Iterator[list[Decoding]]:
-    """A list that grows by each page source that a connector finds within a line, with the plain decoder of XML."""
-    dumps: list[Decoding] = []
-    own = dump.read_dump
-
-    def read_noted(data: bytes, *rest: Any) -> Any:
-        screen = own(data, *rest)
-        dumps.append((data, xml_tree))
-        return screen
-
-    setattr(appium_log, "read_dump", read_noted)  # noqa: B010
-    try:
-        yield dumps
-    finally:
-        setattr(appium_log, "read_dump", own)  # noqa: B010
 
 
 @contextmanager

@@ -45,7 +45,7 @@ import pyarrow.parquet as pq
 import yaml
 from rich.console import Console
 
-from benchmarks.inner import Decoding, dumps_read, pages_read, scripts_read, texts_read, xml_tree
+from benchmarks.inner import Decoding, pages_read, scripts_read, texts_read, xml_tree
 from benchmarks.logs import screen_logs
 from benchmarks.logs.session_logs import MADE, made
 from benchmarks.processes import cpu_seconds
@@ -220,7 +220,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     forget = forgetter()
     forget()
     plain_texts = texts_read([data for data, _ in members])
-    with pages_read() as pages, dumps_read() as dumps, scripts_read() as scripts, plain_texts as texts:
+    with pages_read() as pages, scripts_read() as scripts, plain_texts as texts:
         steps = parse(one, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
@@ -237,7 +237,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
             json_values(data, orjson.loads)
 
     def inner() -> None:
-        for data, decode in [*within, *pages, *dumps]:
+        for data, decode in [*within, *pages]:
             decode(data)
         for text, decode_text in [*texts, *scripts]:
             decode_text(text)
@@ -250,13 +250,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = (
-        kind
-        + "+json" * bool(within or texts)
-        + "+python" * bool(scripts)
-        + "+xml" * bool(dumps)
-        + "+html" * bool(pages)
-    )
+    second = kind + "+json" * bool(within or texts) + "+python" * bool(scripts) + "+html" * bool(pages)
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 

@@ -7,7 +7,8 @@ r"""Formats that hold no transition, as a table: each file of them is recognized
 refused | no_actions
 
 A patch or a recorded script is an action without a world: neither the state before it nor an answer stands in the file.
-Events of getevent hold no screen; beside uiautomator dumps the connector `uiautomator` reads them. A saved page is a
+An Appium server cuts the page sources that it logs, so no screen stands whole in its log. Events of getevent hold no
+screen; beside uiautomator dumps the connector `uiautomator` reads them. A saved page is a
 screen on which nobody acts, and logcat holds what programs said. What makes a patch a transition is the folder it was
 evaluated in (`swebench_eval`). See docs/decisions/patches-without-an-answer.md.
 """
@@ -69,6 +70,7 @@ _LOGCAT: Final = (
     rb"-{9} (?:beginning of|switch to) \S+[ \t\r]*(?:\n|\Z)|(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
     rb"(?:\s+[\w ]{0,16}?\d{1,7}\s+\d{1,7} [VDIWEFA] |: [VDIWEFA]/| [VDIWEFA]/)"
 )
+_APPIUM: Final = rb"\[HTTP\][^\n]{0,24}-->[^\n]{0,24}(?:GET|POST|DELETE)[^\n]{0,24}/(?:session|status)\b"
 _MAIL: Final = rb"From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\r?$"
 _GIT: Final = rb"diff --(?:git|cc|combined) \S"
 _HUNK: Final = rb"--- [^\r\n]+\r?\n\+\+\+ [^\r\n]+\r?\n@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@"
@@ -99,6 +101,14 @@ _TABLE: Final = (
         "no_actions",
         "logcat holds what programs said, neither screens nor actions",
         _sign(0.9, "begins with a line of logcat", _LOGCAT),
+    ),
+    _refused(
+        "appium_log",
+        "android",
+        "Appium server logs (rejected: no observation)",
+        "no_observation",
+        "commands, and of a page source at most its first 1,024 characters, which the server logs of an answer",
+        _sign(0.9, "begins as an Appium server logs", rb"(?=.{0,4000}?(?:Welcome to Appium v\d|" + _APPIUM + rb"))"),
     ),
     _refused(
         "patch",

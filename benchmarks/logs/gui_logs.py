@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from benchmarks.logs.android import View, dump, views
+from benchmarks.logs.android import View, views
 from benchmarks.logs.text import Text
 from samples.writing.json_text import document, lines
 
@@ -174,32 +174,3 @@ def _elements(screen: list[View]) -> list[dict[str, Any]]:
         }
         for view in screen
     ]
-
-
-def appium_log(text: Text, limit: int) -> Mapping[str, bytes]:
-    """What a server prints of a session that asks for the page, then clicks, again and again."""
-    ident = "4d2e1c5b-0a63-4f0e-9b1d-7c1f6a2b3c4d"
-    told: list[str] = []
-
-    def command(way: str, path: str, body: Any, name: str, result: Any) -> None:
-        told.append(f"[HTTP] --> {way} /wd/hub/session{path}")
-        told.append(f"[HTTP] {json.dumps(body)}")
-        told.append(f'[W3C (4d2e1c5b)] Calling AppiumDriver.{name}() with args: ["{ident}"]')
-        told.append(f"[W3C (4d2e1c5b)] Responding to client with driver.{name}() result: {json.dumps(result)}")
-        told.append(f"[HTTP] <-- {way} /wd/hub/session{path} 200 300 ms - 52")
-        told.append("[HTTP] ")
-
-    asked = {"capabilities": {"firstMatch": [{"platformName": "Android", "appium:appPackage": _APP}]}}
-    command("POST", "", asked, "createSession", [ident, {}])
-    size = 0
-    while size < limit:
-        page = dump(text, _APP, views(text, _APP, 80))
-        command("GET", f"/{ident}/source", {}, "getPageSource", page)
-        found = {"element-6066-11e4-a52e-4f735466cecf": "1"}
-        command("POST", f"/{ident}/element", {"using": "id", "value": f"{_APP}:id/title"}, "findElement", found)
-        command("POST", f"/{ident}/element/1/click", {}, "click", None)
-        size += len(page)
-    stamped = (
-        f"2024-05-06 10:{place // 3000 % 60:02}:{place // 50 % 60:02}:020 {line}\n" for place, line in enumerate(told)
-    )
-    return {"": "".join(stamped).encode()}

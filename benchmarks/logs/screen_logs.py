@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from benchmarks.logs.android import View, uiautomator, views
-from benchmarks.logs.gui_logs import agentnet, aitz, android_world, appium_log, ufo
+from benchmarks.logs.gui_logs import agentnet, aitz, android_world, ufo
 from benchmarks.logs.text import Text
 
 BYTES: Final = 1_500_000
@@ -289,7 +289,6 @@ LOGS: Final[dict[str, Callable[[Text, int], Mapping[str, bytes]]]] = {
     "aitz": aitz,
     "android_control_jsonl": android_control_jsonl,
     "android_world": android_world,
-    "appium_log": appium_log,
     "miniwob": miniwob,
     "osworld": osworld,
     "playwright_trace": playwright_trace,

@@ -83,23 +83,6 @@ def agent_vcr(one: Session) -> Members:
     return document({"format_version": "1.0.0", "metadata": known, "session": {**opened, "interactions": calls}})
 
 
-def mcp_interceptor(one: Session) -> Members:
-    calls = []
-    for place, act in enumerate(one.acts):
-        block = {"_type": "TextContent", "type": "text", "text": act.shown, "annotations": None}
-        result = {"_type": "CallToolResult", "meta": None, "content": [block], "structuredContent": None}
-        asked = {"method": "call_tool", "args": [act.tool], "kwargs": {"arguments": act.arguments}}
-        calls.append(
-            {
-                "request": {**asked, "timestamp": moment(place)},
-                "response": {"success": True, "result": {**result, "isError": False}, "error": None, "timestamp": "x"},
-                "duration_ms": 133.3,
-            }
-        )
-    known = {"session_id": f"s{one.number}", "server_info": {"url": "https://example.org/mcp", "name": "s"}}
-    return lines([{**known, "calls": calls, "started_at": moment(0), "ended_at": moment(99), "metadata": {}}])
-
-
 def mcp_inspector(one: Session) -> Members:
     told = {"direction": "request", "origin": "client"}
     return document(
@@ -280,7 +263,6 @@ MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], Join]]] = {
     "mcp_jsonrpc": ("wire.jsonl", "mcp", mcp_jsonrpc, None),
     "mcp_recorder": ("cassette.json", "mcp", mcp_recorder, None),
     "agent_vcr": ("session.vcr", "mcp", agent_vcr, None),
-    "mcp_interceptor": ("mcp_sessions.jsonl", "mcp", mcp_interceptor, _LINES),
     "mcp_inspector": ("history.json", "mcp", mcp_inspector, None),
     "otel_genai": ("spans.jsonl", "mcp", otel_genai, _LINES),
     "react_notebook": ("claims.ipynb", "search", react_notebook, None),

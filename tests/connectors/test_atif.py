@@ -165,3 +165,56 @@ def test_the_domain_is_that_of_the_agents_own_log_or_what_the_tools_tell(
     agent: str | None, tools: list[str], wanted: str
 ) -> None:
     assert domain(agent, [*tools, "message"]) == wanted
+
+
+def claude(name: str, raw: Value, content: str | None, message: str = "", **more: Any) -> Value:
+    """A step as Harbor writes it for Claude Code: its own sections behind what the agent saw, kept beside."""
+    call = {"tool_call_id": "t1", "function_name": name, "arguments": {}}
+    shown = {} if content is None else {"observation": {"results": [told(content, "t1")]}}
+    kept = {"tool_result_metadata": {"raw_tool_result": {"type": "tool_result", **raw}}, "tool_use_name": name}
+    return {"source": "agent", "message": message, "tool_calls": [call], "extra": {**kept, **more}, **shown}
+
+
+def test_what_claude_code_saw_is_told_apart_from_what_harbor_wrote_around_it():
+    found, rejects = read(
+        document(
+            claude(
+                "Bash",
+                {"content": "Exit code 2\nno such file", "is_error": True},
+                "Exit code 2\nno such file\n\n[error] tool reported failure",
+                "Executed Bash t1",
+            ),
+            claude(
+                "Read",
+                {"content": [{"type": "text", "text": "     1\u2192a"}]},
+                '1\u2192a\n\n[metadata] {"n": 1}',
+                "I read.",
+            ),
+            claude("Bash", {"content": ""}, None),
+        )
+    )
+    assert rejects == []
+    steps = found[0].steps
+    assert [step.next_observation and step.next_observation.content for step in steps] == [
+        "no such file",
+        "     1\u2192a",
+        "",
+    ]
+    assert (steps[0].exit_code, steps[0].next_observation and steps[0].next_observation.is_error) == (2, True)
+    assert [step.action.message for step in steps] == [None, "I read.", None]
+
+
+def test_a_sidechain_of_claude_code_is_the_trajectory_of_a_sub_agent():
+    found, _ = read(
+        document(
+            claude("Grep", {"content": "a.py"}, "a.py", is_sidechain=True),
+            {"source": "user", "message": "Mend it."},
+            claude("Task", {"content": "It is in a.py."}, "It is in a.py.", is_sidechain=False),
+            session_id="s",
+        )
+    )
+    assert [(one.relation, one.parent, [step.action.name for step in one.steps]) for one in found] == [
+        (None, None, ["Task"]),
+        ("subagent", "s", ["Grep"]),
+    ]
+    assert found[0].task.instruction == "Mend it."

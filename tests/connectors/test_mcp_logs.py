@@ -1,4 +1,4 @@
-"""The logs of the wire itself: captures, recorder cassettes, interceptor traces, desktop logs."""
+"""The logs of the wire itself: captures, recorder cassettes, desktop logs."""
 
 import json
 

@@ -3,6 +3,7 @@
 import json
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import sniff
 from trajmill.connectors.swe.swe_rows import SweRows
 from trajmill.connectors.swe.text_action import function, last_fence
 from trajmill.schemas import Reject, Trajectory
@@ -57,3 +58,8 @@ def test_rows_of_an_array_have_the_offsets_of_their_objects():
     made = [one for one in SweRows().parse(MemoryBlob("rows.json", data)) if isinstance(one, Trajectory)]
     assert [data[one.steps[0].offset : one.steps[0].offset + 1] for one in made] == [b"{", b"{"]
     assert made[0].steps[0].offset < made[1].steps[0].offset
+
+
+def test_rows_with_messages_and_a_test_result_are_rows_and_no_output_of_openhands():
+    told = row(("user", "Mend it."), ("assistant", "```\nls\n```"), test_result={"git_patch": "", "report": {}})
+    assert [one.name for one, _ in sniff(json.dumps([told]).encode(), "rows.json")] == ["swe_rows"]

@@ -12,8 +12,10 @@ after   | notes.txt
 
 A document is one trajectory. A sub-agent's document stands within it, or in a file beside it that it names by path. It
 is a trajectory of relation `subagent`; its parent step is the one with a result that refers to it, if one does. A
-continuation is a trajectory of relation `continuation`. Order: a document, what it refers to, the rest. In a folder,
-`trajectory.json` with `trajectory.*.json` and the images below it are one log. Paths are resolved within the log alone.
+continuation is a trajectory of relation `continuation`. The steps of Claude Code's sub-agents, which Harbor puts before
+the agent's own and marks as a sidechain, are one such trajectory too. Order: a document, what it refers to, the rest.
+In a folder, `trajectory.json` with `trajectory.*.json` and the images below it are one log. Paths are resolved within
+the log alone.
 
 Rejected: unreadable steps, results without a call, missing images and missing documents of sub-agents. Left out without
 a reject: metrics, and steps of copied context, which the trajectory holds that they were copied from.
@@ -64,7 +66,7 @@ class Atif(Connector):
     """ATIF documents of Harbor's agents and of others that write the format."""
 
     name: ClassVar[str] = "atif"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Trajectory Interchange Format (JSON)"
 
@@ -159,6 +161,7 @@ class _Log:
     def _trajectory(
         self, document: dict[str, Any], member: str, offsets: dict[int, int], origin: _Origin | None, depth: int
     ) -> Iterator[Trajectory | Reject]:
+        document = _apart(document)
         told, agent = values.own(document), values.table(document, "agent")
         reader = Reader(
             not told and "terminus" in (text_in(agent, "name") or "").lower(),
@@ -271,6 +274,20 @@ class _Log:
             name = f"{base}/{count}"
         self._names.add(name)
         return name
+
+
+def _apart(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the steps of Claude Code's sub-agents, if it has others too, as that of one sub-agent."""
+    aside = [step for step in document["steps"] if values.table(step, "extra").get("is_sidechain") is True]
+    if not aside or len(aside) == len(document["steps"]):
+        return document
+    away = {id(step) for step in aside}
+    below = {key: document[key] for key in ("session_id", "agent") if key in document} | {"steps": aside}
+    return {
+        **document,
+        "steps": [step for step in document["steps"] if id(step) not in away],
+        "subagent_trajectories": [*values.items(document, "subagent_trajectories"), below],
+    }
 
 
 def _locate(document: dict[str, Any], data: bytes, place: int, offsets: dict[int, int], depth: int) -> int:

@@ -11,13 +11,17 @@ since it looks at the terminal once; its first prompt is system prompt, task, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.agents.atif import values
 from trajmill.connectors.agents.atif.calls import all_typed, commands_of, first_among, together
 from trajmill.connectors.conversation.client_outputs import command_output
-from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.content import media_type, observation, seen_text
+from trajmill.connectors.conversation.content import shown as shown_content
 from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, headed, speaker, truncation
+from trajmill.connectors.conversation.reminders import apart
 from trajmill.connectors.conversation.terminus_texts import prompt_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Time, Turn
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -187,13 +191,15 @@ class Reader:
         at, message, thought = microseconds(get("timestamp")), get("message"), get("reasoning_content")
         if not isinstance(message, str):
             message = self._content(message)[0]
-        texts = [message] if message and not message.isspace() else []
+        texts = [message] if message and not message.isspace() and not values.is_filler(step, message) else []
         thoughts = [thought] if isinstance(thought, str) and thought else []
         turn = Turn(self._offset, self._member, at, [], texts, thoughts)
         observed, given = get("observation"), get("tool_calls")
         results = values.items(observed, "results") if observed else []
         if not isinstance(given, list):
             given = []
+        if not results and len(given) == 1 and values.raw_result(step.get("extra")) is not None:
+            results = [values.NOTHING]  # Harbor leaves out an answer without text.
         if len(given) == 1 == len(results) and "extra" not in step and not self._terminus:
             plain = self._plain(given[0], results[0], at)
             if plain is not None:
@@ -417,17 +423,15 @@ class Reader:
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
             return None, Output(None)
-        content = result.get("content")
-        shown, images = (content, ()) if isinstance(content, str) else self._content(content)
         extra = values.table(result, "extra") if "extra" in result else values.NOTHING
         told = values.table(extra, values.OWN) if extra else extra
+        raw = values.raw_result(extra) or (values.raw_result(step["extra"]) if alone and "extra" in step else None)
+        if raw is not None:
+            return _of_claude(raw, text_in(step.get("extra"), "tool_use_name"))
+        content = result.get("content")
+        shown, images = (content, ()) if isinstance(content, str) else self._content(content)
         if shown is None and not images and not told:
             return None, Output(None)
-        # some emitters add sections of their own to what the agent saw and keep that beside it
-        if extra:
-            shown = text_in(values.table(extra, "tool_result_metadata"), "raw_tool_result") or shown
-        if alone and "extra" in step:
-            shown = text_in(values.table(step["extra"], "tool_result_metadata"), "raw_tool_result") or shown
         origin, form, cut, ended = "environment", "response", "none", Output(None)
         if shown is not None and self._terminus:
             given, ended = values.terminal_output(shown)
@@ -456,3 +460,13 @@ class Reader:
         for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
+
+
+def _of_claude(raw: dict[str, Any], tool: str | None) -> tuple[Observation, Output]:
+    """What Claude Code was given; Harbor keeps it beside a result to which it adds sections of its own."""
+    seen = shown_content(raw["content"])
+    source = Source(CLAUDE_CODE, None, tool, raw.get("is_error") is True)
+    text, notes = apart(seen_text(seen) or "", source)
+    told = headed(text, source)
+    made = observation(told.text, failed(raw), seen.attachments, truncation(text, source))
+    return replace(made, origin=speaker(text, source) or made.origin), replace(told, notes=(*told.notes, *notes))

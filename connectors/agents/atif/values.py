@@ -52,6 +52,19 @@ def table(value: Any, key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else NOTHING
 
 
+def raw_result(extra: Any) -> dict[str, Any] | None:
+    """The block of an answer as the agent was given it, with its content; None where Harbor kept none."""
+    found = table(table(extra, "tool_result_metadata"), "raw_tool_result")
+    return found if "content" in found else None
+
+
+def is_filler(step: dict[str, Any], message: str) -> bool:
+    """Whether Harbor wrote the message, since the agent called a tool and said nothing."""
+    calls = items(step, "tool_calls")
+    call = calls[0] if len(calls) == 1 else NOTHING
+    return message == f"Executed {text_in(call, 'function_name')} {text_in(call, 'tool_call_id')}"
+
+
 def own(value: Any) -> dict[str, Any]:
     """What stands under `extra.trajmill`, empty if nothing does; not to be changed."""
     extra = value.get("extra") if isinstance(value, dict) else None

@@ -347,18 +347,6 @@ ADAPTED: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             ("9.81 * mass", "9.81 * {secret}"),
         ],
     ),
-    "selenium_on_a_phone": (
-        "appium_log/input/two_sessions.log",
-        "jasmines",
-        [
-            (
-                'resource-id=\\"org.example.tides:id/name\\"',
-                'password=\\"true\\" resource-id=\\"org.example.tides:id/name\\"',
-            ),
-            ('{"text":"Tórshavn","value":["T","ó","r","s","h","a","v","n"]}', '{"text":"{secret}"}'),
-            ("Tórshavn", "{secret}"),
-        ],
-    ),
     "page_of_a_browser": (
         "browsergym/input/run.json",
         "crocuses",

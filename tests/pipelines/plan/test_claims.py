@@ -37,7 +37,6 @@ BESIDE: dict[str, tuple[str, list[str]]] = {
     "playwright_trace": ("tea.zip", ["video.webm", "test-failed-1.png", "error-context.md"]),
     "android_world": ("runs.jsonl", ["screenshots/1.png"]),
     "android_control_jsonl": ("", ["images/1/2.png"]),
-    "appium_log": ("two_sessions.log", ["shot.png"]),
     "uiautomator": ("appium", ["source_1.png", "dumps/2.png"]),
     "rico": ("trace_0", ["screenshots/tap.gif", "30.gif"]),
     "aitz": ("GENERAL-4711", ["GENERAL-4711_marked.png"]),
