@@ -15,7 +15,7 @@ from typing import Final
 
 import apache_beam as beam
 
-from trajmill.pipelines.execution.beam_steps import BeamTransform
+from trajmill.pipelines.execution.runner import BeamTransform
 from trajmill.pipelines.judge.corpus_rule import graph, heard_at_last, scheduled
 from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
 from trajmill.pipelines.judge.judging import Judging

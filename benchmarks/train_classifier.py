@@ -19,8 +19,8 @@ from trajmill.pipelines.judge.reasons import REASONS
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table, read_transitions, transition_files
 from trajmill.quality.signal import Measured
+from trajmill.quality.signals.classifier import lines_of
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.word_lines import lines_of
 
 
 def labelled(out: str) -> Iterator[tuple[str, str]]:

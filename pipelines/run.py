@@ -29,9 +29,9 @@ from trajmill.pipelines.judge.judge import UnitsToVerdicts
 from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
 from trajmill.pipelines.judge.measure_files import measure_names
 from trajmill.pipelines.judge.measuring import measuring_digest
+from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
 from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
-from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
@@ -68,13 +68,12 @@ from trajmill.pipelines.run_record.conservation import (
     unrecognized_line,
 )
 from trajmill.pipelines.run_record.endings import Code, ending_of
-from trajmill.pipelines.run_record.losses import lost_domains, nothing_kept
-from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
 from trajmill.pipelines.run_record.passage_lines import passage_lines
 from trajmill.pipelines.run_record.reject_bounds import check_rejects
 from trajmill.pipelines.run_record.run_log import LOG, RunLog
 from trajmill.pipelines.run_record.run_record import Record
 from trajmill.pipelines.run_record.summary import OVER, StageStart, Summary
+from trajmill.pipelines.run_record.warnings import lost_domains, mixture_warnings, nothing_kept
 from trajmill.pipelines.storage.folders import Folder, sha256_of
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Ownership
 from trajmill.pipelines.storage.parquet import write_parquet

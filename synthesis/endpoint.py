@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,9 +19,40 @@ import pyarrow as pa
 from trajmill.quality.scrub import scrub_text
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError, ShardError
-from trajmill.synthesis.pacing import Pace
-from trajmill.synthesis.replies import Replies, Reply, Request
-from trajmill.synthesis.spending import Prices, Spending, Usage
+from trajmill.synthesis.replies import Prices, Replies, Reply, Request, Spending, Usage
+
+
+class Pace:
+    """Lets requests pass at even distances.
+
+    Args:
+        per_minute: requests that pass in a minute; None lets all pass at once.
+        clock: seconds that only grow.
+        sleep: waits for seconds.
+    """
+
+    def __init__(
+        self,
+        per_minute: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._distance = 60 / per_minute if per_minute else 0.0
+        self._clock, self._sleep = clock, sleep
+        self._next = float("-inf")
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Returns when one more request may be sent."""
+        if not self._distance:
+            return
+        with self._lock:
+            now = self._clock()
+            mine = max(now, self._next)
+            self._next = mine + self._distance
+        if mine > now:
+            self._sleep(mine - now)
+
 
 _DENIED: Final = (401, 403, 404)
 _REFUSED: Final = (400, 413, 422)

@@ -22,8 +22,8 @@ from trajmill.synthesis.instruction_rules import KINDS, Logged
 from trajmill.synthesis.instructions import Instructed, Instructing, Instructor
 from trajmill.synthesis.output import Output
 from trajmill.synthesis.recorded_run import RecordedRun
+from trajmill.synthesis.replies import Spending
 from trajmill.synthesis.session import Models, Report, session
-from trajmill.synthesis.spending import Spending
 from trajmill.synthesis.work import Work, in_order
 
 TABLE: Final = "instructions.parquet"

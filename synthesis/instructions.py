@@ -15,11 +15,9 @@ from trajmill.pipelines.render.capping import capped
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
 from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, composed, draft_in, fault_of
-from trajmill.synthesis.json_answers import object_in
 from trajmill.synthesis.judgements import Judge, mean_score, scores_in
-from trajmill.synthesis.replies import Request
-from trajmill.synthesis.spending import SpentError
-from trajmill.synthesis.wording import asking
+from trajmill.synthesis.replies import Request, SpentError
+from trajmill.synthesis.wording import asking, object_in
 
 DIMENSIONS: Final = ("fulfilled", "specific", "restrained")
 _FULFILLED: Final = 4

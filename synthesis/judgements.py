@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from trajmill.synthesis.endpoint import Endpoint
-from trajmill.synthesis.json_answers import object_in
 from trajmill.synthesis.replies import Reply, Request
-from trajmill.synthesis.wording import asking
+from trajmill.synthesis.wording import asking, object_in
 
 DIMENSIONS: Final = ("format", "factuality", "consistency", "realism", "quality")
 """Of the published judge of world models; each is scored from 1 to 5."""

@@ -21,8 +21,8 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 from trajmill.synthesis.output import Output
 from trajmill.synthesis.reasoning import REASONED_SCHEMA, Reasoned, Reasoner, Reasoning
 from trajmill.synthesis.recorded_run import RecordedRun
+from trajmill.synthesis.replies import Spending
 from trajmill.synthesis.session import Models, Report, session
-from trajmill.synthesis.spending import Spending
 from trajmill.synthesis.work import Work, in_order
 
 _POOL: Final = "sft/"

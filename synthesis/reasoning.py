@@ -29,8 +29,7 @@ from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
 from trajmill.synthesis.judgements import DIMENSIONS, Judge, Question, mean_score
 from trajmill.synthesis.predictions import Fault, Prediction, is_plain, pieces, prediction_of, without_thoughts
-from trajmill.synthesis.replies import Reply, Request
-from trajmill.synthesis.spending import SpentError
+from trajmill.synthesis.replies import Reply, Request, SpentError
 from trajmill.synthesis.tagged_prompts import tagged_system
 from trajmill.synthesis.wording import asking
 

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
 from trajmill.schemas.manifest import Manifest
-from trajmill.synthesis.endpoint import Address, Endpoint
+from trajmill.synthesis.endpoint import Address, Endpoint, Pace
 from trajmill.synthesis.judgements import Judge
-from trajmill.synthesis.pacing import Pace
-from trajmill.synthesis.replies import Replies
-from trajmill.synthesis.spending import Spending
+from trajmill.synthesis.replies import Replies, Spending
 
 
 @dataclass(frozen=True, slots=True)

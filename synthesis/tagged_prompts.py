@@ -17,7 +17,7 @@ from typing import Final
 import jinja2
 from jinja2 import nodes
 
-from trajmill.pipelines.recipe.config_files import configs
+from trajmill.pipelines.recipe.templates import configs
 
 _REFERENCE: Final = re.compile(r"([a-z]+/[a-z]+(?:-[0-9]+)?)@([0-9a-f]{12})")
 _FLAG: Final = "tagged"

@@ -1,15 +1,34 @@
-"""The words in which models are asked: the templates in `configs/templates/synthesis`."""
+"""Words in which models are asked, the templates in `configs/templates/synthesis`, and the JSON in their answers."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import cache
 from typing import Any, NamedTuple
 
 import jinja2
 
-from trajmill.pipelines.recipe.config_files import configs
-from trajmill.pipelines.recipe.templates import template
+from trajmill.pipelines.recipe.templates import configs, template
+from trajmill.synthesis.replies import Reply
+
+
+def object_in(reply: Reply) -> dict[str, Any] | None:
+    """The last whole JSON object in an answer, without what was thought before it; None if there is none."""
+    if reply.finish in ("refused", "length"):
+        return None
+    text = reply.content.rpartition("</think>")[2]
+    decoder = json.JSONDecoder()
+    found, place = None, text.find("{")
+    while place >= 0:
+        try:
+            value, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            end = place + 1
+        else:
+            found = value if isinstance(value, dict) else found
+        place = text.find("{", end)
+    return found
 
 
 class Asking(NamedTuple):

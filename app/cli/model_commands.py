@@ -16,8 +16,8 @@ from trajmill.schemas import ConfigError
 
 if TYPE_CHECKING:
     from trajmill.synthesis.endpoint import Address
+    from trajmill.synthesis.replies import Prices
     from trajmill.synthesis.session import Models, Report
-    from trajmill.synthesis.spending import Prices
     from trajmill.synthesis.work import Work
 
 ASKING: Final = ("reason", "instruct")
@@ -206,7 +206,7 @@ def prices_of(text: str) -> Prices:
     Raises:
         ConfigError: it says none.
     """
-    from trajmill.synthesis.spending import Prices
+    from trajmill.synthesis.replies import Prices
 
     try:
         asked, answered = (float(one) for one in text.split(","))

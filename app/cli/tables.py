@@ -16,8 +16,8 @@ from trajmill.pipelines.judge.harness_text import table_line
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
-from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
 from trajmill.pipelines.run_record.summary import Summary
+from trajmill.pipelines.run_record.warnings import mixture_warnings
 from trajmill.schemas.manifest import Manifest
 
 if TYPE_CHECKING:

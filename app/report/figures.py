@@ -19,7 +19,7 @@ from trajmill.app.report.sources import Sources, UnitFiles
 from trajmill.pipelines.judge.harness_text import read_table_of
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.run_record.conservation import Line, summed_lines
-from trajmill.pipelines.run_record.losses import nothing_kept
+from trajmill.pipelines.run_record.warnings import nothing_kept
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 LENGTHS: Final[Mapping[str, str]] = {

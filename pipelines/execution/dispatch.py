@@ -29,7 +29,7 @@ def run_over(work: Sequence[Any], transform: Step, execution: Execution, seeing:
         return
     if not execution.is_plain:
         from trajmill.pipelines.execution import runner
-        from trajmill.pipelines.execution.beam_steps import BeamTransform
+        from trajmill.pipelines.execution.runner import BeamTransform
 
         runner.run_over(work, BeamTransform(transform), execution, seeing)
     elif execution.workers > 1 or execution.isolated:

@@ -22,7 +22,7 @@ from trajmill.pipelines.execution.dataflow.job_options import job_flags
 from trajmill.pipelines.execution.dataflow.jobs import METER
 from trajmill.pipelines.execution.execution import RUNNERS
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS, FlinkServers
-from trajmill.pipelines.execution.flink.jars import missing as missing_of_flink
+from trajmill.pipelines.execution.flink.cluster import missing as missing_of_flink
 from trajmill.pipelines.storage.scratch import scratch_folder
 from trajmill.schemas import ConfigError
 

@@ -1,12 +1,22 @@
-"""Running a pipeline on a runner of Beam."""
+"""Run the steps of `flow` on a runner of Beam.
+
+Beam raises a copy of an error with more words, behind which the original stands; of an engine's text the last line that
+names one of our errors, or one of the system, is what is left. Elements are kept in the output folder and handed to
+workers by number: in the graph they would make it as large as the corpus has inputs, which engines refuse.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import pickle
+import re
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
 
 import apache_beam as beam
 from apache_beam import Pipeline
@@ -15,10 +25,182 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
 from trajmill.pipelines.execution.dataflow.jobs import finished
 from trajmill.pipelines.execution.execution import Execution, Seeing
-from trajmill.pipelines.execution.passed_errors import original
-from trajmill.pipelines.execution.work_blocks import Taken, kept
+from trajmill.pipelines.execution.flow import (
+    Apply,
+    Collection,
+    FlatMap,
+    FlatMapTuple,
+    Flatten,
+    GroupByKey,
+    Map,
+    MapTuple,
+    SideInput,
+    Step,
+    Transform,
+)
+from trajmill.pipelines.storage.folders import Folder, unfinished_name
 from trajmill.pipelines.storage.scratch import own_scratch
-from trajmill.schemas import ShardError
+from trajmill.schemas import ShardError, errors
+
+_BLOCK_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where an element lies.
+
+    Attributes:
+        block: the file of the folder.
+        sha256: of the file: nothing else is ever loaded from it.
+        index: which of its elements.
+    """
+
+    block: str
+    sha256: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Gives elements back, in any process that sees the folder."""
+
+    folder: Folder
+
+    def __call__(self, kept: Kept) -> Any:
+        """The element.
+
+        Raises:
+            ShardError: its file is not there, or another.
+        """
+        return pickle.loads(_block(self.folder, kept.block, kept.sha256)[kept.index])  # noqa: S301 - by its digest
+
+
+@lru_cache(maxsize=4)
+def _block(folder: Folder, name: str, sha256: str) -> list[bytes]:
+    data = folder.read(name)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ShardError(f"{folder.path(name)} is not as it was written")
+    found: list[bytes] = pickle.loads(data)  # noqa: S301 - it is what the run wrote, by its digest
+    return found
+
+
+@contextmanager
+def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
+    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them."""
+    places: list[Kept] = []
+    names: list[str] = []
+    try:
+        for block in _blocks(work):
+            data = pickle.dumps(block)
+            names.append(unfinished_name("work"))
+            folder.write(names[-1], data, private=True)
+            sha256 = hashlib.sha256(data).hexdigest()
+            places += [Kept(names[-1], sha256, index) for index in range(len(block))]
+        yield places
+    finally:
+        for name in names:
+            folder.remove(name)
+
+
+def _blocks(work: Sequence[Any]) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    size = 0
+    for one in work:
+        block.append(pickle.dumps(one))
+        size += len(block[-1])
+        if size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+_APPLY: Final[dict[type[Apply], Any]] = {
+    Map: beam.Map,
+    MapTuple: beam.MapTuple,
+    FlatMap: beam.FlatMap,
+    FlatMapTuple: beam.FlatMapTuple,
+}
+
+
+class BeamCollection(Collection[Any]):
+    """Elements of a Beam pipeline."""
+
+    def __init__(self, elements: Any) -> None:
+        self.elements = elements
+
+    def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
+        """Apply the step in Beam's pipeline."""
+        inputs = (self.elements, *(one.elements for one in others if isinstance(one, BeamCollection)))
+        given = inputs if others or isinstance(step, Flatten) else self.elements
+        return BeamCollection(given | label >> _beam_transform(step))
+
+
+class BeamTransform(beam.PTransform):
+    """A transform of `flow` as one of Beam's."""
+
+    def __init__(self, transform: Step) -> None:
+        super().__init__(type(transform).__name__)
+        self._transform = transform
+
+    def expand(self, elements: Any) -> Any:
+        """Apply the transform to the pipeline's collections."""
+        many = isinstance(elements, tuple)
+        given: Any = tuple(map(BeamCollection, elements)) if many else BeamCollection(elements)
+        step = self._transform
+        made: Any = step.expand(given) if isinstance(step, Transform) else given | step
+        return made.elements
+
+
+def _beam_transform(step: Step) -> beam.PTransform:
+    if isinstance(step, Apply):
+        return _APPLY[type(step)](step.function, *map(_argument, step.more))
+    if isinstance(step, Flatten):
+        return beam.Flatten()
+    if isinstance(step, GroupByKey):
+        return beam.GroupByKey()
+    return BeamTransform(step)
+
+
+def _argument(one: Any) -> Any:
+    """An argument of a step; of a side input Beam's own."""
+    if not isinstance(one, SideInput):
+        return one
+    assert isinstance(one.elements, BeamCollection)
+    return beam.pvalue.AsDict(one.elements.elements)
+
+
+_STEP: Final = re.compile(r" \[while running '[^']*'\]")
+_NAMED: Final = re.compile(
+    r"^(?:RuntimeError: )*trajmill\.schemas\.errors\.((?:Config|Contract|Shard)Error): (.*)$", re.MULTILINE
+)
+_SYSTEM: Final = re.compile(r"^(?:RuntimeError: )*(?:OSError|\w+Error): \[Errno (\d+)\] (.*)$", re.MULTILINE)
+
+
+def original(error: BaseException) -> BaseException:
+    """Return the error that a runner's exception stands for; that itself, if it stands for none that is known."""
+    copied = error
+    while copied.__context__ is not None and _STEP.search(str(copied)):
+        copied = copied.__context__
+    if type(copied) is not RuntimeError:
+        return copied
+    return _named_in(str(copied)) or copied
+
+
+def _named_in(text: str) -> BaseException | None:
+    """The error that the text of an engine names last, without its words about the step."""
+    plain = _STEP.sub("", text)
+    made: BaseException
+    if named := _NAMED.findall(plain):
+        kind, told = named[-1]
+        made = getattr(errors, kind)(told)
+    elif of_system := _SYSTEM.findall(plain):
+        number, told = of_system[-1]
+        made = OSError(int(number), told)
+    else:
+        return None
+    made.add_note(f"as the runner told it:\n{text}")
+    return made
 
 
 def run_over(

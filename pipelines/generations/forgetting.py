@@ -62,7 +62,7 @@ from trajmill.pipelines.generations.traces import (
 from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import answers_name, matches_name, measure_names
-from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
 from trajmill.pipelines.mix.samples import held_out_kinds

@@ -12,7 +12,7 @@ from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.ledgers import PLACES, read_ledger
 from trajmill.pipelines.generations.places import NODE_COLUMNS, log_nodes, settled_places
 from trajmill.pipelines.judge.judging import Unit, units_in
-from trajmill.pipelines.judge.similarity_index import STAGE as LIKENESS
+from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import gathered_in
 from trajmill.pipelines.mix.coded_names import hex_texts
 from trajmill.pipelines.mix.known import Verdicts

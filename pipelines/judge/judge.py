@@ -24,7 +24,6 @@ from trajmill.pipelines.execution.flow import (
     Transform,
 )
 from trajmill.pipelines.execution.memory import give_back_memory
-from trajmill.pipelines.judge.caps import Caps
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
 from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
@@ -36,7 +35,7 @@ from trajmill.pipelines.judge.measuring import measure_unit
 from trajmill.pipelines.judge.near_duplicates import NearCopies
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.replicates import REPORTER, Replicates, write_report
-from trajmill.pipelines.judge.shares import Shares
+from trajmill.pipelines.judge.shares import Caps, Shares
 from trajmill.pipelines.judge.verdicts import write_verdict
 from trajmill.schemas.manifest import Manifest
 

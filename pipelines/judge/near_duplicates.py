@@ -16,15 +16,19 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import UNITS, Answers, Key, Keys, Round
 from trajmill.pipelines.judge.judging import DECIDED, Unit
 from trajmill.pipelines.judge.measures import read_sketches
-from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
+from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
-from trajmill.pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of
 from trajmill.pipelines.recipe.judgement import NearDuplicates
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.fingerprint import as_lanes
 from trajmill.quality.near import (
     MEMBER,
     PAIR,
@@ -39,7 +43,94 @@ from trajmill.quality.near import (
     step_kinds,
 )
 from trajmill.quality.sets import distinct, holds
-from trajmill.quality.sketch import absent_shares
+from trajmill.quality.sketch import Sketches, absent_shares
+from trajmill.schemas import SCHEMA_VERSION
+from trajmill.schemas.manifest import Manifest
+
+STAGE: Final = "likeness"
+_SCHEMA: Final = pa.schema([("row", pa.uint32()), ("node", pa.uint64())])
+
+
+def write_likeness(standing: Standing, folder: Folder) -> Manifest:
+    """Writes what a unit was told: first rows of trajectories, and the tasks of those that each is like."""
+    unit = standing.unit
+    found = np.unique(
+        np.concatenate([np.zeros(0, LIKENESS), *(np.frombuffer(data, LIKENESS) for data in standing.told(LIKE))])
+    )
+    columns = [pa.array(np.ascontiguousarray(found[name])) for name in _SCHEMA.names]
+    entry = write_parquet(folder, unit.name, _SCHEMA, [pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
+    return finish_unit(folder, Manifest(STAGE, unit.label, standing.judging.digest, SCHEMA_VERSION, (entry,)))
+
+
+def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
+    """What was written of a unit, of dtype `LIKENESS`.
+
+    Raises:
+        ShardError: the file is missing or damaged.
+    """
+    parts = [np.zeros(0, LIKENESS)]
+    for batch in read_batches(folder, name):
+        some = np.zeros(batch.num_rows, LIKENESS)
+        some["row"], some["node"] = batch["row"].to_numpy(), batch["node"].to_numpy()
+        parts.append(some)
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """The trajectories of a unit; arrays of one length.
+
+    Attributes:
+        sketches: of them.
+        first: the row of each one's first step in the file.
+        task: the node of its task.
+        content: a hash of all that it holds.
+        rank: by which the smallest is the best.
+        counts: whether it counts where a task's steps are.
+        stays: whether it is kept so far.
+        ids: of all.
+    """
+
+    sketches: Sketches
+    first: npt.NDArray[np.int64]
+    task: npt.NDArray[np.uint64]
+    content: npt.NDArray[np.uint64]
+    rank: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.bool_]
+    stays: npt.NDArray[np.bool_]
+    ids: pa.Array | pa.ChunkedArray
+
+    def ties(self, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """The first 64 bits of the ids of these."""
+        return identities(self.ids.take(pa.array(chosen)).to_pylist())
+
+
+def rollouts_of(standing: Standing) -> Rollouts:
+    """All rollouts of a unit."""
+    measures = standing.measures
+    starts = measures.starts
+    first = measures.table.select(["trajectory_hash", "trajectory_id"]).take(pa.array(starts))
+    return Rollouts(
+        sketches=read_sketches(standing.unit.label, standing.measured, starts),
+        first=starts,
+        task=measures.column("task_node")[starts],
+        content=as_lanes(first["trajectory_hash"].combine_chunks())[:, 0],
+        rank=standing.ranked(measures.column("rank")[starts]),
+        counts=standing.counts()[starts],
+        stays=standing.kept()[starts],
+        ids=first["trajectory_id"],
+    )
+
+
+def named_rollouts(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The task and the content of each rollout that counts and whose task is known; no sketch is read for it."""
+    measures = standing.measures
+    starts = measures.starts[standing.counts()[measures.starts]]
+    task = measures.column("task_node")[starts]
+    content = as_lanes(measures.table["trajectory_hash"].take(pa.array(starts)).combine_chunks())[:, 0]
+    known = task != content
+    return task[known], content[known]
+
 
 Packed = Iterable[bytes]
 

@@ -1,6 +1,7 @@
-"""The bounds of a recipe on how much of what is kept one task, environment, place or command may be, over the corpus.
+"""The caps and shares of a recipe over the whole corpus.
 
-Hashes of the rows that bear the loss are gathered by domain, where `quality.share_caps` decides; one record of 64 bytes
+Caps gather counts of targets by domain. Shares (how much of what is kept one task, environment, place or command may
+be) gather hashes of the rows that bear the loss by domain, where `quality.share_caps` decides; one record of 64 bytes
 each (one a trajectory where only tasks and environments are bounded).
 """
 
@@ -15,12 +16,52 @@ import pyarrow as pa
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.measure_files import variety_name
 from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
-from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
 from trajmill.pipelines.judge.reasons import SHARE_REASONS
 from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.quality.cap import counted, limits
 from trajmill.quality.hash_sampling import chances
 from trajmill.quality.share_caps import BOUNDED, RECORD, beyond
 from trajmill.quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
+
+_NUMBER = 8
+"""Bytes of the unit's number before its counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Which targets break which capped rule, by bin → the first bin over each rule's cap, told to the domain's units.
+
+    Rows over a cap are told by their rule's name, so that there is no reason of its own.
+    """
+
+    shares: tuple[float | None, ...]
+    """Of each rule by position, None where it is not capped."""
+    reasons: tuple[str, ...] = ()
+    losing: str = "caps"
+    reported: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """See `Decision`."""
+        return (Round(self.losing, self.keys, self.losers),)
+
+    def keys(self, standing: Standing) -> Keys:
+        """The unit's domain; its number, and how many of its targets break which capped rule, by bin, packed."""
+        target, measures = standing.targets(), standing.measures
+        counts = counted(measures.decision.capped[target], cap_bins(measures)[target])
+        yield standing.unit.domain, standing.unit.number.to_bytes(_NUMBER, "little") + counts.tobytes()
+
+    def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
+        """The limits of a domain, told to each of its units."""
+        blocks = list(packed)
+        found = limits((data[_NUMBER:] for data in blocks), self.shares).astype("<i8").tobytes()
+        for data in blocks:
+            yield LIMITS, int.from_bytes(data[:_NUMBER], "little"), found
+
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        return "by the recipe's rule"
 
 
 @dataclass(frozen=True, slots=True)

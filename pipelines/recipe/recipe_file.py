@@ -15,8 +15,8 @@ from typing import Any, Final, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from trajmill.pipelines.recipe.config_files import configs
 from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.templates import configs
 from trajmill.schemas import ConfigError
 
 VERSION_KEY: Final = "trajmill_run"

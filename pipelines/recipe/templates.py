@@ -11,6 +11,7 @@ import hashlib
 import re
 from difflib import get_close_matches
 from functools import cache
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,8 +21,13 @@ import jinja2.meta
 import jinja2.sandbox
 import xxhash
 
-from trajmill.pipelines.recipe.config_files import configs
 from trajmill.schemas import DOMAINS, ConfigError
+
+
+def configs() -> Traversable:
+    """The folder of built-in recipes, templates and rubrics."""
+    return files("trajmill") / "configs"
+
 
 VARIABLES: Final = frozenset(
     {

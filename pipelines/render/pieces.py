@@ -15,13 +15,38 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.render.actions import Grammar, shown_action
 from trajmill.pipelines.render.capping import capped
-from trajmill.pipelines.render.edits import Edits
+from trajmill.pipelines.render.edits import Edits, edit_of
+from trajmill.pipelines.render.fences import block, fenced
 from trajmill.pipelines.render.fixed_texts import ACTION, COMMANDS, ending, said, time_limit
+from trajmill.pipelines.render.native_actions import native_action
 from trajmill.quality.control_strings import ESCAPABLE, escaped
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.texts import Texts
+
+Grammar: TypeAlias = Literal["call", "native"]
+
+_LANGUAGES: Final[Mapping[str, str]] = {"os": "python"}
+"""Domain → what its actions are written in where they are no calls."""
+
+
+def shown_action(domain: str, text: str, edits: Edits = "call", grammar: Grammar = "call") -> str:
+    """An action in its fences.
+
+    Args:
+        domain: of the transition.
+        text: of the action.
+        edits: `diff` shows an edit of a file as the call without what the diff below it says.
+        grammar: `native` shows what the agents of the domain write, where the action can be said in it.
+    """
+    edit = edit_of(text) if edits == "diff" else None
+    if edit is not None:
+        return f"{block(edit.call)}\n{fenced(edit.diff.removesuffix(chr(10)), 'diff')}"
+    native = native_action(domain, text) if grammar == "native" else None
+    if native is not None:
+        return block(native.text) if native.language == "json" else fenced(native.text, native.language)
+    return block(text, _LANGUAGES.get(domain, "text"))
+
 
 if TYPE_CHECKING:
     from trajmill.pipelines.recipe.recipe import Mix

@@ -1,8 +1,7 @@
 """Whose files lie in an output folder: a run lists its own by name before it writes them, all others are foreign.
 
-The list is the owner's marker, `trajmill.json`, together with the manifests. Only what is listed is ever replaced or
-removed, so a folder that holds anything else, or another run, is refused before a byte is written. See
-docs/decisions/output-folder.md. This module does not know what the files hold.
+The list is the owner's marker, `trajmill.json`. Only what is listed is ever replaced or removed, so a folder that holds
+anything else, or another run, is refused before a byte is written. See docs/decisions/output-folder.md.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -25,7 +24,7 @@ from trajmill.pipelines.storage.folders import MARKER, Folder, OvertakenError, i
 from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.paths import JUNK, local_path, url_of
 from trajmill.pipelines.storage.scratch import scratch_folder
-from trajmill.pipelines.storage.units import MANIFEST, UNITS, read_manifest
+from trajmill.pipelines.storage.units import MANIFEST
 from trajmill.schemas import ConfigError, ShardError
 from trajmill.schemas.manifest import PROGRAM_VERSION
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 LOCK: Final = ".lock"
 SPILL: Final = "spill"
 LAYOUT: Final = 2
-"""Of an output folder: 1 had no marker."""
+"""Of an output folder."""
 
 PLAN: Final = "plan.json"
 RUN: Final = "run.json"
@@ -44,8 +43,6 @@ CHECKSUMS: Final = "checksums.json"
 """The sha256 of each file that no manifest names, of a folder on this machine in which nobody works."""
 
 _ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT, CHECKSUMS})
-_LAYOUT_1: Final = ("rejects/plan/part-00000.parquet", "measures/benchmarks.parquet", "measures/replicates.json")
-_LAYOUT_1_CARD: Final = "shards/README.md"
 _SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
 BLOBS: Final = "blobs"
 _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
@@ -101,16 +98,14 @@ class Survey:
     """What lies in an output folder.
 
     Attributes:
-        identity: of the run that it belongs to; None if it is of none, or of one that layout 1 kept.
-        layout: 0 where nothing is ours.
-        listed: names that marker and manifests list, whether they are there or not.
+        identity: of the run that it belongs to; None if it is of none.
+        listed: names that the marker lists, whether they are there or not.
         ours: names of our files that are there.
         foreign: names of all others.
         generations: whether later generations were added to it, or were begun; their files are in no list here.
     """
 
     identity: Identity | None = None
-    layout: int = 0
     listed: set[str] = field(default_factory=set)
     ours: set[str] = field(default_factory=set)
     foreign: list[str] = field(default_factory=list)
@@ -138,7 +133,16 @@ def survey(out: Folder) -> Survey:
     names = out.names(unfinished=True)
     found.generations = any(map(_OF_GENERATIONS.fullmatch, names))
     names = [name for name in names if not _OF_GENERATIONS.fullmatch(name)]
-    found.listed = _listed(out, names, found)
+    values = _marker(out)
+    if values is not None:
+        if values["layout"] > LAYOUT:
+            raise ConfigError(
+                f"{out.path()} was made by trajmill {values['program']}, whose layout this one ({PROGRAM_VERSION}) "
+                "does not know. Choose another --out, or use that version."
+            )
+        found.identity, found.listed = Identity(**values["identity"]), {*_ALWAYS, *values["names"]}
+    elif LOCK in names and _HOLDER.fullmatch(out.read(LOCK)):  # a run that was killed before it wrote its marker
+        found.listed = {LOCK}
     found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
     if _GENERATION.fullmatch(out.url):
         found.listed |= set(filter(_LEDGER.fullmatch, names))
@@ -148,39 +152,6 @@ def survey(out: Folder) -> Survey:
         elif not _TOLERATED.fullmatch(name) and JUNK.isdisjoint(PurePosixPath(name).parts):
             found.foreign.append(name)
     return found
-
-
-def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
-    """The names that marker and manifests list; sets layout and identity."""
-    listed = set[str]()
-    values = _marker(out)
-    if values is not None:
-        if values["layout"] > LAYOUT:
-            raise ConfigError(
-                f"{out.path()} was made by trajmill {values['program']}, whose layout this one ({PROGRAM_VERSION}) "
-                "does not know. Choose another --out, or use that version."
-            )
-        found.layout, found.identity = values["layout"], Identity(**values["identity"])
-        listed |= {*_ALWAYS, *values["names"]}
-    for name in () if _accounts_for(listed, names) else names:
-        folder, _, file = name.rpartition("/")
-        of_unit = PurePosixPath(folder).parent.name == UNITS
-        if not (of_unit or file == MANIFEST) or (manifest := read_manifest(out, name)) is None:
-            continue
-        stage = folder.replace(f"{UNITS}/", "", 1) if of_unit else folder
-        listed |= {name, *(f"{stage}/{entry.name}" for entry in manifest.files)}
-    if LOCK in names and _HOLDER.fullmatch(out.read(LOCK)):  # a run that was killed before it wrote its marker
-        listed.add(LOCK)
-    if listed - {LOCK} and values is None:
-        found.layout = 1
-        listed |= {*_ALWAYS, *_LAYOUT_1, _LAYOUT_1_CARD} - {MARKER, REPORT}
-    return listed
-
-
-def _accounts_for(listed: Set[str], names: Iterable[str]) -> bool:
-    """Whether a marker names all that is there, so that no manifest is read: of units there may be many thousands."""
-    blobs = f"{BLOBS}/{MANIFEST}" in listed
-    return all(name in listed or is_unfinished(name) or (blobs and _BLOB.fullmatch(name)) for name in names)
 
 
 def unlike_checksums(out: Folder) -> list[str]:
@@ -274,17 +245,11 @@ class Ownership:
                 f"{where} holds generations that were added to a run, which stay as they are. Add to it with --append, "
                 "or choose another --out."
             )
-        if found.layout and self.overwrite is False:
-            if found.identity is None:
-                raise ConfigError(
-                    f"{where} holds a run of an earlier trajmill, whose rows this one cannot take over. Choose another "
-                    "--out, or replace it with --overwrite."
-                )
-            if found.identity != self.identity:
-                raise ConfigError(
-                    f"{where} holds another run: of {self.identity.difference(found.identity)}. Choose another --out, "
-                    "or replace it with --overwrite."
-                )
+        if found.identity not in (None, self.identity) and not self.overwrite:
+            raise ConfigError(
+                f"{where} holds another run: of {self.identity.difference(found.identity)}. Choose another --out, or "
+                "replace it with --overwrite."
+            )
         self._check_free()
         return found
 
@@ -441,7 +406,7 @@ class Ownership:
         self._write_marker()
         self.out.remove(CHECKSUMS)
         leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
-        replaced = found.layout and found.identity != self.identity
+        replaced = found.identity not in (None, self.identity)
         self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN, REPORT} if replaced else ())})
         if replaced:
             self._names = set()
@@ -561,9 +526,8 @@ class Ownership:
             return
         names = (f"{SPILL}/{name}" for name in (self.out / SPILL).names())
         self._remove(name for name in names if _SPILLED.fullmatch(name))
-        if self.out.is_local:
-            with suppress(OSError):
-                os.rmdir(self.out.path(SPILL))
+        with suppress(OSError):
+            os.rmdir(self.out.path(SPILL))
 
 
 def _real(raw: str) -> str:

@@ -90,7 +90,7 @@ def verified_folder(out: str) -> Verification:
     """
     folder = Folder(out)
     found = survey(folder)
-    if not found.layout:
+    if found.identity is None:
         raise ConfigError(f"{folder.path()} is no output folder of a run: there is no {MARKER}.")
     stages: list[StageState] = []
     faults: list[Fault] = []

@@ -1,15 +1,122 @@
-"""Answers that the prompt already gives, and reasoning that an observation repeats: a log read wrongly, or an echo."""
+"""Answers that the prompt already gives, and reasoning that an observation repeats: a log read wrongly, or an echo.
+
+Both are runs of `WORDS` words of one text that another one holds. Eight words in a row are seldom shared by chance;
+shorter texts have no run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from trajmill.quality.leakage import shared
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.sets import Keys, Places, Sets, common_bits
 from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Texts
 from trajmill.quality.turns import new_text
 from trajmill.quality.values import action_values
+
+WORDS: Final = 8
+_ODDS: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(WORDS)]
+
+
+def runs(texts: Texts) -> tuple[Keys, Places]:
+    """A 64-bit hash of each run of `WORDS` words of each text, and where each text's begin (with the end)."""
+    found, offsets = texts.words()
+    number = np.maximum(np.diff(offsets) - WORDS + 1, 0)
+    if len(found) < WORDS:
+        return np.zeros(0, np.uint64), np.zeros(len(offsets), np.int64)
+    sums, width = found, 1
+    while width < WORDS:  # a run is put together of two runs of half its length
+        sums = sums[:-width] + sums[width:] * _ODDS[width]
+        width *= 2
+    inside = np.zeros(len(found) + 1, np.int8)
+    np.add.at(inside, offsets[:-1][number > 0], 1)
+    np.add.at(inside, (offsets[:-1] + number)[number > 0], -1)
+    chosen = np.cumsum(inside, dtype=np.int8)[: len(sums)] > 0
+    return mixed(sums[chosen]), np.concatenate([[0], np.cumsum(number)])
+
+
+def _sharing(text: Texts, wholes: Sequence[Texts]) -> npt.NDArray[np.bool_]:
+    """Of each row whether what it holds in `text` shares a run with its text in one of `wholes`.
+
+    Most runs of one side stand nowhere on the other; a table of bits of hashes tells that for little, and sets are made
+    of the rest.
+    """
+    own, others = runs(text), [runs(one) for one in wholes]
+    if sum(len(hashes) for hashes, _ in others) > len(own[0]):
+        others = [_only(one, own[0]) for one in others]
+    own = _only(own, np.concatenate([hashes for hashes, _ in others]))
+    bits = common_bits(*(len(offsets) - 1 for _, offsets in (own, *others)))
+    found = Sets.of(*own, bits)
+    rows = np.flatnonzero(text.spread(found.sizes > 0, False))
+    sharing = np.zeros(len(text.index), np.bool_)
+    for one, other in zip(wholes, others, strict=True):
+        if len(other[0]):
+            number, held = found.within(text.index[rows], Sets.of(*other, bits), one.index[rows])
+            sharing[rows[number[held]]] = True
+    return sharing
+
+
+def _only(runs_: tuple[Keys, Places], among: Keys) -> tuple[Keys, Places]:
+    """The runs that may be among those hashes, and where each text's begin then."""
+    hashes, offsets = runs_
+    kept = _looked_up(hashes, among)
+    return hashes[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+
+
+def _looked_up(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
+    """Whether each hash may be among the others: always where it is, seldom where it is not."""
+    shift = np.uint64(64 - min(max(_SPARSE * len(among), 1 << 10).bit_length(), 24))
+    table = np.zeros(1 << (64 - int(shift)), np.bool_)
+    table[(among >> shift).view(np.int64)] = True
+    return table[(hashes >> shift).view(np.int64)]
+
+
+_SPARSE: Final = 16
+"""Places in the table for each hash that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """For each distinct run of each row's text the row, and whether any of the texts looked into holds it."""
+
+    row: Places
+    held: npt.NDArray[np.bool_]
+
+
+def _held(text: Texts, wholes: Sequence[Texts], bits: int) -> _Held:
+    own = Sets.of(*runs(text), bits)
+    rows = np.flatnonzero(text.index >= 0)
+    place, held = own.within(text.index[rows], own, np.full(len(rows), -1))
+    for one in wholes:
+        held |= own.within(text.index[rows], Sets.of(*runs(one), bits), one.index[rows])[1]
+    return _Held(rows[place], held)
+
+
+def shared(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] = ()) -> npt.NDArray[np.float64]:
+    """The share of each row's runs of words in `text` that one of `wholes` holds; 0 where there is no run.
+
+    Args:
+        text: the text whose runs are looked for.
+        wholes: where they are looked for, row by row.
+        apart: runs that one of these texts of the row holds do not count at all.
+    """
+    some = _sharing(text, wholes)
+    text, wholes, apart = (
+        text.at(some),
+        [t.at(some) for t in wholes],
+        [t.at(some) for t in apart],
+    )  # the rest share none
+    bits = common_bits(*(len(texts.texts) for texts in (text, *wholes, *apart)))
+    kept, counted = _held(text, wholes, bits), ~_held(text, apart, bits).held
+    shares = [np.bincount(kept.row[runs_], minlength=len(some)) for runs_ in (kept.held & counted, counted)]
+    return shares[0] / np.maximum(shares[1], 1)
+
 
 _PROMPT: Final = (
     ("task", "instruction"),

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.json_leaves import leaves
 from trajmill.quality.shingle import shingles
+from trajmill.quality.values import leaves
 
 WORDS = st.text('ab é日"\\/{}[],:\n\t1-', max_size=8)
 JSON = st.recursive(

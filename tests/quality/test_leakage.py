@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
-from trajmill.quality.leakage import WORDS, shared
 from trajmill.quality.registry import signal
 from trajmill.quality.sets import Sets, common_bits
 from trajmill.quality.signal import Measured
+from trajmill.quality.signals.leaks import WORDS, shared
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Action, Context, Observation, Step, Task, Trajectory, call_text, json_text

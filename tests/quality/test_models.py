@@ -14,9 +14,9 @@ from trajmill.quality.fasttext_model import Model
 from trajmill.quality.prose import joined_prose, prose_lines, runs
 from trajmill.quality.registry import configured
 from trajmill.quality.signal import Measured
+from trajmill.quality.signals.classifier import lines_of, with_pairs, words
 from trajmill.quality.signals.language import READ, readable
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.word_lines import lines_of, with_pairs, words
 from trajmill.schemas import ConfigError, Task
 
 ENGLISH = "there are three files in this folder and the test of the module has passed"

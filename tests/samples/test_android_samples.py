@@ -43,17 +43,6 @@ def test_the_program_writes_the_same_bytes_again(tmp_path: Path) -> None:
     assert filecmp.cmpfiles(ANDROID, tmp_path, written, shallow=False) == (written, [], [])
 
 
-def test_every_log_is_read_by_the_connector_of_its_folder() -> None:
-    logs = {connector.name: [log.uri for log in connector.join(FILES)] for connector in CONNECTORS}
-    folders = {name: sorted({path.rsplit("/", 2)[0] for path in FILES if path.startswith(f"{name}/")}) for name in logs}
-    for name, uris in logs.items():
-        assert all(uri.startswith(f"{name}/") for uri in uris)
-        assert {uri.split("/")[1] for uri in uris} == {
-            path.split("/")[1] for path in FILES if path.startswith(f"{name}/")
-        }
-        assert len(uris) == len(set(uris)) > 10, folders[name]
-
-
 def test_what_was_planted_is_there(found: list[Trajectory | Reject]) -> None:
     trajectories = [one for one in found if isinstance(one, Trajectory)]
     assert sum(len(one.steps) == 1 for one in trajectories) == 2

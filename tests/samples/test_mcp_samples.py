@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from typing import Any, Final
 
@@ -168,9 +167,3 @@ def test_what_a_server_asked_and_was_told_stands_before_the_next_call():
                 assert (question["role"], reply["role"]) == ("environment", "user")
                 assert "for good?" in question["content"]
                 assert f'"sure": {json.dumps(sure)}' in reply["content"]
-
-
-def test_nothing_of_the_recording_machine_shows():
-    for path in SAMPLES.rglob("*.*"):
-        data = path.read_bytes()
-        assert not re.search(rb"127\.0\.0\.1|localhost|/tmp/|/home/|/root\b|/usr/|site-packages", data), path

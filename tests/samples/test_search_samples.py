@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from samples.makers.make_search import FILES, LIMIT, NO_JSON, Ask, Episode, episodes
-from samples.makers.search_engine import SITE, Engine, passages
+from samples.makers.make_search import FILES, NO_JSON, Ask, Episode, episodes
+from samples.makers.search_engine import Engine, passages
 from tests.conftest import ROOT
 from tests.samples.reading import read_samples
 from trajmill.schemas import COMPLETE, MESSAGE, Reject, Step, Trajectory
@@ -107,16 +107,3 @@ def test_a_reference_that_the_agent_did_not_find_is_not_carried_on():
             one = trajectory(episode)
             texts = [step.action.text + (step.action.reasoning or "") for step in one.steps]
             assert not any(episode.reference in text for text in [*texts, str(one.task), str(one.context)])
-
-
-def test_the_notice_of_a_limit_is_no_observation():
-    for episode in EPISODES:
-        assert LIMIT not in "".join(str(step.next_observation) for step in trajectory(episode).steps)
-
-
-def test_a_passage_that_holds_the_rarer_word_comes_first_and_a_page_comes_once():
-    assert [one.page for one in ENGINE.best("gentian")] == ["keld-gentian", "ingrid-sol", "coins"]
-    pages = [one.page for one in ENGINE.best("lighthouse of Ness", 10)]
-    assert len(set(pages)) == len(pages)
-    assert ENGINE.best("of the in") == []
-    assert ENGINE.visited("nowhere", "x") == f"There is no page at {SITE}nowhere."

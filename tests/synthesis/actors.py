@@ -22,8 +22,8 @@ from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 from trajmill.synthesis.endpoint import Address
+from trajmill.synthesis.replies import Prices
 from trajmill.synthesis.session import Models
-from trajmill.synthesis.spending import Prices
 
 WRITER, JUDGE = "writer", "judge"
 PRICES = Prices(2.0, 10.0)

@@ -12,10 +12,8 @@ import pytest
 from tests.synthesis.chat_server import ChatServer, chat_server, completion
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError, ShardError
-from trajmill.synthesis.endpoint import Address, Endpoint, most_tokens, openai_library, reply_of
-from trajmill.synthesis.pacing import Pace
-from trajmill.synthesis.replies import Replies, Reply, Request
-from trajmill.synthesis.spending import Prices, Spending, SpentError, Usage
+from trajmill.synthesis.endpoint import Address, Endpoint, Pace, most_tokens, openai_library, reply_of
+from trajmill.synthesis.replies import Prices, Replies, Reply, Request, Spending, SpentError, Usage
 
 PRICES = Prices(2.0, 10.0)
 ONE_ANSWER = 100 * 2 / 1e6 + 200 * 10 / 1e6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from trajmill.pipelines.recipe.config_files import configs
+from trajmill.pipelines.recipe.templates import configs
 from trajmill.synthesis.tagged_prompts import tagged_system
 
 ENDING = "\n{%- if tagged %}\n\nTag it.\n{%- else %}\n\nHead it.\n{%- endif %}\n"

@@ -16,10 +16,8 @@ from typing import Any, Final, NamedTuple
 import xxhash
 
 from trajmill.schemas import ConfigError
-from trajmill.synthesis.endpoint import Address, Endpoint, most_tokens
-from trajmill.synthesis.pacing import Pace
-from trajmill.synthesis.replies import Replies, Reply, Request
-from trajmill.synthesis.spending import Prices, Spending, SpentError, Usage
+from trajmill.synthesis.endpoint import Address, Endpoint, Pace, most_tokens
+from trajmill.synthesis.replies import Prices, Replies, Reply, Request, Spending, SpentError, Usage
 
 _SEEDS: Final = 1 << 31
 

@@ -1,12 +1,16 @@
 """Passages as what a mixture is drawn from, and what was drawn of them as samples.
 
 How much is drawn of what is not decided here; see `mix.mixture`.
+
+Samples of passages: rows of the parts as what CPT and SFT are trained on, in the columns of other samples.
+
+Nothing is rendered: what a passage says is what a sample shows. A pure function of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +20,74 @@ from trajmill.pipelines.mix.candidates import NOTHING, Candidates, Identities, W
 from trajmill.pipelines.mix.coded_names import Coded, numbers_of
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
-from trajmill.pipelines.mix.passages.samples import samples_of_passages
-from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.render.fixed_texts import BETWEEN
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.pipelines.storage.units import check_unit
+
+
+def samples_of_passages(
+    part: pa.Table | pa.RecordBatch, component: str, pool: Literal["cpt", "sft"]
+) -> Iterator[dict[str, Any]]:
+    """A sample of each row, in order, with `_id`, by which samples are sorted and spread.
+
+    In CPT a conversation is what its speakers said, one after the other, as a trajectory is. In SFT a text is a single
+    message of the assistant, as pre-training data is written for chat trainers.
+
+    Args:
+        part: rows of `PASSAGE_SCHEMAS`.
+        component: its name, which is the samples' domain.
+        pool: what they are for.
+    """
+    for row in part.to_pylist():
+        said = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]
+        common = {
+            "id": row["id"],
+            "domain": component,
+            "source": row["source"],
+            "trajectory_id": row["id"],
+            "task_hash": None,
+            "instance_hash": None,
+            "group": row["group"],
+            "num_turns": sum(one["role"] == "assistant" for one in said),
+            "num_tokens": row["tokens"],
+            "num_loss_tokens": row["loss_tokens"],
+            "template": "",
+            "_id": row["id"],
+        }
+        if pool == "cpt":
+            yield {**common, "text": _document(row, said), "spans": _document_spans(said)}
+        else:
+            tools = {"tools": row.get("tools")} if "tools" in SAMPLE_SCHEMAS["sft"].names else {}
+            yield {**common, "messages": said, "spans": _message_spans(said), **tools}
+
+
+def _document(row: Mapping[str, Any], said: Sequence[Mapping[str, Any]]) -> str:
+    text: str | None = row.get("text")
+    return text if text is not None else BETWEEN.join(one["content"] for one in said) + "\n"
+
+
+def _learnt(one: Mapping[str, Any]) -> bool:
+    return bool(one["loss"] and one["content"])
+
+
+def _document_spans(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    place = 0
+    for one in said:
+        end = place + len(one["content"])
+        found += [{"begin": place, "end": end, "label": None}] if _learnt(one) else []
+        place = end + len(BETWEEN)
+    return found
+
+
+def _message_spans(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"message": number, "begin": 0, "end": len(one["content"]), "label": None}
+        for number, one in enumerate(said)
+        if _learnt(one)
+    ]
+
 
 _TOLD = ("source", "group", "text_bytes", "tokens", "loss_tokens")
 

@@ -2,16 +2,24 @@
 
 Every text of a file is looked at: columns of tables down to the leaves, lines of JSON the same way, other files whole.
 What the prompts' templates of trajmill itself show, an invented user and host, is no finding.
+
+Secrets that other scanners find in finished texts: their rules are not ours, so they can find what a run missed.
+
+The forms of issuers that detect-secrets knows, and gitleaks where it is installed. What only looks random is left out,
+since every digest does, and so is a placeholder of scrubbing, which has the form of its secret.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -19,12 +27,112 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.publish.hub.second_opinion import second_findings
 from trajmill.pipelines.recipe.templates import built_in_texts
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
-from trajmill.quality.scrubbing.findings import Finding, findings
-from trajmill.schemas import ConfigError
+from trajmill.quality.scrubbing.findings import Finding, digest_of, findings
+from trajmill.quality.scrubbing.placeholders import core_of, is_certified
+from trajmill.schemas import ConfigError, ShardError
+
+_NO_ISSUERS: Final = frozenset({"BasicAuthDetector", "IPPublicDetector", "PrivateKeyDetector"})
+"""They find addresses with a password, which scrubbing judges by the password, and the first line of a scrubbed key."""
+
+_RANDOM: Final = "generic-api-key"
+"""The rule of gitleaks that judges by entropy."""
+
+_GITLEAKS: Final = "gitleaks"
+_NO_FILE: Final = "\n" * 40_000
+"""What begins as an archive or a PDF does, gitleaks takes for one, and reads nothing of what follows."""
+
+_PREFIX: Final = 24
+"""Characters before those of a placeholder by which an issuer tells its tokens, at most."""
+
+_BREAKS: Final = re.compile(r"[\s\"'@:]+")
+_REST: Final = re.compile(r"[\w.=+/-]*")
+_STARTS: Final = re.compile(r"[./_-]")
+
+
+def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
+    """Every place of the texts where another scanner finds a secret of an issuer, each text by itself, in order.
+
+    Raises:
+        ShardError: gitleaks is installed and fails.
+    """
+    secrets, lines = _of_gitleaks(texts)
+    for number, value in enumerate(texts):
+        text = value.as_py()
+        if not text:
+            continue
+        places = {
+            (*match.span(), kind)
+            for kind, detector in _detectors()
+            for pattern in detector.denylist
+            for match in pattern.finditer(text)
+            if any(detector.analyze_string(match[0]))
+        }
+        found = {(*match.span(), kind) for secret, kind in secrets for match in re.finditer(re.escape(secret), text)}
+        places = {place for place in places | found if not _is_placeholder(text, *place[:2])}
+        places |= {(*match.span(), kind) for line, kind in lines for match in re.finditer(re.escape(line), text)}
+        for start, end, kind in sorted(places):
+            begin = len(text[:start].encode())
+            data = text[start:end].encode()
+            yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
+
+
+@cache
+def _detectors() -> list[tuple[str, Any]]:
+    """Kind → detector of every issuer that detect-secrets knows."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    from detect_secrets.plugins.base import RegexBasedDetector
+
+    return [
+        (kind, detector())
+        for kind, detector in sorted(get_mapping_from_secret_type_to_class().items())
+        if issubclass(detector, RegexBasedDetector) and detector.__name__ not in _NO_ISSUERS
+    ]
+
+
+def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """(secret, rule) of what gitleaks finds, and (line, rule) of what it has decoded; nothing where it is missing."""
+    secrets: set[tuple[str, str]] = set()
+    lines: set[tuple[str, str]] = set()
+    program = shutil.which(_GITLEAKS)
+    if program is None or not len(texts):
+        return secrets, lines
+    words = [program, "stdin", "--no-banner", "--exit-code", "0", "--report-format", "json", "--report-path", "-"]
+    words.append("--ignore-gitleaks-allow")  # a log could hold the remark by which a line is passed over
+    whole = _NO_FILE + "\n\n".join(text for text in texts.to_pylist() if text)
+    with TemporaryDirectory(prefix="trajmill-gitleaks-") as place:  # no settings of the working folder
+        done = subprocess.run(  # noqa: S603 (its own words alone)
+            words, input=whole.encode(), capture_output=True, check=False, cwd=place
+        )
+    written = whole.split("\n")
+    try:
+        for one in json.loads(done.stdout if done.returncode == 0 else ""):
+            secret, kind = one["Secret"], f"{_GITLEAKS} {one['RuleID']}"
+            if not secret or one["RuleID"] == _RANDOM or _is_placeholder(secret, 0, len(secret)):
+                continue
+            if any(tag.startswith("decoded:") for tag in one["Tags"] or ()):
+                lines.add(("\n".join(written[one["StartLine"] - 1 : one["EndLine"]]), kind))
+            else:
+                secrets.add((secret, kind))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ShardError(f"{program} ended with {done.returncode} and wrote no report that can be read.") from error
+    return secrets, lines
+
+
+def _is_placeholder(text: str, start: int, end: int) -> bool:
+    """Whether a part of what was found is a placeholder, behind the first characters that tell its issuer.
+
+    A rule may end before the placeholder does, so what follows of the word counts.
+    """
+    last = _REST.match(text, end)
+    for part in _BREAKS.split(text[start : last.end() if last else end]):
+        starts = {*range(min(_PREFIX, len(part))), *(match.end() for match in _STARTS.finditer(part))}
+        if any(is_certified(core_of(part[begin:].encode())) for begin in starts):
+            return True
+    return False
+
 
 _LINES: Final = 200
 """Lines of JSON that are looked at together."""

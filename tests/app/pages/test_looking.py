@@ -18,8 +18,8 @@ from trajmill.app.pages.loss_runs import Run, rendered, runs, sample_at, sample_
 from trajmill.app.pages.opening import opened
 from trajmill.app.pages.rejects import chosen_rejects, reject_facets
 from trajmill.app.pages.text_search import searched
-from trajmill.app.pages.trained_on import preview, view_of
 from trajmill.app.pages.why import bounds
+from trajmill.app.viewer.pages import preview, view_of
 from trajmill.schemas import ConfigError, Environment, Reject, ShardError, Task
 
 

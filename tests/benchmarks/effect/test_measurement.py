@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks.effect.measurement import FOUND, PLAN, Settings, measured, told
-from benchmarks.effect.output import markdown, pictures
 from benchmarks.effect.trials import CURATED, LOGGED
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -112,13 +111,3 @@ def test_the_same_seeds_give_the_same_numbers_with_any_workers(out, found, tmp_p
 def test_a_run_that_is_not_judged_is_refused(tmp_path):
     with pytest.raises(ConfigError):
         measured(recipe(), str(tmp_path), str(tmp_path / "effect"), QUICK)
-
-
-def test_page_and_picture_show_every_test(found):
-    effect, _ = found
-    page, drawn = markdown(effect), pictures(effect.tests)
-    for one in effect.tests:
-        assert f"| {one.domain} | {one.what} | {one.arm} |" in page
-        is_loss = one.family in ("masks", "classes")
-        assert (one.apart is None) or f"{one.domain}, {one.what}: {one.arm}" in drawn[is_loss]
-    assert all(one.startswith("<svg") for one in drawn)

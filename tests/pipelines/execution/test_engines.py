@@ -28,8 +28,8 @@ from trajmill.pipelines.beam_worker import provisioned
 from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
 from trajmill.pipelines.execution.execution import IN_PROCESS, Execution
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
+from trajmill.pipelines.execution.runner import Taken, kept
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
-from trajmill.pipelines.execution.work_blocks import Taken, kept
 from trajmill.pipelines.plan.plan import Part
 from trajmill.pipelines.plan.recognition import Input
 from trajmill.pipelines.recipe.recipe_file import load_recipe

@@ -5,10 +5,10 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from trajmill.pipelines.execution import exchange
-from trajmill.pipelines.execution.beam_steps import BeamTransform
 from trajmill.pipelines.execution.exchange import Exchange, Span, carried, fetched
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.execution.flow import LocalCollection, LocalGraph
+from trajmill.pipelines.execution.runner import BeamTransform
 from trajmill.pipelines.storage.folders import Folder
 
 PARTS = {0: [(7, b"a"), (9, b"b" * 1000)], 1: [(7, b"c"), (7, b"")], 2: []}

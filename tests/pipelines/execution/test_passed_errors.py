@@ -4,8 +4,7 @@ import apache_beam as beam
 import pytest
 
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.passed_errors import original
-from trajmill.pipelines.execution.runner import run_over
+from trajmill.pipelines.execution.runner import original, run_over
 from trajmill.schemas import ConfigError, ContractError, ShardError
 
 

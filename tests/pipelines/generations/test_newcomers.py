@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.pipelines.generations.newcomers import Bearing, Places, Settled, settled
+from trajmill.pipelines.generations.places import Bearing, Places, Settled, settled
 from trajmill.pipelines.recipe.recipe import POOLS
 
 ARRIVALS = st.lists(st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=3), min_size=1, max_size=6), max_size=6)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.pipelines.render.assembled import prompt_of, turn_spans
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.render.envelopes import in_envelope
 from trajmill.pipelines.render.fixed_texts import MARKER, STATE
+from trajmill.pipelines.render.loss_spans import in_envelope
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import turns
 

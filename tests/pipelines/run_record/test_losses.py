@@ -2,7 +2,7 @@
 
 from tests.app.cli.test_cli import ran
 from trajmill.pipelines.run_record.conservation import Line
-from trajmill.pipelines.run_record.losses import nothing_kept
+from trajmill.pipelines.run_record.warnings import nothing_kept
 
 RECIPE = "name: none\nsource: none\nnormalize: {max_reject_ratio: 1.0}\n"
 NO_ANSWER = """{"type": "user", "sessionId": "a", "uuid": "1", "parentUuid": null, "version": "2.0.0", "cwd": "/",

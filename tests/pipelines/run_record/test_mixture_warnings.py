@@ -11,7 +11,7 @@ from trajmill.pipelines.mix.mixture import Mixture
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.mixture_warnings import mixture_warnings
+from trajmill.pipelines.run_record.warnings import mixture_warnings
 
 
 def row(domain: str = "web", component: str = "trajectories", **more: Any) -> dict[str, Any]:

@@ -227,18 +227,6 @@ def test_a_run_of_a_later_layout_is_refused(finished, raw):
         Run(RECIPE, [str(raw)], str(finished), overwrite=True).run()
 
 
-def test_a_run_of_the_layout_without_a_marker_is_known_and_can_be_replaced(finished, raw, tmp_path):
-    (finished / MARKER).unlink()
-    for unit in (finished / "_units" / "shards" / "card.json", *(finished / "rejects" / "_units" / "plan").iterdir()):
-        unit.unlink()
-    with pytest.raises(ConfigError, match="--overwrite"):
-        Run(RECIPE, [str(raw)], str(finished)).run()
-    Run(RECIPE, [str(raw)], str(finished), overwrite=True).run()
-    Run(RECIPE, [str(raw)], str(tmp_path / "fresh")).run()
-    assert contents(finished).keys() == contents(tmp_path / "fresh").keys()
-    assert shards_of(finished) == shards_of(tmp_path / "fresh")
-
-
 @pytest.mark.parametrize("stage", ["normalize", "judge", "mix"])
 def test_files_of_a_run_that_was_killed_in_a_stage_are_known_to_be_ours(raw, tmp_path, monkeypatch, stage):
     class Killed(BaseException):

@@ -15,9 +15,8 @@ from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.schemas import ConfigError
-from trajmill.worlds.drift.drift import NAMES, Settings, drift
+from trajmill.worlds.drift.drift import NAMES, Settings, distinct_rows, drift, paired
 from trajmill.worlds.drift.figures import MEASURES
-from trajmill.worlds.drift.pairs import distinct_rows, paired
 from trajmill.worlds.drift.rows import read_sides
 
 

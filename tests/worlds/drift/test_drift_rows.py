@@ -12,7 +12,7 @@ from trajmill.quality.lookback import Reaching
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Environment, Observation, Task
-from trajmill.worlds.drift.pairs import paired
+from trajmill.worlds.drift.drift import paired
 from trajmill.worlds.drift.rows import REFUSAL, _Measuring
 
 TASK = Task(None, "Keep the shelf in order.")

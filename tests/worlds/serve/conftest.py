@@ -17,8 +17,7 @@ from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.synthesis.endpoint import Address, openai_library
-from trajmill.synthesis.replies import Replies
-from trajmill.synthesis.spending import Prices
+from trajmill.synthesis.replies import Prices, Replies
 from trajmill.worlds.serve.history import Manner
 from trajmill.worlds.serve.scenarios import Scenarios
 from trajmill.worlds.serve.serve_log import ServeLog

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from trajmill.pipelines.mix.passages.drawing import samples_of_passages
 from trajmill.pipelines.mix.passages.passage import PASSAGE_SCHEMAS
-from trajmill.pipelines.mix.passages.samples import samples_of_passages
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 
 COMMON = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipelines.mix.passages.corpora import component, prepared, prose, written
+from trajmill.pipelines.mix.passages.measuring import cut_text
 from trajmill.pipelines.mix.passages.passage import Message, Passage
-from trajmill.pipelines.mix.passages.windows import cut_text
 from trajmill.quality.tokens import TokenCounter
 
 COUNTER = TokenCounter()

@@ -17,7 +17,7 @@ from tests.pipelines.publish.hub.hub_server import TOKEN, is_large
 from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
 from tests.pipelines.publish.test_loading import sealed_anew
 from trajmill.app.cli.cli import app
-from trajmill.pipelines.publish.hub.second_opinion import second_findings
+from trajmill.pipelines.publish.hub.secret_scan import second_findings
 from trajmill.quality.scrub import scrub_text
 from trajmill.schemas import ShardError
 
