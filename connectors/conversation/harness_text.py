@@ -208,6 +208,24 @@ def is_clients(text: str, agent: str) -> bool:
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
 
 
+def within(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
+    """An answer without the lines that stand around what its command put out, and these in order.
+
+    Args:
+        text: the answer.
+        twin: what the command put out, where the log holds it a second time without the client's words; null where not.
+            An answer that does not hold it once, as whole lines, is left as it is.
+    """
+    put_out = (twin or "").strip("\n")
+    at = text.find(put_out) if twin is not None and put_out != text.strip("\n") else -1
+    if at < 0 or (put_out and text.find(put_out, at + 1) >= 0):
+        return text, ()
+    before, behind = (text[:at], text[at + len(put_out) :]) if put_out else (text, "")
+    if (before and put_out and not before.endswith("\n")) or (behind and not behind.startswith("\n")):
+        return text, ()
+    return put_out, tuple(part for one in (before, behind) if (part := one.strip("\n")) and not part.isspace())
+
+
 def without_forms(found: Trajectory) -> Trajectory:
     """The trajectory without what the forms `head` and `tail` of its agent are in answers of the environment."""
     agent = found.agent

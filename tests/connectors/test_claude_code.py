@@ -13,6 +13,7 @@ from tests.connectors.claude_logs import (
     log,
     parsed,
     said,
+    seen,
     text,
     use,
 )
@@ -141,3 +142,19 @@ def test_claude_code_lines_are_recognized(head: bytes) -> None:
     told = CONNECTOR.sniff(head, "x.jsonl")
     assert told is not None
     assert told.score >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("content", "streams", "shown"),
+    [
+        ("two\nlines\n[kept for later as k7]", {"stdout": "two\nlines", "stderr": ""}, "two\nlines"),
+        ("<shell>\nout\nerr\n</shell>", {"stdout": "out", "stderr": "err"}, "out\nerr"),
+        ("Started in the background as b3", {"stdout": "", "stderr": ""}, ""),
+        ("cut in the mid…", {"stdout": "cut in the middle", "stderr": ""}, "cut in the mid…"),
+        ("ok\nok", {"stdout": "ok", "stderr": ""}, "ok\nok"),
+        ("notok", {"stdout": "ok", "stderr": ""}, "notok"),
+        ("alone", {"stdout": 3}, "alone"),
+    ],
+)
+def test_what_stands_around_a_shells_own_output_is_the_clients(content: str, streams: dict[str, Any], shown: str):
+    assert seen(answered("Bash", content, toolUseResult=streams)) == shown

@@ -170,3 +170,18 @@ def test_an_answer_that_comes_after_a_later_turn_began_stood_before_none_of_its_
     )
     assert [step.next_observation and step.next_observation.content for step in found] == ["A", "B", None]
     assert [step.observation and step.observation.content for step in found] == [None, None, "A"]
+
+
+def test_what_stands_around_the_output_of_a_commands_end_is_the_clients() -> None:
+    def ended(put_out: object) -> Line:
+        line = event(1.5, "exec_command_end")
+        line["payload"] |= {"call_id": "a", "aggregated_output": put_out}
+        return line
+
+    wrapped = "Ran in a box\nten\nlines\n(box closed)"
+    (step,) = steps(call(1, "a"), ended("ten\nlines\n"), answer(2, "a", wrapped))
+    assert step.next_observation is not None
+    assert step.next_observation.content == "ten\nlines"
+    (step,) = steps(call(1, "a"), ended(None), answer(2, "a", wrapped))
+    assert step.next_observation is not None
+    assert step.next_observation.content == wrapped

@@ -2,9 +2,9 @@
 
 A line is one JSON object with a `type`; an export of the web client has them as the elements of `loglines`. `user` and
 `assistant` lines carry an API message; all other types keep the client's books and matter only as links of the chain
-that `parentUuid` makes. The copy of a result under `toolUseResult` is read for three flags and let go. This module does
-not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs of versions 1.0 to
-2.1; there is no published schema.
+that `parentUuid` makes. The copy of a result under `toolUseResult` is read for three flags and a shell's output, and let
+go. This module does not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs
+of versions 1.0 to 2.1; there is no published schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trajmill.connectors.agents.claude_code.files import moved_answer
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import Shown, shown_by
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, within
 from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.documents import json_document
@@ -331,6 +331,9 @@ class _Reader:
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
+            if content and block.get("is_error") is not True:
+                content, around = within(content, _put_out(told))
+                notes = (*notes, *around)
             stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
             code = whole_number_of(told.get("exitCode"))
         call_id = str_in(block, "tool_use_id") or ""
@@ -397,6 +400,12 @@ def _add_text(parts: list[Part], kind: str, text: Any) -> None:
     """Adds a text or a thought that is not blank; `(no content)` is how the client writes a blank one."""
     if isinstance(text, str) and text and not text.isspace() and text != "(no content)":
         parts.append((kind, text))
+
+
+def _put_out(told: dict[str, Any]) -> str | None:
+    """What a shell put out, as the client keeps it beside what it showed; null where it keeps none."""
+    streams = [told.get("stdout"), told.get("stderr", "")]
+    return "\n".join(filter(None, streams)) if all(isinstance(stream, str) for stream in streams) else None
 
 
 def _human(line: dict[str, Any]) -> bool:

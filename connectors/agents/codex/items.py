@@ -1,7 +1,8 @@
 """The lines of a Codex rollout as turns and words; see `codex` for what becomes of them.
 
 A line is `{timestamp, type, payload}`; before version 0.3 it was the bare item. Every text stands twice, as a
-`response_item` and as an `event_msg`: content is taken from the former, the latter only tell where a response ended.
+`response_item` and as an `event_msg`: content is taken from the former. The latter tell where a response ended, and
+what a command put out, beside which shows what the client wrote around it.
 
 Where a turn ends: what the agent did after an answer is a new turn, except that versions up to 0.40 write call and
 answer of each parallel call in pairs, all at one moment and with neither token count nor turn context between them.
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin, voices
 from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import truncation
+from trajmill.connectors.conversation.harness_text import truncation, within
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -81,6 +83,7 @@ class Reader:
         self._ended = False
         self._waiting: dict[str, deque[Call]] = {}
         self._last: dict[str, int] = {}
+        self._put_out: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._told_meta = False
         self._paired = True
@@ -96,6 +99,9 @@ class Reader:
         elif kind == "response_item":
             self.item(offset, payload, line.get("timestamp"))
         elif kind == "event_msg":
+            call_id, put_out = payload.get("call_id"), payload.get("aggregated_output")
+            if payload.get("type") == "exec_command_end" and isinstance(call_id, str) and isinstance(put_out, str):
+                self._put_out[call_id] = put_out
             self._ended = self._ended or payload.get("type") in ("token_count", "turn_aborted")
             self.interrupted = self.interrupted or payload.get("type") == "turn_aborted"
         elif kind == "turn_context":
@@ -236,6 +242,8 @@ class Reader:
         call_id = call_id if isinstance(call_id, str) else self._searching() if "tools" in item else ""
         given = item.get("output", item.get("tools"))
         told, error, attachments = self._given(offset, given)
+        text, around = within(told.text or "", self._put_out.pop(call_id, None))
+        told = replace(told, text=text, notes=(*told.notes, *around)) if around else told
         waiting = self._waiting.get(call_id)
         if not waiting:
             before = self._last.get(call_id)
