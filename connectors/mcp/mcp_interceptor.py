@@ -55,8 +55,8 @@ class McpInterceptor(Connector):
     """Traces of the explore-mcp interceptor."""
 
     name: ClassVar[str] = "mcp_interceptor"
-    version: ClassVar[str] = "7"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "8"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "explore-mcp interceptor trace (JSONL)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
