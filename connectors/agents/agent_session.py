@@ -77,7 +77,6 @@ class AgentSession(Connector):
     Attributes:
         agent: the client's name.
         own: tools that harness, user or sub-agents answer.
-        searches: tools that search.
         shells: tools that run commands.
         ending: words of the client at an end of what a command put out; the group that matches is its exit code.
     """
@@ -85,7 +84,6 @@ class AgentSession(Connector):
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     agent: ClassVar[str]
     own: ClassVar[frozenset[str]] = frozenset()
-    searches: ClassVar[frozenset[str]] = frozenset()
     shells: ClassVar[frozenset[str]] = frozenset()
     ending: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
 
@@ -203,7 +201,7 @@ class AgentSession(Connector):
         return Trajectory(
             native_id=facts.id or "session",
             domain=domain_of(
-                (step.action.name for step in made.steps), self.own, self.searches, lambda name: is_mcp(name, facts)
+                (step.action.name for step in made.steps), "terminal", self.own, lambda name: is_mcp(name, facts)
             ),
             steps=made.steps,
             environment=Environment(instance_id=checkout(facts.cwd)),

@@ -61,7 +61,6 @@ class Antigravity(AgentSession):
     title: ClassVar[str] = "Antigravity transcript (JSONL)"
     agent = "antigravity"
     own = frozenset({"task_boundary", "notify_user", "browser_subagent"})
-    searches = frozenset({"search_web", "read_url_content"})
     shells = frozenset({"run_command"})
     ending = re.compile(
         r"\A\s*The command (?:completed successfully|(?:exited|failed) with (?:exit )?code:? (-?\d{1,9}))\.?\n"

@@ -86,7 +86,7 @@ class Cline(Connector):
         names = (step.action.name for step in made.steps)
         yield Trajectory(
             native_id="task",
-            domain=domain_of(names, frozenset({"update_todo_list"}), frozenset({"web_search", "web_fetch"})),
+            domain=domain_of(names, "terminal", frozenset({"update_todo_list"})),
             steps=made.steps,
             agent=Agent("cline"),
             task=Task(instruction=made.instruction),

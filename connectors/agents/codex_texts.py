@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, speaker
-from trajmill.connectors.conversation.tools import MCP_PREFIX, domain_of
+from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.wrapped_output import limit_of
 from trajmill.connectors.reading.values import value_or_none
 
@@ -81,9 +81,7 @@ def origin(name: str, text: str) -> str:
 
 def domain(names: Iterator[str]) -> str:
     """The domain of a trajectory whose actions have these names."""
-    return domain_of(
-        names, HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS, SEARCHES, lambda name: name.startswith(MCP_PREFIX)
-    )
+    return domain_of(names, "terminal", HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS)
 
 
 def voices(text: str) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,6 @@ class CopilotCli(AgentSession):
     title: ClassVar[str] = "Copilot CLI session events (JSONL)"
     agent = "copilot-cli"
     own = frozenset({"report_intent", "update_todo", "ask_user", "task", "read_agent", "skill", "task_complete"})
-    searches = frozenset({"web_search", "web_fetch", "fetch"})
     shells = frozenset(
         {"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"}
     )

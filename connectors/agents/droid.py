@@ -39,7 +39,6 @@ class Droid(AgentSession):
     companions = re.compile(r"[^/]*\.settings\.json")
     agent = "droid"
     own = frozenset({"TodoWrite", "Task", "ExitSpecMode", "AskUser"})
-    searches = frozenset({"WebSearch", "FetchUrl"})
     shells = frozenset({"Execute"})
     ending = re.compile(
         r"\n\n\[Process exited with code (-?\d{1,9})\]\s*\Z|\AError: Command failed \(exit code: (\d{1,9})\)\n"

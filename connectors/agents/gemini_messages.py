@@ -180,7 +180,7 @@ class Rendering:
     def domain(self, names: Iterable[str]) -> str:
         """The domain of a trajectory whose actions have these names."""
         own = HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS
-        return domain_of(names, own, SEARCHES, lambda name: name in self.mcp or name.startswith("mcp_"))
+        return domain_of(names, "terminal", own, lambda name: name in self.mcp or name.startswith("mcp_"))
 
     def _said(self, message: Message) -> list[Item]:
         texts, attachments = self._parts(message.record.get("content"), message.offset)

@@ -125,7 +125,7 @@ class _Stream(EventSession):
             steps[-1] = replace(steps[-1], truncated=True)
         return Trajectory(
             native_id=self._session or "",
-            domain=domain_of(self._names, _OWN, SEARCHES, lambda name: name not in _BUILT_IN),
+            domain=domain_of(self._names, "terminal", _OWN, lambda name: name not in _BUILT_IN),
             steps=steps,
             agent=Agent("gemini-cli", None, self._model),
             task=Task(instruction=made.instruction),

@@ -59,7 +59,6 @@ class KimiCli(AgentSession):
     own = frozenset(
         {"TodoList", "SetTodoList", "Agent", "Task", "AgentSwarm", "AskUserQuestion", "ExitPlanMode", "Skill"}
     )
-    searches = frozenset({"WebSearch", "SearchWeb", "FetchURL"})
     shells = frozenset({"Bash", "Shell"})
     ending = re.compile(r"\n?Command failed with exit code: (-?\d{1,9})\.\s*\Z")
 

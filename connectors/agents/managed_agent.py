@@ -51,7 +51,6 @@ _TOLD: Final = frozenset({"agent.thread_context_compacted", "agent.thread_messag
 _CALLS: Final = frozenset({"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"})
 _ANSWERS: Final = frozenset({"agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result"})
 _CALL_KEYS: Final = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
-_SEARCHES: Final = frozenset({"web_search", "web_fetch"})
 _JUDGED: Final = {"satisfied": True, "needs_revision": False, "max_iterations_reached": False, "failed": False}
 _ROLES: Final = frozenset({"agent", "system", "user"})
 _EXPORTED: Final = frozenset({"message", "tool_use", "tool_result", "define_outcome", "model_request_start"})
@@ -190,7 +189,7 @@ class _Session:
                 steps[-1] = replace(steps[-1], truncated=True)
             yield Trajectory(
                 native_id=main if name is None else f"{main}/{name}",
-                domain=domain_of((step.action.name for step in steps), frozenset(), _SEARCHES),
+                domain=domain_of((step.action.name for step in steps), "terminal"),
                 steps=steps,
                 agent=Agent("claude-managed-agent"),
                 task=Task(instruction=made.instruction),

@@ -45,7 +45,6 @@ _TOOLS: Final = frozenset(
     }
 )
 _OWN: Final = frozenset({"todowrite", "todoread", "task", "question", "skill", "invalid", "plan_enter", "plan_exit"})
-_SEARCHES: Final = frozenset({"webfetch", "websearch"})
 
 
 class OpenCode(Connector):
@@ -106,7 +105,7 @@ class OpenCode(Connector):
             model = next((name for one in models if (name := text_in(one, "modelID"))), None)
             yield Trajectory(
                 native_id=native,
-                domain=domain_of((one.action.name for one in steps), _OWN, _SEARCHES, _is_mcp),
+                domain=domain_of((one.action.name for one in steps), "terminal", _OWN, _is_mcp),
                 steps=steps,
                 environment=Environment(instance_id=checkout(text_in(info, "directory"))),
                 agent=Agent("opencode", text_in(info, "version"), model),

@@ -53,7 +53,6 @@ class PiAgent(AgentSession):
     title: ClassVar[str] = "pi or OpenClaw session (JSONL)"
     agent = "pi"
     own = frozenset({"sessions_spawn", "sessions_send", "session_status", "message", "todo", "subagent"})
-    searches = frozenset({"web_search", "web_fetch"})
     shells = frozenset({"bash", "exec", "process"})
     ending = re.compile(
         r"(?:\A\(no output\)(?:\n\nCommand exited with code (-?\d{1,9}))?"

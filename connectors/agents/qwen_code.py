@@ -36,7 +36,6 @@ class QwenCode(AgentSession):
     title: ClassVar[str] = "Qwen Code session (JSONL)"
     agent = "qwen-code"
     own = frozenset({"todo_write", "task", "agent", "exit_plan_mode", "ask_user_question", "skill", "save_memory"})
-    searches = frozenset({"web_search", "web_fetch"})
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 16):

@@ -26,8 +26,8 @@ from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CO
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.mcp_printed import printed
 from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
-from trajmill.connectors.conversation.search_tools import domain
 from trajmill.connectors.conversation.steps import course
+from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import (
     Call,
     Item,
@@ -75,7 +75,7 @@ class Conversation:
     Attributes:
         steps: in the order of the log; empty if the agent neither called nor said anything.
         calls: number of steps that are calls.
-        domain: as its tools tell it; see `search_tools`.
+        domain: as its tools tell it; see `tools`.
         instruction: the user's first text before the agent's first turn, unless the task is told elsewhere.
         system: the system prompts before the first turn, joined by an empty line.
         unmatched: results without a call, in the order of the log.
@@ -103,7 +103,9 @@ def conversation(parts: Iterable[Part], *, told: bool = False, member: str = "")
         pairing.take(part)
     made = course(pairing.items, told)
     system = "\n\n".join(pairing.system) or None
-    return Conversation(made.steps, pairing.calls, domain(pairing.names), made.instruction, system, pairing.unmatched)
+    return Conversation(
+        made.steps, pairing.calls, domain_of(pairing.names), made.instruction, system, pairing.unmatched
+    )
 
 
 class Pairing:

@@ -39,6 +39,10 @@ _WORDS: Final[Mapping[str, str]] = {
             "brave_web_search",
             "tavily_search",
             "search_web",
+            "searchweb",
+            "duckduckgo_search",
+            "firecrawl_search",
+            "web_search_exa",
             "wikipedia_search",
             "wiki_search",
             "browser.search",
@@ -54,7 +58,13 @@ _WORDS: Final[Mapping[str, str]] = {
             "web_extractor",
             "web_fetch",
             "webfetch",
+            "fetch",
+            "fetch_content",
             "fetch_url",
+            "fetchurl",
+            "firecrawl_scrape",
+            "read_url_content",
+            "tavily_extract",
             "open_url",
             "browser.open",
             "browser.find",
@@ -80,11 +90,6 @@ def searches(names: Iterable[str]) -> bool:
     """Whether tools of these names, and no others, search and read pages."""
     words = {common_word(name) for name in names}
     return bool(words) and words <= _TOOLS.keys() and words != {MEMORY}
-
-
-def domain(names: Iterable[str]) -> str:
-    """The domain of a conversation that called the tools of these names and tells no more of them."""
-    return "search" if searches(names) else "mcp"
 
 
 def call(name: str, arguments: Any, call_id: str | None = None, reasoning: str | None = None) -> Call:

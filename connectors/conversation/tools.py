@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from trajmill.schemas import MESSAGE
+from trajmill.connectors.conversation.search_tools import searches
+from trajmill.schemas import COMPLETE, MESSAGE
 
 MCP_PREFIX: Final = "mcp__"
 """How clients begin the name of a tool that a server of the Model Context Protocol gave them."""
@@ -13,22 +14,22 @@ MCP_PREFIX: Final = "mcp__"
 
 def domain_of(
     names: Iterable[str],
-    own: frozenset[str],
-    searches: frozenset[str],
+    usual: str = "mcp",
+    own: frozenset[str] = frozenset(),
     is_mcp: Callable[[str], bool] = lambda name: name.startswith(MCP_PREFIX),
 ) -> str:
-    """The domain of a trajectory by the tools it used.
+    """The domain of a trajectory by the tools it used: `search` if it only searched and read pages, in any format.
 
     Args:
         names: of the tools that were called.
+        usual: the domain of tools of which nothing is known.
         own: tools that harness, user or sub-agents answer; they say nothing of the domain.
-        searches: tools that search.
         is_mcp: tells a tool of a server of the Model Context Protocol.
     """
-    used = set(names) - own - {MESSAGE}
-    if used and used <= searches:
+    used = set(names) - own - {MESSAGE, COMPLETE}
+    if searches(name.rpartition("__")[2] if is_mcp(name) else name for name in used):
         return "search"
-    return "mcp" if used and all(is_mcp(name) for name in used) else "terminal"
+    return "mcp" if used and all(is_mcp(name) for name in used) else usual
 
 
 def checkout(cwd: str | None) -> str | None:

@@ -31,8 +31,8 @@ class AgentVcr(Connector):
     """Recordings that agent-vcr wrote, format 1."""
 
     name: ClassVar[str] = "agent_vcr"
-    version: ClassVar[str] = "6"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "7"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "agent-vcr recording (.vcr)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:

@@ -46,8 +46,8 @@ class McpDesktopLog(Connector):
     """Logs of Claude Desktop's MCP clients."""
 
     name: ClassVar[str] = "mcp_desktop_log"
-    version: ClassVar[str] = "5"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "6"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "Claude Desktop MCP log (mcp-server-*.log, mcp.log)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:

@@ -56,8 +56,8 @@ class McpInspector(Connector):
     """Exports that the MCP Inspector wrote, version 2."""
 
     name: ClassVar[str] = "mcp_inspector"
-    version: ClassVar[str] = "6"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "7"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "MCP Inspector exports (history and network, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:

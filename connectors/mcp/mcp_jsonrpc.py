@@ -107,8 +107,8 @@ class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "7"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "8"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:

@@ -35,8 +35,8 @@ class McpRecorder(Connector):
     """Cassettes that mcp-recorder wrote, version 1."""
 
     name: ClassVar[str] = "mcp_recorder"
-    version: ClassVar[str] = "7"
-    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    version: ClassVar[str] = "8"
+    domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "mcp-recorder cassette (JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:

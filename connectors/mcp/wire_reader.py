@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.mcp.wire_calls import steps_of
 from trajmill.connectors.mcp.wire_marks import kept_bytes
 from trajmill.connectors.mcp.wire_session import (
@@ -168,7 +169,7 @@ class SessionReader:
         self.found += 1
         yield Trajectory(
             native_id=f"{channel}/{number}" if channel else str(number),
-            domain="mcp",
+            domain=domain_of(call.name for call in session.calls),
             steps=steps_of(session.calls),
             environment=session.environment,
             agent=session.agent,

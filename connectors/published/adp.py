@@ -34,6 +34,7 @@ from trajmill.connectors.connector import Blob, Connector, MemoryBlob, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.search_tools import searches
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.published.cells import number, text
@@ -52,7 +53,6 @@ _EDITORS: Final = frozenset(
     {"str_replace_editor", "str_replace_based_edit_tool", "edit_file", "edit", "create", "open", "find_file"}
     | {"search_dir", "search_file", "goto", "scroll_up", "scroll_down", "file_editor"}
 )
-_SEARCHES: Final = frozenset({"search", "web_search", "google_search", "visit", "web_fetch", "wikipedia_search"})
 
 _LEVELS: Final = 128
 """How deep a description of tools may nest."""
@@ -317,6 +317,6 @@ def _domain(reading: _Reading) -> str:
         return "web"
     if used & _EDITORS:
         return "swe"
-    if used and used <= _SEARCHES:
+    if searches(used):
         return "search"
     return "terminal" if used and used <= _TERMINAL else "mcp"

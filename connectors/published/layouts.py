@@ -14,6 +14,7 @@ from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.pairing import Unmatched
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import conversation_in
+from trajmill.connectors.conversation.tools import domain_of as domain_of_tools
 from trajmill.connectors.published.cells import at, completed, domain_of, role, text
 from trajmill.connectors.published.inside_row import Made, placed
 from trajmill.connectors.published.steps import Record, steps_of
@@ -101,7 +102,7 @@ def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
         return
     whole = Trajectory(
         native_id=_NAMELESS,
-        domain=domain,
+        domain=made.domain,
         steps=made.steps,
         task=Task(None, made.instruction),
         context=Context(action_space=action_space(written and written.tools), agent_system=made.system),
@@ -126,7 +127,7 @@ def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[s
     for one in skipped:
         detail = "a step between others that holds no action"
         yield Reject("record", "no_action", detail, blob.uri, offset=one.place, connector=name)
-    yield completed(Trajectory(_NAMELESS, domain, steps), row, rows)
+    yield completed(Trajectory(_NAMELESS, domain_of_tools(step.action.name for step in steps), steps), row, rows)
 
 
 def _log(blob: Blob, name: str, place: int, row: Row, rows: Rows, inner: Callable[[Blob], Made]) -> Made:

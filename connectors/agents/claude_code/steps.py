@@ -55,7 +55,6 @@ _HARNESS_TOOLS: Final = frozenset(
 _NO_TOOLS: Final = _USER_TOOLS | _HARNESS_TOOLS | AGENT_TOOLS
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _POLLS: Final = frozenset({"BashOutput", "TaskOutput", "KillShell"})
-_SEARCHES: Final = frozenset({"WebSearch", "WebFetch"})
 
 _LONGEST_LIMIT_MS: Final = 10**9
 _POLLED_EXIT: Final = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
@@ -102,7 +101,7 @@ def course(nodes: Nodes, path: Sequence[int]) -> Course:
 
 def domain(made: Iterable[Step]) -> str:
     """The domain of a trajectory by its tools, those of user, harness and sub-agents left aside."""
-    return domain_of((step.action.name for step in made), _NO_TOOLS, _SEARCHES)
+    return domain_of((step.action.name for step in made), "terminal", _NO_TOOLS)
 
 
 class _Start(NamedTuple):
