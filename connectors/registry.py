@@ -58,6 +58,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "1", ("wire.jsonl",)),
     "antigravity": Format("trajmill.connectors.agents.antigravity", "1"),
     "droid": Format("trajmill.connectors.agents.droid", "1"),
+    "amp": Format("trajmill.connectors.agents.amp", "1"),
     "specstory": Format("trajmill.connectors.agents.specstory", "1"),
     "cline": Format("trajmill.connectors.agents.cline", "1"),
     "harbor": Format("trajmill.connectors.agents.harbor", "4", ("agent/trajectory.json",)),
