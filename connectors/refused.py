@@ -84,6 +84,8 @@ _ODYSSEY: Final = rb'\[?\s*\{(?=.{0,4000}"episode_id")(?=.{0,4000}"device_info")
 
 _SHOWN: Final = rb'\[\s*\{\s*"ts"\s*:\s*\d{10,16}\s*,\s*"type"\s*:\s*"(?:say|ask)"\s*,\s*"(?:say|ask)"\s*:'
 
+_CURSOR: Final = rb'\{"role"\s*:\s*"(?:user|assistant)"\s*,\s*"message"\s*:\s*\{"content"\s*:\s*\['
+
 _TABLE: Final = (
     _refused(
         "getevent",
@@ -142,6 +144,15 @@ _TABLE: Final = (
         "no_observation",
         "screens are pictures in an archive of their own; the rows name them and hold what was done",
         _sign(0.95, "episodes of GUI-Odyssey with device_info and steps", _ODYSSEY),
+    ),
+    _refused(
+        "cursor",
+        "terminal",
+        "Cursor transcripts and state.vscdb (rejected: no observation)",
+        "no_observation",
+        "a transcript holds calls, and nothing of what they gave; the client's database is not read",
+        _sign(0.9, "lines of a role and a message, as Cursor's transcripts have them", _CURSOR, ".jsonl"),
+        _sign(0.95, "the database in which Cursor keeps its chats", rb"SQLite format 3\x00", "state.vscdb"),
     ),
     _refused(
         "mhtml",

@@ -8,7 +8,7 @@ Shapes read, told apart message by message:
 - Gemini: `parts` with `functionCall` and `functionResponse`, in camel case or snake case.
 - OpenAI Responses: items `message`, `reasoning`, `function_call`, `custom_tool_call`, their outputs, and `mcp_call`,
   which holds both; calls of tools that the API defines (`web_search_call`, `computer_call`, …).
-- Frameworks: LangChain, Pydantic AI, the AI SDK and smolagents, each by its module of `dialects`.
+- Frameworks: LangChain, Pydantic AI, the AI SDK, smolagents and ADK, each by its module of `dialects`.
 - Data sets: `from` and `value` for role and content, with the roles `human`, `gpt`, `function_call` and `observation`;
   the roles `tool_call` and `tool_response`, whose content is the call as JSON or as a Python literal.
 

@@ -14,8 +14,8 @@ Read are an object with `messages` (or `conversations`, `contents`, `prompt` and
 list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M or
 APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
 Messages have the shapes of OpenAI (chat and Responses), Anthropic, Gemini or Bedrock, or those of a framework:
-LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, and the steps of smolagents (see
-`conversation.dialects`).
+LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, the steps of smolagents, and the events of ADK's
+sessions (see `conversation.dialects`).
 
 >>> show(ChatTools(), r'''
 ... {"values": {"messages": [{"type": "human", "content": "How is bed 2?"},
@@ -39,8 +39,9 @@ after   | {"soil": "dry"}
 
 Each conversation with a call is a trajectory. A conversation is refused if it has no call, if its calls stand in the
 agent's text in another form, or if one of its messages has no known shape, since half a conversation would be a wrong
-one. Results of BFCL and rows of xLAM have calls without answers, and are refused as `action_only`. Whether the tools
-were real, simulated by code or by a model stands in no such log; the environment's kind is the default, `real`.
+one. Results of BFCL, rows of xLAM and the calls that a set of evaluations of ADK expects have no answers, and are
+refused as `action_only`. Whether the tools were real, simulated by code or by a model stands in no such log; the
+environment's kind is the default, `real`.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large makers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "14"
+    version: ClassVar[str] = "15"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 

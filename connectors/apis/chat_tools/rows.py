@@ -13,7 +13,7 @@ from trajmill.connectors.conversation import chat_text
 from trajmill.connectors.conversation.calls import action_space, json_of
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.declared_tools import declare
-from trajmill.connectors.conversation.dialects import plain
+from trajmill.connectors.conversation.dialects import adk, plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of, text_of
@@ -22,7 +22,7 @@ from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Outcome
 from trajmill.schemas.record import record
 
-_MESSAGES: Final = ("messages", "conversations", "conversation", "contents", "steps")
+_MESSAGES: Final = ("messages", "conversations", "conversation", "contents", "steps", "events")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}
 SHAPES: Final[list[Shape]] = [_ROW, [_ROW]]
 """What of a document of conversations, or of messages, may be long."""
@@ -109,7 +109,7 @@ def is_call(message: Any) -> bool:
 
 
 def action_only(value: Any) -> str | None:
-    """What the value is if it tells calls but never what they gave: a result of BFCL, or a row of xLAM; else None."""
+    """What the value is if it tells calls but never what they gave, as a result of BFCL or a row of xLAM; else None."""
     if not isinstance(value, Mapping):
         return None
     keys = value.keys()
@@ -117,13 +117,15 @@ def action_only(value: Any) -> str | None:
         return "a result of BFCL"
     if {"query", "answers", "tools"} <= keys <= {"query", "answers", "tools", "id"}:
         return "a row of xLAM"
+    if adk.is_unanswered(value):
+        return "a set of evaluations of ADK"
     return None
 
 
 def conversations_in(value: Any) -> Iterator[Any]:
     """The conversations of a document: a list of messages as it is, or each object of a list, or the object itself."""
-    if isinstance(value, Mapping) and isinstance(value.get("rows"), list):
-        value = value["rows"]
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in ("rows", "eval_cases") if isinstance(value.get(key), list)), value)
     if isinstance(value, ARRAY) and not (value and is_message(value[0])):
         yield from map(_unwrapped, value)
     else:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trajmill.connectors.conversation.dialects import harmony, langchain, pydantic_ai, smolagents, vercel
+from trajmill.connectors.conversation.dialects import adk, harmony, langchain, pydantic_ai, smolagents, vercel
 
 Message = Mapping[str, Any]
 
 
 def plain(message: Message) -> list[dict[str, Any]] | None:
     """The messages of a chat that one of a framework is, in their order; None where it is in no framework's words."""
-    for dialect in (harmony, langchain, pydantic_ai, vercel, smolagents):
+    for dialect in (harmony, langchain, pydantic_ai, vercel, smolagents, adk):
         told = dialect.plain(message)
         if told is not None:
             return told

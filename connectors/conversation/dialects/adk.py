@@ -1,0 +1,60 @@
+"""Events of Google's Agent Development Kit: sessions, what its server answers, and its sets of evaluations.
+
+    {"author": "gardener", "invocationId": …, "content": {"role": "model", "parts": [{"functionCall": …}]}}
+    {"user_content": …, "intermediate_data": {"tool_uses": [{"name": …, "args": {…}}], "tool_responses": […]},
+        "final_response": …}
+
+An event's content is a message of Gemini, whoever of the agents is its author. Events without content change the
+session's state, and partial ones are told again as a whole. An invocation of a set of evaluations holds the user's
+words, calls, what they gave, and the last answer; its calls and answers may stand as `invocation_events` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trajmill.connectors.reading.fields import object_of, objects_of
+
+_USER: Final = "user"
+_MARKS: Final = ("invocationId", "invocation_id", "actions")
+
+
+def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a chat that an event or an invocation is; None of any other."""
+    if isinstance(message.get("user_content"), dict) and {"intermediate_data", "final_response"} & message.keys():
+        return list(_invocation(message))
+    if not isinstance(message.get("author"), str) or not any(key in message for key in _MARKS):
+        return None
+    return list(_event(message))
+
+
+def _event(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    content = object_of(event.get("content"))
+    if isinstance(content.get("parts"), list) and event.get("partial") is not True:
+        role = content.get("role") or (_USER if event["author"] == _USER else "model")
+        yield {"role": role, "parts": [_told(part) for part in objects_of(content["parts"])]}
+
+
+def _invocation(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    between = object_of(told.get("intermediate_data"))
+    yield {"role": _USER, "parts": [_told(part) for part in objects_of(told["user_content"].get("parts"))]}
+    for event in objects_of(between.get("invocation_events")):
+        yield from _event({"author": "model", **event})
+    for key, role, member in (("tool_uses", "model", "functionCall"), ("tool_responses", _USER, "functionResponse")):
+        if parts := [{member: one} for one in objects_of(between.get(key))]:
+            yield {"role": role, "parts": parts}
+    if parts := objects_of(object_of(told.get("final_response")).get("parts")):
+        yield {"role": "model", "parts": [_told(part) for part in parts]}
+
+
+def _told(part: dict[str, Any]) -> dict[str, Any]:
+    """The part without the members that hold nothing."""
+    return {key: value for key, value in part.items() if value is not None}
+
+
+def is_unanswered(value: Mapping[str, Any]) -> bool:
+    """Tell a case of an evaluation that holds the calls that are expected, and nothing of what they gave."""
+    between = [object_of(one.get("intermediate_data")) for one in objects_of(value.get("conversation"))]
+    asked = any(one.get("tool_uses") for one in between)
+    return asked and not any(one.get("tool_responses") or one.get("invocation_events") for one in between)
