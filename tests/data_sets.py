@@ -1,4 +1,4 @@
-"""Published data sets as one table: a row or a few in the columns that each documents, who reads them, and what they give.
+"""Published data sets as one table: rows in the columns that each documents, who reads them, and what they give.
 
 The rows are written for the tests; names, tools and texts in them are invented.
 """
@@ -97,9 +97,10 @@ _SESSION: Final = [
     {"type": "message", "message": {"role": "tool", "tool_call_id": "c1", "content": "notes.txt"}},
 ]
 _GENESIS: Final = (
-    "<image>\nYou are a GUI task expert, I will provide you with a high-level instruction, an action history, a screenshot "
-    "with its corresponding accessibility tree.\n\nHigh-level instruction: Open the clock\n\nAction history: \n\n"
-    'Accessibility tree: {"%s": "(540.0, 1200.0)"}\n\nPlease generate the low-level thought and action for the next step.'
+    "<image>\nYou are a GUI task expert, I will provide you with a high-level instruction, an action history, a "
+    "screenshot with its corresponding accessibility tree.\n\nHigh-level instruction: Open the clock\n\n"
+    'Action history: \n\nAccessibility tree: {"%s": "(540.0, 1200.0)"}\n\n'
+    "Please generate the low-level thought and action for the next step."
 )
 
 
@@ -156,7 +157,7 @@ DATA_SETS: Final = [
         COLUMNS,
         [{"instance_id": "a__lamp-1", "model_name": "parrot-7b", "target": False, "exit_status": "submitted",
           "generated_patch": "diff", "eval_logs": "ok", "trajectory": [
-              {"role": "system", "system_prompt": "SETTING: You are an autonomous programmer.", "text": None, "mask": False},
+              {"role": "system", "system_prompt": "SETTING: You are a programmer.", "text": None, "mask": False},
               {"role": "user", "system_prompt": None, "text": "ISSUE:\nDark.\nbash-$", "mask": False},
               {"role": "ai", "system_prompt": None, "text": "DISCUSSION\nI look.\n```\nls\n```", "mask": True},
               {"role": "user", "system_prompt": None, "text": "lamp.py\nbash-$", "mask": False}]}],
@@ -167,8 +168,8 @@ DATA_SETS: Final = [
         "`trajectory` of chat messages with calls",
         "swe_rows",
         COLUMNS,
-        [{"trajectory_id": "t1", "instance_id": "a__lamp-1", "repo": "a/lamp", "trajectory": _REPOSITORY, "tools": _TOOLS,
-          "model_patch": "diff", "exit_status": "submit", "resolved": 1}],
+        [{"trajectory_id": "t1", "instance_id": "a__lamp-1", "repo": "a/lamp", "trajectory": _REPOSITORY,
+          "tools": _TOOLS, "model_patch": "diff", "exit_status": "submit", "resolved": 1}],
         2, 1,
     ),
     DataSet(
@@ -224,7 +225,7 @@ DATA_SETS: Final = [
          _turn(2, "user", "tool_result", content="lamp.py", tool_call_id="t1")],
         1, 1,
     ),
-    DataSet("agent traces of the Hub (`traces`)", "the lines of a session, each as JSON text", "agent_traces", CASE,
+    DataSet("agent traces of the Hub", "`traces`: the lines of a session, each as JSON text", "agent_traces", CASE,
             [{"harness": "lamp", "session_id": "s", "traces": [json.dumps(line) for line in _SESSION],
               "file_name": "s.jsonl"}], 1, 1),
     DataSet("trace-commons/agent-traces", "`trace`: a session's log as text; messages beside it", "agent_traces", CASE,
@@ -275,8 +276,8 @@ DATA_SETS: Final = [
         "`messages` as JSON text with roles `tool_call` and `tool_response`",
         "chat_tools",
         COLUMNS,
-        [{"uuid": "u1", "subset_name": "single-turn", "question": "How is bed 2?", "target_tools": "look", "tools": _TOOLS,
-          "messages": json.dumps([
+        [{"uuid": "u1", "subset_name": "single-turn", "question": "How is bed 2?", "target_tools": "look",
+          "tools": _TOOLS, "messages": json.dumps([
               _said("user", "How is bed 2?"),
               _said("tool_call", "{'name': 'look', 'arguments': '{\"bed\": 2}'}"),
               _said("tool_response", "dry"),
@@ -337,7 +338,8 @@ DATA_SETS: Final = [
     DataSet("nvidia/Nemotron-Post-Training-Dataset-v1 (tool_calling)", "`messages` with calls", "chat_tools", COLUMNS,
             [{"uuid": "u1", "license": "cc-by-4.0", "generator": "parrot-7b", "version": "v1", "category": "tool",
               "reasoning": "off", "messages": _CALLED, "metadata": json.dumps({"tools": []})}], 1, 1),
-    DataSet("Bentlybro/gemma4-code-tools-v3", "`conversations`, whose `tool_calls` are JSON text", "chat_tools", COLUMNS,
+    DataSet("Bentlybro/gemma4-code-tools-v3", "`conversations`, whose `tool_calls` are JSON text", "chat_tools",
+            COLUMNS,
             [{"conversations": [{**one, "tool_calls": json.dumps(one["tool_calls"])} if "tool_calls" in one else one
                                 for one in _CALLED], "tools": _TOOLS}], 1, 1),
     DataSet(
@@ -365,7 +367,7 @@ DATA_SETS: Final = [
             _from("gpt", "One is dry.")]}],
         2, 2,
     ),
-    DataSet("trl-lib tool data", "`messages`, each as JSON (`Json()` of `datasets`)", "chat_tools", CASE,
+    DataSet("TRL tool data", "`messages`, each as JSON (`Json()` of `datasets`)", "chat_tools", CASE,
             [{"messages": [json.dumps(one) for one in _CALLED], "tools": [json.dumps({"name": "look"})]}], 1, 1),
     DataSet(
         "verifiers results and rollouts",
@@ -397,7 +399,7 @@ DATA_SETS: Final = [
         1, 1,
     ),
     DataSet(
-        "smolagents/codeagent-traces",
+        "smolagents, code agents",
         "`messages` with code, roles `tool-response`",
         "chat_tools",
         CASE,
@@ -410,7 +412,7 @@ DATA_SETS: Final = [
         2, 1,
     ),
     DataSet(
-        "smolagents/toolcalling-traces",
+        "smolagents, agents that call tools",
         "`messages` of blocks, roles `tool-call` and `tool-response`",
         "chat_tools",
         CASE,
@@ -439,11 +441,11 @@ DATA_SETS: Final = [
         "outputs of Tongyi DeepResearch",
         "`question` and `messages` with `<tool_call>`",
         "webdancer",
-        REAL,
+        COLUMNS,
         [{"question": "How deep is Lake Mirr?", "answer": "310 m", "prediction": "310 m", "termination": "answer",
           "messages": [
               _said("user", "How deep is Lake Mirr?"),
-              _said("assistant", '<tool_call>\n{"name": "visit", "arguments": {"url": ["a"], "goal": "g"}}\n</tool_call>'),
+              _said("assistant", '<tool_call>\n{"name": "visit", "arguments": {"url": ["a"]}}\n</tool_call>'),
               _said("user", "<tool_response>\n310 m.\n</tool_response>"),
               _said("assistant", "<answer>310 m</answer>")]}],
         2, 1,

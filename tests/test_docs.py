@@ -20,7 +20,7 @@ from tests.app.cli.test_cli import ran
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written
 from tests.golden.shown import SHOWN_PAGE, shown_page
-from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
+from tests.golden.tables import DATA_SETS_PAGE, FORMATS_PAGE, SIGNALS_PAGE, data_sets_page, formats_page, signals_page
 from tests.make import batch_of, trajectory
 from tests.pipelines.publish.hub.pushing import reached
 from tests.quality.contract import keeps_the_contract
@@ -138,10 +138,15 @@ def test_whole_recipes_of_the_documentation_are_valid(page):
 
 @pytest.mark.parametrize(
     ("page", "made"),
-    [(SIGNALS_PAGE, signals_page), (FORMATS_PAGE, formats_page), (SHOWN_PAGE, shown_page)],
-    ids=["signals", "formats", "shown"],
+    [
+        (SIGNALS_PAGE, signals_page),
+        (FORMATS_PAGE, formats_page),
+        (DATA_SETS_PAGE, data_sets_page),
+        (SHOWN_PAGE, shown_page),
+    ],
+    ids=["signals", "formats", "data sets", "shown"],
 )
-def test_the_tables_of_signals_and_formats_say_what_the_registries_and_the_corpora_say(page, made):
+def test_the_tables_of_the_documentation_say_what_the_registries_and_the_corpora_say(page, made):
     assert page.read_text("utf-8") == made(), "run python -m tests.golden.make tables"
 
 

@@ -65,7 +65,7 @@ def read(data: bytes) -> tuple[str, list[Trajectory | str]]:
     made: list[Trajectory | str] = []
     try:
         for found in connector.parse(MemoryBlob("rows", data)):
-            made.append(found.reason if isinstance(found, Reject) else found)
+            made += [found.reason if isinstance(found, Reject) else found]
     except ParseError as error:
         made.append(error.reason)
     return connector.name, made
@@ -114,9 +114,11 @@ def test_the_same_rows_give_the_same_in_every_file(data_set: DataSet, kind: str)
 
 def test_json_cells_of_a_table_are_what_their_texts_say_at_any_level() -> None:
     calls = [{"id": "c1", "function": {"name": "look", "arguments": {"bed": 2, "row": None}}}]
-    rows = [{"messages": [{"role": "assistant", "content": None, "tool_calls": calls},
-                          {"role": "tool", "content": "[1]", "tool_calls": None}], "tools": [{"name": "look"}]}]  # fmt: skip
-    messages = rows[0]["messages"]
+    messages: Rows = [
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "content": "[1]", "tool_calls": None},
+    ]
+    rows = [{"messages": messages, "tools": [{"name": "look"}]}]
     called = pa.array([one["tool_calls"] and json.dumps(one["tool_calls"]) for one in messages], pa.string())
     columns = {name: pa.array([one[name] for one in messages], pa.string()) for name in ("role", "content")}
     columns["tool_calls"] = pa.ExtensionArray.from_storage(pa.json_(), called)

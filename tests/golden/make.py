@@ -18,7 +18,7 @@ from cffi import FFI
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.golden.digests import digest_of
 from tests.golden.shown import SHOWN_PAGE, shown_page
-from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
+from tests.golden.tables import DATA_SETS_PAGE, FORMATS_PAGE, SIGNALS_PAGE, data_sets_page, formats_page, signals_page
 from tests.rows import blob_at, golden_line, parsed, recognized, summary
 from trajmill.connectors.recordings.emulator import DECLARED
 from trajmill.connectors.registry import connectors
@@ -128,7 +128,8 @@ def write_versions() -> None:
 
 
 def write_tables() -> None:
-    """Writes the tables of signals and formats into their pages of the documentation, and the page of examples."""
+    """Writes the tables of signals, formats and data sets into their pages of the documentation, and the examples."""
+    DATA_SETS_PAGE.write_text(data_sets_page(), "utf-8")
     SIGNALS_PAGE.write_text(signals_page(), "utf-8")
     FORMATS_PAGE.write_text(formats_page(), "utf-8")
     SHOWN_PAGE.write_text(shown_page(), "utf-8")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tests.conftest import GOLDEN, ROOT
+from tests.data_sets import DATA_SETS, DataSet
 from trajmill.connectors.connector import Connector
 from trajmill.connectors.registry import VERIFIED, connectors
 from trajmill.quality.registry import SIGNALS
@@ -15,6 +16,7 @@ from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Signal
 from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 
+DATA_SETS_PAGE: Final = ROOT / "docs" / "datasets.md"
 SIGNALS_PAGE: Final = ROOT / "docs" / "signals.md"
 FORMATS_PAGE: Final = ROOT / "docs" / "formats.md"
 
@@ -27,6 +29,16 @@ def signals_page() -> str:
     kinds.append((f"{DATATROVE}FILTER", DatatroveFilter))
     rows = (_row(name, one.scope, one.measures) for name, one in kinds)
     return _with_rows(SIGNALS_PAGE.read_text("utf-8"), "signal", rows)
+
+
+def data_sets_page() -> str:
+    """The page of published data sets, with a row for each in the order of their table."""
+    rows = (f"| {one.name} | {one.form} | `{one.connector}` | {_checked(one)} |" for one in DATA_SETS)
+    return _with_rows(DATA_SETS_PAGE.read_text("utf-8"), "data set", rows)
+
+
+def _checked(data_set: DataSet) -> str:
+    return f"{data_set.checked}; refused: `{data_set.reason}`" if data_set.reason else data_set.checked
 
 
 def formats_page() -> str:
