@@ -3,8 +3,8 @@
 Templates of SWE-agent (`OBSERVATION:`, the lines before `bash-$`, what it says of a command whose time ran out, the
 marker that it reads exit codes from), of R2E-Gym (`Execution output of […]:` behind an exit code) and of OpenHands
 (`EXECUTION RESULT of […]:`, the lines in brackets after an output, of which some say that it stopped waiting, the count
-of turns left). Only whole templates at a text's very ends
-are told; the same words anywhere else are the environment's. What a message as a whole means is not judged here.
+of turns left). Only whole templates at a text's very ends are told; the same words anywhere else are the environment's.
+What a message as a whole means is not judged here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final
 from trajmill.connectors.conversation.wrapped_output import Output, killed_after
 
 _HEAD: Final = re.compile(
-    r"(OBSERVATION:(?:\n|\Z)|(?:Exit code: -?\d{1,9}\n)?(?:EXECUTION RESULT|Execution output) of \[[\w.-]{1,100}\]:(?:\n|\Z))?"
+    r"(OBSERVATION:(?:\n|\Z)|"
+    r"(?:Exit code: -?\d{1,9}\n)?(?:EXECUTION RESULT|Execution output) of \[[\w.-]{1,100}\]:(?:\n|\Z))?"
     r"(\[Below is the output of the previous command\.\](?:\n|\Z))?"
 )
 _STATE: Final = re.compile(r"(?:\A|\n)(\(Open file: [^\n]*\)\n(?:\([^\n]*\)\n){1,8}bash-\$\s*)\Z")

@@ -68,8 +68,7 @@ def written_in(messages: Sequence[Any], system: str | None, tools: list[dict[str
         marks = [(mark.start(), form) for form in forms if (mark := first_mark(text, 0, form, names)) is not None]
         if marks:
             _, form = min(marks, key=lambda found: found[0])
-            answered = any(_role(one) in ("user", "tool") for one in messages[place + 1 :])
-            return Written(form, tools) if answered or form.asks is None else None
+            return Written(form, tools) if form.asks is None or place + 1 < len(messages) else None
     return None
 
 

@@ -28,7 +28,7 @@ FORMS: Final = (
     Form(  # Hermes and Qwen, Qwen3-Coder, GLM
         "<tool_call>",
         mark_of(
-            r"<tool_call>(?=\s*[{\[]|\s*<function=|\s*[^\s<>{}]+\s*<arg_key>|\s*[^\s<>{}]+\s*</tool_call>)"
+            r"<tool_call>(?=\s*[{\[]|\s*<function=|\n?[^\s<>{}()=]{1,200}\n?(?:<arg_key>|</tool_call>))"
             r"|^[ \t]*<tool_call>[ \t]*$"
         ),
         tags.tagged,
@@ -38,11 +38,9 @@ FORMS: Final = (
     ),
     Form(  # OpenHands and R2E-Gym, answered under their heads (see `templates`)
         "<function=",
-        mark_of(r"<function=(?=[^<>\s]{1,200}>)"),
+        mark_of(r"<function=[^<>\s]{1,200}>(?=\s*<(?:parameter=|/function>))|^[ \t]*<function=[^<>\s]{1,200}>[ \t]*$"),
         tags.function,
-        re.compile(
-            r"Observation:[ \t]*\n?|(?=OBSERVATION:\n|(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"
-        ),
+        re.compile(r"Observation:[ \t]*\n?|(?=(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"),
         plain=True,
     ),
     Form(  # Kimi K2
@@ -61,7 +59,7 @@ FORMS: Final = (
     CLIENT_XML,
     Form(  # CodeAct and OpenDevin
         "<execute",
-        mark_of(r"<execute(?:_bash|_ipython|_browse)?>"),
+        mark_of(r"(?:^[ \t]*<execute(?:_\w{1,20})?>|<execute(?:_\w{1,20})?>(?=[^<\n]*</execute))"),
         actions.code,
         _SHOWN,
         tail=_STEPS_LEFT,
