@@ -77,8 +77,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "6"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "5"),
     "mcp_inspector": Format("trajmill.connectors.mcp.mcp_inspector", "6"),
-    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "15"),
-    "otel_genai": Format("trajmill.connectors.apis.otel_genai", "12"),
+    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "16"),
+    "otel_genai": Format("trajmill.connectors.apis.otel_genai", "13"),
     "webdancer": Format("trajmill.connectors.search.webdancer", "7"),
     "search_r1": Format("trajmill.connectors.search.search_r1", "3"),
     "react_log": Format("trajmill.connectors.search.react_log", "5"),
@@ -88,7 +88,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "tau2": Format("trajmill.connectors.benches.tau2", "5", ("results.json",)),
     "toolbench": Format("trajmill.connectors.benches.toolbench", "5"),
     "awm": Format("trajmill.connectors.benches.awm", "4", ("trajectory.json",)),
-    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "14"),
+    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "15"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "10", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
     "openhands": Format("trajmill.connectors.swe.openhands", "11", (".json",)),
@@ -97,7 +97,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
-    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "11"),
+    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "12"),
     "script": Format(
         "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),

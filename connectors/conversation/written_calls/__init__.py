@@ -68,7 +68,8 @@ def written_in(messages: Sequence[Any], system: str | None, tools: list[dict[str
         marks = [(mark.start(), form) for form in forms if (mark := first_mark(text, 0, form, names)) is not None]
         if marks:
             _, form = min(marks, key=lambda found: found[0])
-            return Written(form, tools) if form.asks is None or place + 1 < len(messages) else None
+            ends = place + 1 == len(messages) and "\nObservation:" not in text
+            return None if ends and form.asks is not None else Written(form, tools)
     return None
 
 
