@@ -31,8 +31,9 @@ from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Part
-from trajmill.connectors.conversation.written_calls import CLIENT_XML, client_xml
+from trajmill.connectors.conversation.written_calls import client_xml
 from trajmill.connectors.conversation.written_calls.form import Block, blocks_in
+from trajmill.connectors.conversation.written_calls.forms import CLIENT_XML
 from trajmill.connectors.reading.documents import json_document, opening
 from trajmill.connectors.reading.fields import object_of, objects_of, str_of
 from trajmill.connectors.reading.places import places_by_beginning

@@ -98,7 +98,7 @@ class Written:
                 yield message if found == _blocks(content) else {**_around(message), "role": role, "content": found}
             elif role == "user" and of_client:
                 yield from _of_client(content, waiting)
-            elif role == "tool" or (role == "user" and self._is_answer(content, waiting)):
+            elif _is_shown(content) and (role == "tool" or (role == "user" and self._is_answer(content, waiting))):
                 is_alone = _role(before) == "assistant" and _role(following) != "tool"
                 yield from self._answers(message, content, [call["name"] for call in waiting], is_alone)
                 waiting = waiting if role == "tool" or self.form.close is not None else []
@@ -186,6 +186,12 @@ def _blocks(content: Any) -> list[Block]:
     return [{"type": "text", "text": content}] if isinstance(content, str) and content else objects_of(content)
 
 
+def _is_shown(content: Any) -> bool:
+    """Whether a content is text or blocks, and no value of another kind."""
+    blocks = content if isinstance(content, list) else []
+    return isinstance(content, str) or any(isinstance(block, dict) and "type" in block for block in blocks)
+
+
 def _read(block: Block, form: Form, names: Collection[str]) -> list[Block]:
     text = block.get("text")
     return blocks_in(text, form, names) if isinstance(text, str) else [block]
@@ -201,14 +207,11 @@ def _of_client(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
 def _unwrapped(text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
     """Names and contents of the answers that a text is, as objects of both; none where it is no such text."""
     value = value_or_none(text) if text.lstrip()[:1] in ("{", "[") else None
-    answers = value if isinstance(value, list) and len(value) == calls else [value]
-    keys = [next(iter(one.keys() - _IDS), "") if _is_answer(one) else "" for one in answers]
-    if "" in keys:
-        return []
-    shown = [answer[key] for answer, key in zip(answers, keys, strict=True)]
-    return [(answer, one if isinstance(one, str) else json_of(one)) for answer, one in zip(answers, shown, strict=True)]
-
-
-def _is_answer(value: Any) -> bool:
-    others = value.keys() - _IDS if isinstance(value, dict) and isinstance(value.get("name"), str) else ()
-    return len(others) == 1 and _RESULTS.issuperset(others)
+    found: list[tuple[Mapping[str, Any], str]] = []
+    for answer in value if isinstance(value, list) and len(value) == calls else [value]:
+        others = answer.keys() - _IDS if isinstance(answer, dict) and isinstance(answer.get("name"), str) else set()
+        if len(others) != 1 or not others <= _RESULTS:
+            return []
+        content = answer[others.pop()]
+        found.append((answer, content if isinstance(content, str) else json_of(content)))
+    return found

@@ -292,6 +292,13 @@ def test_pictures_beside_the_text_of_an_answer_stay_with_it():
     assert len(step.next_observation.attachments) == 1
 
 
+@pytest.mark.parametrize("content", [{"soil": "dry"}, [1, 2], None])
+def test_an_answer_that_is_no_text_is_what_it_is(content):
+    told = [*messages(F), said(content, "tool")]
+    [step] = conversation_in(list(written_in(told, None, []).structured(told)), 0).steps
+    assert step.next_observation.content == ("" if content is None else json.dumps(content))
+
+
 def test_functions_that_stand_beside_the_messages_of_olmo_are_calls_of_declared_tools():
     told = [
         {"role": "system", "content": "Call functions.", "functions": '[{"name": "look"}]', "function_calls": None},
