@@ -59,7 +59,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "antigravity": Format("trajmill.connectors.agents.antigravity", "1"),
     "droid": Format("trajmill.connectors.agents.droid", "1"),
     "specstory": Format("trajmill.connectors.agents.specstory", "1"),
-    "cline": Format("trajmill.connectors.agents.cline", "1"),
+    "cline": Format("trajmill.connectors.agents.cline", "2"),
     "harbor": Format("trajmill.connectors.agents.harbor", "4", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "8", ("trajectory.json",)),
     "droidbot": Format("trajmill.connectors.android.droidbot", "9", (".json",)),

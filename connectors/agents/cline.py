@@ -44,7 +44,7 @@ class Cline(Connector):
     """Conversations of Cline, and of Roo, which came out of it."""
 
     name: ClassVar[str] = "cline"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Cline or Roo task (JSON)"
     companions = re.compile(
@@ -107,7 +107,7 @@ class _Dialog:
         blocks = objects_of(content) if isinstance(content, list) else [{"type": "text", "text": content}]
         if role == "assistant":
             found = [told for block in blocks for told in self._acted(block)]
-            self._waiting = [block for block in found if block.get("type") == "tool_use" and block["id"] is None]
+            self._waiting = [block for block in found if block.get("type") == "tool_use"]
             yield {"role": role, "content": found}
         elif role == "user":
             yield from client_xml.answers([self._heard(block) for block in blocks], self._waiting)
