@@ -60,7 +60,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "droid": Format("trajmill.connectors.agents.droid", "1"),
     "amp": Format("trajmill.connectors.agents.amp", "1"),
     "specstory": Format("trajmill.connectors.agents.specstory", "1"),
-    "cline": Format("trajmill.connectors.agents.cline", "1"),
+    "cline": Format("trajmill.connectors.agents.cline", "2"),
     "harbor": Format("trajmill.connectors.agents.harbor", "4", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "8", ("trajectory.json",)),
     "droidbot": Format("trajmill.connectors.android.droidbot", "9", (".json",)),
@@ -78,8 +78,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "7"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "6"),
     "mcp_inspector": Format("trajmill.connectors.mcp.mcp_inspector", "7"),
-    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "15"),
-    "otel_genai": Format("trajmill.connectors.apis.otel_genai", "12"),
+    "vcr_cassette": Format("trajmill.connectors.mcp.vcr_cassette", "16"),
+    "otel_genai": Format("trajmill.connectors.apis.otel_genai", "13"),
     "webdancer": Format("trajmill.connectors.search.webdancer", "7"),
     "search_r1": Format("trajmill.connectors.search.search_r1", "3"),
     "react_log": Format("trajmill.connectors.search.react_log", "5"),
@@ -98,7 +98,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
-    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "11"),
+    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "12"),
     "script": Format(
         "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),

@@ -31,8 +31,9 @@ from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Part
-from trajmill.connectors.conversation.written_calls import CLIENT_XML, client_xml
+from trajmill.connectors.conversation.written_calls import client_xml
 from trajmill.connectors.conversation.written_calls.form import Block, blocks_in
+from trajmill.connectors.conversation.written_calls.forms import CLIENT_XML
 from trajmill.connectors.reading.documents import json_document, opening
 from trajmill.connectors.reading.fields import object_of, objects_of, str_of
 from trajmill.connectors.reading.places import places_by_beginning
@@ -43,7 +44,7 @@ class Cline(Connector):
     """Conversations of Cline, and of Roo, which came out of it."""
 
     name: ClassVar[str] = "cline"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Cline or Roo task (JSON)"
     companions = re.compile(
@@ -106,7 +107,7 @@ class _Dialog:
         blocks = objects_of(content) if isinstance(content, list) else [{"type": "text", "text": content}]
         if role == "assistant":
             found = [told for block in blocks for told in self._acted(block)]
-            self._waiting = [block for block in found if block.get("type") == "tool_use" and block["id"] is None]
+            self._waiting = [block for block in found if block.get("type") == "tool_use"]
             yield {"role": role, "content": found}
         elif role == "user":
             yield from client_xml.answers([self._heard(block) for block in blocks], self._waiting)

@@ -1,17 +1,22 @@
-"""The tools that a session declares, wherever it does: requests, lists of servers, answers to searches for tools."""
+"""The tools that a session declares: in requests, lists of servers, answers to searches for tools, system prompts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.reading.fields import objects_of, str_of
+from trajmill.connectors.reading.values import JsonError, first_value
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 """Members of a declaration that declare several tools: Gemini's, and namespaces of OpenAI."""
 
 _LISTINGS: Final = frozenset({"mcp_list_tools", "tool_search_output"})
 """Items of the Responses API that hold definitions of tools."""
+
+_LIST: Final = re.compile(r'\[\s*\{\s*"(?:name|type|function|description|parameters)"')
+_VALUE: Final = re.compile(r"[\[{]")
 
 
 def declare(tools: list[Any], more: Iterable[Any]) -> None:
@@ -72,3 +77,31 @@ def _names(tool: Any) -> Iterator[str]:
     for key in _GROUPS:
         for one in objects_of(tool.get(key)):
             yield from _names(one)
+
+
+def declared_in(prompt: str) -> list[dict[str, Any]]:
+    """The tools that a system prompt declares as JSON, between `<tools>` tags or as a list of functions."""
+    tagged = [piece.partition("</tools>")[0] for piece in prompt.split("<tools>")[1:]]
+    if tagged:
+        return [tool for inner in tagged for value in _values(inner, 0) for tool in _tools(value)]
+    begins = _LIST.search(prompt)
+    return [] if begins is None else _tools(next(_values(prompt, begins.start()), None))
+
+
+def names_in(tools: Iterable[Any]) -> frozenset[str]:
+    """The names of declared tools."""
+    return frozenset(name for tool in tools for name in _names(tool))
+
+
+def _values(text: str, place: int) -> Iterator[Any]:
+    """The JSON values that stand one after the other in a text, up to what is none."""
+    while begins := _VALUE.search(text, place):
+        try:
+            value, place = first_value(text, begins.start())
+        except JsonError:
+            return
+        yield value
+
+
+def _tools(value: Any) -> list[dict[str, Any]]:
+    return [tool for tool in objects_of(value if isinstance(value, list) else [value]) if any(_names(tool))]

@@ -1,9 +1,10 @@
 """The harness's words around what the agent was shown: headings, the state of its shell, how a command ended.
 
 Templates of SWE-agent (`OBSERVATION:`, the lines before `bash-$`, what it says of a command whose time ran out, the
-marker that it reads exit codes from) and of OpenHands (`EXECUTION RESULT of […]:`, the lines in brackets after an
-output, of which some say that it stopped waiting, the count of turns left). Only whole templates at a text's very ends
-are told; the same words anywhere else are the environment's. What a message as a whole means is not judged here.
+marker that it reads exit codes from), of R2E-Gym (`Execution output of […]:` behind an exit code) and of OpenHands
+(`EXECUTION RESULT of […]:`, the lines in brackets after an output, of which some say that it stopped waiting, the count
+of turns left). Only whole templates at a text's very ends are told; the same words anywhere else are the environment's.
+What a message as a whole means is not judged here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Final
 from trajmill.connectors.conversation.wrapped_output import Output, killed_after
 
 _HEAD: Final = re.compile(
-    r"(OBSERVATION:(?:\n|\Z)|EXECUTION RESULT of \[[\w.-]{1,100}\]:(?:\n|\Z))?"
+    r"(OBSERVATION:(?:\n|\Z)|"
+    r"(?:Exit code: -?\d{1,9}\n)?(?:EXECUTION RESULT|Execution output) of \[[\w.-]{1,100}\]:(?:\n|\Z))?"
     r"(\[Below is the output of the previous command\.\](?:\n|\Z))?"
 )
 _STATE: Final = re.compile(r"(?:\A|\n)(\(Open file: [^\n]*\)\n(?:\([^\n]*\)\n){1,8}bash-\$\s*)\Z")
@@ -36,9 +38,16 @@ _DONE_BEGINS: Final = "///PROCESS-DONE:"
 _DONE_ENDS: Final = ":PROCESS-DONE///"
 _COMMAND: Final = "The command '"
 _TOOK: Final = re.compile(r"' was cancelled because it took more than [0-9.]{1,12} seconds\.[^\n]*\s*\Z")
-_CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
+_CODE: Final = re.compile(r"(?:\[(?:The command completed|Command finished) with exit|Exit) code:? (-?\d{1,9})\b")
 
-_HEADS: Final = ("OBSERVATION:", "EXECUTION RESULT of [", "[Below is the output of ", _COMMAND)
+_HEADS: Final = (
+    "OBSERVATION:",
+    "EXECUTION RESULT of [",
+    "Execution output of [",
+    "Exit code: ",
+    "[Below is the output of ",
+    _COMMAND,
+)
 _SHELL: Final = "bash-$"
 _REMINDS: Final = "ENVIRONMENT REMINDER: You have "
 _REMINDS_BARE: Final = _REMINDS.rstrip()
@@ -78,7 +87,7 @@ def undressed(text: str) -> Output:
     if ended.notes:
         body, tail = ended.text, [*ended.notes, *tail]
     stopped = next((note for note in tail if _STOPPED.match(note)), None)
-    code = next((int(told[1]) for note in reversed(tail) if (told := _CODE.match(note))), None)
+    code = next((int(told[1]) for note in (*reversed(tail), *heads) if (told := _CODE.match(note))), None)
     return Output(
         body,
         code if code is not None and -(2**31) < code < 2**31 and code != -1 else ended.exit_code,

@@ -37,6 +37,9 @@ def arrow(rows: list) -> bytes:
     return stream.getvalue()
 
 
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "chat_tools" / "input" / "written.jsonl"
+
+
 def jsonl(rows: list[dict]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
@@ -172,6 +175,14 @@ def test_a_conversation_is_read_from_the_column_that_holds_it():
     assert one.outcome is not None
     assert one.outcome.resolved is True
     assert seen(one) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
+
+
+def test_calls_in_texts_are_the_same_whether_or_not_a_recipe_says_where_the_messages_are():
+    rows = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
+    alike = [[seen(one) for one in read(parquet([row]))] for row in rows]
+    mapped = [[seen(one) for one in read(parquet([row]), {"messages": "messages"}, layout="messages")] for row in rows]
+    assert alike == mapped
+    assert all(any(after is not None for _, _, after in one) for [one] in mapped)
 
 
 def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():

@@ -25,8 +25,8 @@ sessions (see `conversation.dialects`).
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Calls that stand in the texts are read in three forms: tags, as Hermes has them, lists of the functions that the
-system prompt declares, as ToolACE has them, and actions as ReAct asks for them.
+Calls that stand in the texts are read in the forms of `conversation.written_calls`, such as lists of the functions that
+the system prompt declares, as ToolACE has them.
 
 >>> show(ChatTools(), r'''
 ... [{"system": "Here is a list of functions in JSON format that you can invoke:\n[{\"name\": \"Get Bed\"}]",
@@ -110,7 +110,7 @@ class ChatTools(Connector):
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
             if written_calls(value, messages) is not None:
-                return Sniff(0.5, "chat messages with tool calls in their texts")
+                return Sniff(0.45, "chat messages with tool calls in their texts")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

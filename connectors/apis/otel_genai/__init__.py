@@ -83,7 +83,7 @@ class OtelGenai(Connector):
     """Spans of the GenAI semantic conventions, and of what tells the same."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "spans of agents (OpenTelemetry GenAI, Langfuse, LangSmith, Phoenix, MLflow)"
 

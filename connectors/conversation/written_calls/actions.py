@@ -64,7 +64,7 @@ def blob(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 def code(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The code between tags that are named as what runs it."""
-    name = mark["mark"].strip("<>")
+    name = mark["mark"].strip(" \t<>")
     end = text.find(f"</{name}>", mark.end())
     if end < 0:
         raise bad_call("code between tags that are closed", text, mark.start())

@@ -142,12 +142,13 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _answered(tool: str, shown: list[Block], waiting: list[Block]) -> Iterator[dict[str, Any]]:
-    named = MCP_PREFIX if tool == "use_mcp_tool" else tool
-    call = next((call for call in waiting if call["name"].startswith(named)), None) if tool else None
+    """The answer under a head that names a tool, if it names one."""
+    names = (MCP_PREFIX,) if tool == "use_mcp_tool" else (tool, f"use_{tool}")
+    call = next((call for call in waiting if call["name"].startswith(names)), None) if tool else None
     if tool in SPEAKING:
         yield from said("\n".join(text for block in shown if (text := str_of(block.get("text")))))
     elif call is not None:
         waiting.remove(call)
-        yield answer(call["name"], None, shown)
+        yield answer(call["name"], call["id"], shown)
     elif tool:
         yield {"role": LOST, "name": tool}

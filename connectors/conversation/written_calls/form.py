@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any, Final
 
 from trajmill.connectors.conversation.calls import MessageError
@@ -13,7 +14,8 @@ Block = dict[str, Any]
 """A block of a message's content, in Anthropic's words."""
 
 _SKIPPED: Final = r"|(?P<fence>^[ \t]*(?:```|~~~)[^\n]*$)|`[^`\n]+`|(?P<thought><think(?:ing)?>)"
-_CLOSED: Final = re.compile(r"</think(?:ing)?>")
+_FENCE_END: Final = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*$", re.MULTILINE)
+_THOUGHT_END: Final = re.compile(r"</think(?:ing)?>")
 _NEVER: Final = re.compile(r"(?!)")
 
 
@@ -51,28 +53,41 @@ def mark_of(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?P<mark>{pattern}){_SKIPPED}", re.MULTILINE)
 
 
-def first_mark(text: str, place: int, mark: re.Pattern[str]) -> re.Match[str] | None:
-    """The first mark behind a place that stands where calls stand; a fence or thought that is not closed is none."""
-    if not place and (end := _CLOSED.search(text)) is not None and "<think" not in text[: end.start()]:
-        place = end.end()
-    fences, thoughts, fenced = True, True, -1
-    while True:
-        found = mark.search(text, place)
-        if found is None and fenced < 0:
-            return None
-        if found is None:
-            place, fences, fenced = fenced, False, -1
-            continue
+def first_mark(text: str, place: int, form: Form, names: Collection[str]) -> re.Match[str] | None:
+    """The first mark behind a place that stands where calls stand; a fence or thought that is not closed is none.
+
+    Args:
+        text: of the agent.
+        place: where it is searched from; behind a thought that the text begins within, where it is 0.
+        form: of the mark.
+        names: of the declared tools.
+    """
+    if form.sign not in text:
+        return None
+    last_fence, last_thought = _last_ends(text)
+    if not place and last_thought >= 0 and "<think" not in text[: (end := _end(_THOUGHT_END, text, 0))]:
+        place = end
+    while (found := form.mark.search(text, place)) is not None:
         place = found.end()
-        if found["mark"] is not None and fenced < 0:
+        if found["mark"] is not None and (not form.declared or found["name"] in names):
             return found
-        if found["fence"] is not None and fences and fenced < 0:
-            fenced = place
-        elif found["fence"] is not None and found["fence"].strip() in ("```", "~~~"):
-            fenced = -1
-        elif found["thought"] is not None and thoughts and fenced < 0:
-            end = _CLOSED.search(text, place)
-            place, thoughts = (place, False) if end is None else (end.end(), True)
+        if found["fence"] is not None and place <= last_fence:
+            place = _end(_FENCE_END, text, place)
+        elif found["thought"] is not None and place <= last_thought:
+            place = _end(_THOUGHT_END, text, place)
+    return None
+
+
+@lru_cache(4)
+def _last_ends(text: str) -> tuple[int, int]:
+    """Where the last line that may end a fence stands, and the last end of a thought; -1 where there is none."""
+    fences = (end.start() for end in _FENCE_END.finditer(text)) if "```" in text or "~~~" in text else ()
+    return max(fences, default=-1), max(text.rfind("</think>"), text.rfind("</thinking>"))
+
+
+def _end(closing: re.Pattern[str], text: str, place: int) -> int:
+    found = closing.search(text, place)
+    return len(text) if found is None else found.end()
 
 
 def used(name: str, arguments: Any, key: str | None = None) -> Block:
@@ -85,7 +100,7 @@ def bad_call(wanted: str, text: str, place: int) -> MessageError:
     return MessageError("bad_call", f"wanted {wanted}, met {text[place : place + 80]!r}")
 
 
-def blocks_in(text: str, form: Form) -> list[Block]:
+def blocks_in(text: str, form: Form, names: Collection[str] = ()) -> list[Block]:
     """What a text says and calls, in its order; one block of the whole text where no mark stands in it.
 
     Raises:
@@ -93,9 +108,11 @@ def blocks_in(text: str, form: Form) -> list[Block]:
     """
     found: list[Block] = []
     begin = 0
-    while (mark := first_mark(text, begin, form.mark) if form.sign in text else None) is not None:
+    while (mark := first_mark(text, begin, form, names)) is not None:
         found.append({"type": "text", "text": text[begin : mark.start()].strip()})
         blocks, begin = form.read(text, mark)
+        if form.declared and any(block["name"] not in names for block in blocks):
+            raise bad_call("calls of declared tools", text, mark.start())
         found += blocks
     found.append({"type": "text", "text": text[begin:].strip() if found else text})
     return [block for block in found if block.get("text") != ""]

@@ -30,7 +30,7 @@ _QWEN: Final = _Tags(
     re.compile(r"\s*(?:</function>|\Z)"),
 )
 _GLM: Final = _Tags(
-    re.compile(r"\s*([^\s<>{}]{1,200})"),
+    re.compile(r"\s*([^\s<>{}()=]{1,200})"),
     re.compile(r"\s*<arg_key>([^<>]{1,200})</arg_key>\s*<arg_value>"),
     re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|\Z))"),
     re.compile(r"(?=\s*(?:</tool_call>|\Z))"),

@@ -40,7 +40,7 @@ def channels(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
         raise bad_call("a message with its channel", text, mark.start())
     end = _BODY_END.search(text, opened.end())
     assert end is not None
-    body, to = text[opened.end() : end.start()], _TO.search(opened[1] + opened[2])
+    body, to = text[opened.end() : end.start()], _TO.search(f"{opened[1]} {opened[2]}")
     if to is not None:
         return [used(to[1], body)], end.end()
     if opened[2].strip() == "analysis":
