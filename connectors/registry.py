@@ -168,6 +168,9 @@ VERIFIED: Final[Mapping[str, int]] = {
     "miniwob": 102,
     "aitz": 1,
     "react_notebook": 2,
+    "terminus": 3,
+    "terminus_rows": 3,
+    "chat_tools": 14,
 }
 """Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
 as its documentation says."""

@@ -88,7 +88,8 @@ class SwebenchEval(Connector):
     asked_by = "swebench_predictions"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS) and b'"resolved"' in head:
+        told = b'"resolved"' in head and b'"responses_create_params"' not in head
+        if told and head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS):
             return Sniff(0.9, "a report of SWE-bench: patch applied, resolved, tests")
         if _LOG.match(head):
             return Sniff(0.95, "a log of SWE-bench's harness of 2024: the first lines name the instance")

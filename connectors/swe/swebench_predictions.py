@@ -22,7 +22,10 @@ from trajmill.connectors.reading.fields import brief, object_of, text_in
 from trajmill.connectors.swe.predictions import answered_elsewhere, records
 from trajmill.schemas import ParseError, Reject, Trajectory
 
-_CONVERSATIONS: Final = (b'"messages":', b'"trajectory":', b'"history":', b'"messages" :', b'"test_result":')
+_CONVERSATIONS: Final = (
+    *(b'"messages":', b'"trajectory":', b'"history":', b'"messages" :', b'"test_result":'),
+    b'"responses_create_params":',
+)
 
 
 class SwebenchPredictions(Connector):

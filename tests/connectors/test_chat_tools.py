@@ -10,6 +10,7 @@ import pytest
 from tests.connectors.wire_logs import after, parse
 from trajmill.connectors.apis.chat_tools import ChatTools
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
+from trajmill.connectors.registry import sniff
 from trajmill.schemas import ParseError, Reject, Trajectory
 
 CONNECTOR = ChatTools()
@@ -178,3 +179,28 @@ def test_a_conversation_that_only_searches_is_of_the_domain_search(names, domain
     answers = [{"role": "tool", "tool_call_id": name, "content": "a page"} for name in names]
     messages = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": calls}, *answers]
     assert [one.domain for one in parse("chat_tools", json.dumps({"messages": messages}))[0]] == [domain]
+
+
+def test_a_rollout_of_nemo_gym_is_its_request_and_its_response():
+    called = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    answered = {"type": "function_call_output", "call_id": "c", "output": "dry"}
+    rollout = {
+        "responses_create_params": {
+            "input": [{"role": "user", "content": "Look."}],
+            "model": None,
+            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+        },
+        "response": {"object": "response", "model": "m", "output": [called, answered], "tools": []},
+        "reward": 1.0,
+        "model_patch": "",
+        "instance_config": {"instance_id": "a__b-1"},
+    }
+    data = lines(rollout, rollout)
+    found, rejects = parsed(data)
+    assert [one.name for one, _ in sniff(data, "rollouts.jsonl")] == ["chat_tools"]
+    assert rejects == []
+    assert [step.next_observation and step.next_observation.content for step in found[0].steps] == ["dry"]
+    assert (found[0].task.instruction, found[0].agent.model) == ("Look.", "m")
+    assert found[0].outcome is not None
+    assert found[0].outcome.score == 1.0
+    assert "look" in (found[0].context.action_space or "")

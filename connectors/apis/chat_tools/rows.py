@@ -16,7 +16,7 @@ from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.dialects import adk, plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import objects_of, plain_text, str_of, text_of
+from trajmill.connectors.reading.fields import object_of, objects_of, plain_text, str_of, text_of
 from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Outcome
@@ -44,6 +44,7 @@ def messages_of(value: Any) -> Sequence[Any] | None:
     """The messages of an object that holds a conversation, None if it holds none."""
     if not isinstance(value, Mapping):
         return None
+    value = _row(value)
     for key in _MESSAGES:
         found = _listed(value.get(key))
         if found is not None:
@@ -60,6 +61,15 @@ def messages_of(value: Any) -> Sequence[Any] | None:
         if isinstance(asked, str) and (told := chat_text.messages_in(asked, str_of(said))) is not None:
             return told
     return _listed(value.get("output")) if value.get("object") == "response" else None
+
+
+def _row(value: Any) -> Mapping[str, Any]:
+    """The row that a value is, else an empty one; that of a NeMo Gym rollout with what was asked and answered in it."""
+    row = value if type(value) is dict or isinstance(value, Mapping) else {}
+    asked = row.get("responses_create_params")
+    if not isinstance(asked, Mapping):
+        return row
+    return {**asked, **object_of(row.get("response")), "tools": asked.get("tools"), **row}
 
 
 def _listed(value: Any) -> Sequence[Any] | None:
@@ -140,14 +150,13 @@ def _unwrapped(value: Any) -> Any:
 
 def system_beside(value: Any) -> str | None:
     """The system prompt that stands beside the messages of an object, if it is text."""
-    row = value if isinstance(value, Mapping) else {}
+    row = _row(value)
     return next((row[key] for key in _SYSTEM if isinstance(row.get(key), str) and row[key]), None)
 
 
 def tools_beside(value: Any) -> list[dict[str, Any]]:
     """The tools that stand beside the messages of an object, as a list or as JSON text of one."""
-    row = value if isinstance(value, Mapping) else {}
-    return objects_of(_tools(row))
+    return objects_of(_tools(_row(value)))
 
 
 def _tools(row: Mapping[str, Any]) -> Any:
@@ -175,7 +184,7 @@ def around(value: Any, listed: list[Any]) -> Around:
     Raises:
         MessageError: tools or system prompt nest too deeply.
     """
-    row = value if type(value) is dict or isinstance(value, Mapping) else {}
+    row = _row(value)
     tools = _tools(row)
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
