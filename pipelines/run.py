@@ -24,7 +24,7 @@ from trajmill.pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from trajmill.pipelines.judge.evaluation_index import write_index
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
 from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
-from trajmill.pipelines.judge.measure_files import measure_names
+from trajmill.pipelines.judge.measure_files import measure_files
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
@@ -76,6 +76,7 @@ from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Own
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.pipelines.storage.scratch import clear_scratch
 from trajmill.pipelines.storage.units import (
+    MANIFEST,
     done_units,
     finish_stage,
     finish_unit,
@@ -341,6 +342,7 @@ class Run:
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
         """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
         labels = list(units)
+        self._owner.intend({f"{stage}/{MANIFEST}" for stage in stages})
         for stage in stages[1:]:
             finish_stage(self._work / stage, name, digest, labels)
         sealed = finish_stage(self._work / stages[0], name, digest, labels, **more)
@@ -409,7 +411,7 @@ class Run:
             f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
         }
         names |= {f"rejects/judge/{label}.parquet" for label in labels}
-        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {f"measures/{REPLICATES}"}
+        names |= {f"measures/{name}" for label in labels for name in measure_files(label)} | {f"measures/{REPLICATES}"}
         for stage in ("verdicts", *beside):
             names |= written_names(stage, labels)
         self._owner.intend(names | written_names("measures", measured))

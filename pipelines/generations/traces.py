@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import costs_name, sketch_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.mix.candidates import candidates, draws_name
 from trajmill.pipelines.render.costs import COST_HASHES
 from trajmill.pipelines.storage.folders import Folder
@@ -41,7 +41,13 @@ def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False)
     with folder.open(name) as stream:
         reader = pq.ParquetFile(stream)
         schema = reader.schema_arrow
-        hashed = HASHED if name.endswith(sketch_name("")) else COST_HASHES if name.endswith(costs_name("")) else ()
+        hashed = (
+            HASHED
+            if name.endswith(measure_file("", "sketch"))
+            else COST_HASHES
+            if name.endswith(measure_file("", "costs"))
+            else ()
+        )
         sink = ParquetSink(folder, name, schema, shard=shard, hashed=hashed)
         first = 0
         try:

@@ -14,15 +14,7 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import (
-    answers_name,
-    costs_name,
-    matches_name,
-    replicates_name,
-    sketch_name,
-    spans_name,
-    variety_name,
-)
+from trajmill.pipelines.judge.measure_files import FileKind, measure_file
 from trajmill.pipelines.render import costs
 from trajmill.pipelines.render.answered import HELD
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
@@ -85,18 +77,22 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):
         check_file(judging.transitions, unit.name, unit.sha256)
-        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
-        files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
-        files["costs"] = (costs_name(unit.label), COSTS_SCHEMA)
-        files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
-        files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
-        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
-        files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
-        files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
-        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
-        sinks = {
-            what: ParquetSink(judging.measures, *file, hashed=hashed.get(what, ())) for what, file in files.items()
+        schemas: dict[FileKind, pa.Schema | None] = {
+            "variety": VARIETY_SCHEMA,
+            "costs": COSTS_SCHEMA,
+            "answers": HELD if judging.recipe.mix.pools.get("rl") else None,
+            "sketch": None if rules.near_duplicates is None else SKETCH_SCHEMA,
+            "replicates": None if rules.replicates is None else REPLICATE_SCHEMA,
+            "spans": SPANS_SCHEMA if rules.spans else None,
+            "benchmarks": MATCH_SCHEMA if judging.benchmarks else None,
         }
+        measured = measure_schema(judging.signals, judging.telling)
+        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
+        sinks = {"measures": ParquetSink(judging.measures, f"{unit.label}.parquet", measured)}
+        for kind, schema in schemas.items():
+            if schema is not None:
+                name = measure_file(unit.label, kind)
+                sinks[kind] = ParquetSink(judging.measures, name, schema, hashed=hashed.get(kind, ()))
         try:
             _measure_into(sinks, unit, judging)
         except BaseException:

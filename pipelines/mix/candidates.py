@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.mix.coded_names import Coded, fitting, numbers_of
 from trajmill.pipelines.mix.given_values import GivenValues, read_values
@@ -214,7 +214,7 @@ def candidates(
     measured = [name for name in wanted.signals if given is None or name not in given.columns]
     columns += [SIGNAL_PREFIX + name for name in measured]
     judged = _read(verdicts, unit.name, columns)
-    varied = _read(measures, variety_name(unit.label), ["environment", *(["task"] if wanted.tasks else [])])
+    varied = _read(measures, measure_file(unit.label, "variety"), ["environment", *(["task"] if wanted.tasks else [])])
     rows = _read(transitions, unit.name, ["source", "environment"])
     kept = judged["kept"].to_numpy()
     judged, varied, rows = (table.filter(pa.array(kept)) for table in (judged, varied, rows))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.mix.certified import certified, replayed
 from trajmill.pipelines.mix.drawn_rows import stretches
 from trajmill.pipelines.mix.mixing import Mixing
@@ -41,10 +41,10 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
     """
     check_file(mixing.transitions, unit.name, unit.sha256)
     check_unit(mixing.verdicts, unit.label)
-    check_unit(mixing.measures, unit.label, costs_name(unit.label))
+    check_unit(mixing.measures, unit.label, measure_file(unit.label, "costs"))
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
     verdicts = read_table(mixing.verdicts, unit.name, ["step", "kept", "use"])
-    costs = read_table(mixing.measures, costs_name(unit.label), COUNTED)
+    costs = read_table(mixing.measures, measure_file(unit.label, "costs"), COUNTED)
     kept, step, segment = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy(), costs["segment"].to_numpy()
     use, draws = np.array(verdicts["use"].to_pylist(), object), list(read_draws(mixing.draws, unit.label))
     ordinal = np.cumsum(kept & (step == 0)) - 1
