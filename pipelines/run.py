@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.dying_inputs import Deaths
-from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.execution import Execution, Seeing, require_openable
 from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
@@ -50,23 +49,22 @@ from trajmill.pipelines.normalize.parts_by_hand import names_of, normalize_parts
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN
-from trajmill.pipelines.publish.finishing import content_digest, finish_dataset
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, content_digest, finish_dataset
 from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.changes import changes, read_record
 from trajmill.pipelines.run_record.conservation import (
     Line,
     attachment_line,
+    check_rejects,
     input_line,
+    passage_lines,
     record_line,
     trajectory_line,
     transition_line,
     unrecognized_line,
 )
 from trajmill.pipelines.run_record.endings import Code, ending_of
-from trajmill.pipelines.run_record.passage_lines import passage_lines
-from trajmill.pipelines.run_record.reject_bounds import check_rejects
 from trajmill.pipelines.run_record.run_log import LOG, RunLog
 from trajmill.pipelines.run_record.run_record import Record
 from trajmill.pipelines.run_record.summary import OVER, StageStart, Summary

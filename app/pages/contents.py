@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from trajmill.app.pages.index import by_key
-from trajmill.app.pages.index_reading import PATIENCE_S, IndexReading, SoFar
+from trajmill.app.pages.index import PATIENCE_S, IndexReading, SoFar, by_key
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import excerpt_of, reject_index
 from trajmill.app.pages.run_files import Judged, RunFiles

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trajmill.app.pages.index import by_key, trajectory_index
-from trajmill.app.pages.index_reading import SoFar
+from trajmill.app.pages.index import SoFar, by_key, trajectory_index
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import rejects_at_hand
 from trajmill.app.pages.run_files import Judged, RunFiles

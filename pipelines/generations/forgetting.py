@@ -37,19 +37,21 @@ from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.known_inputs import Contents, place_of
 from trajmill.pipelines.generations.ledgers import read_ledger, write_ledger
 from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
-from trajmill.pipelines.generations.selection import Selection, found, nearest
 from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.generations.traces import (
     Change,
     Flags,
+    Selection,
     attached,
     drawn_places,
+    found,
     holding,
     is_whole,
     kept_rows,
     lines_of_unseen,
     manifest_in,
     mended_draws,
+    nearest,
     of_ids,
     of_places,
     of_rows,
@@ -59,9 +61,9 @@ from trajmill.pipelines.generations.traces import (
     told_unseen,
     without_lines,
 )
-from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.measure_files import measure_file, measure_files
+from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
