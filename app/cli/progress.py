@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -28,23 +28,29 @@ _REASONS: Final = 3
 """Reasons that are named while a stage works."""
 
 
-class Voice(Protocol):
-    """Whoever tells how far a stage has come.
+class Voice:
+    """Whoever tells how far a stage has come: `told` of `begins`, `moves` or `ends`.
 
     Attributes:
         period: seconds between two tellings.
     """
 
-    period: float
+    period = 10.0
 
     def begin(self, found: Progress) -> None:
         """A stage begins."""
+        self.told("begins", found)
 
     def move(self, found: Progress) -> None:
         """So far it has come."""
+        self.told("moves", found)
 
     def end(self, found: Progress) -> None:
         """It is over."""
+        self.told("ends", found)
+
+    def told(self, what: str, found: Progress) -> None:
+        """One of these."""
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -113,7 +119,7 @@ class _Bars(Bars):
         yield text(self.below, "dim")
 
 
-class Terminal:
+class Terminal(Voice):
     """A bar for each stage, and below the last one what was kept and dropped."""
 
     period = 0.5
@@ -131,7 +137,7 @@ class Terminal:
         self._bars.start()
 
     def begin(self, found: Progress) -> None:
-        """A bar more."""
+        """See the base class: a bar more."""
         self._task = self._bars.add_task(found.stage, total=found.units or None, parts="", note="")
         self.move(found)
 
@@ -160,31 +166,18 @@ class Terminal:
         self._bars.stop()
 
 
-class Lines:
-    """A line when a stage begins and ends, and every ten seconds between: for a log, a pipe, a cluster's console."""
+_LINES: Final = {"begins": first_line, "moves": line, "ends": last_line}
 
-    period = 10.0
+
+class Lines(Voice):
+    """A line when a stage begins and ends, and every ten seconds between: for a log, a pipe, a cluster's console."""
 
     def __init__(self, console: Printer) -> None:
         self._console = console
 
-    def begin(self, found: Progress) -> None:
-        """The stage and how much there is to do."""
-        self._say(first_line(found))
-
-    def move(self, found: Progress) -> None:
-        """How far it has come."""
-        self._say(line(found))
-
-    def end(self, found: Progress) -> None:
-        """What came of it."""
-        self._say(last_line(found))
-
-    def close(self) -> None:
-        """Nothing to put away."""
-
-    def _say(self, told: str) -> None:
-        self._console.print(told, soft_wrap=True)
+    def told(self, what: str, found: Progress) -> None:
+        """See the base class."""
+        self._console.print(_LINES[what](found), soft_wrap=True)
 
 
 def event(kind: str, **values: Any) -> str:
@@ -193,88 +186,52 @@ def event(kind: str, **values: Any) -> str:
     return json.dumps({"time": now, "event": kind, **values}, ensure_ascii=True)
 
 
-class JsonLines:
-    """The same for a program: `stage_begins`, `progress` every ten seconds, and `stage_ends`."""
+_EVENTS: Final = {"begins": "stage_begins", "moves": "progress", "ends": "stage_ends"}
 
-    period = 10.0
+
+class JsonLines(Voice):
+    """The same for a program: `stage_begins`, `progress` every ten seconds, and `stage_ends`."""
 
     def __init__(self, console: Printer) -> None:
         self._console = console
 
-    def begin(self, found: Progress) -> None:
-        """The stage and how much there is to do."""
-        self._say("stage_begins", found)
-
-    def move(self, found: Progress) -> None:
-        """How far it has come."""
-        self._say("progress", found)
-
-    def end(self, found: Progress) -> None:
-        """What came of it."""
-        self._say("stage_ends", found)
-
-    def close(self) -> None:
-        """Nothing to put away."""
-
-    def _say(self, kind: str, found: Progress) -> None:
-        what, kept, entered = found.kept()
+    def told(self, what: str, found: Progress) -> None:
+        """See the base class."""
+        counted, kept, entered = found.kept()
         left = None if found.left is None else round(found.left, 1)
         told = {"stage": found.stage, "parts": found.units, "parts_done": round(found.done, 2)}
         told |= {"parts_done_before": found.before, "bytes": found.bytes, "seconds": round(found.seconds, 3)}
-        told |= {"bytes_per_second": round(found.rate), "seconds_left": left, "counted": what}
-        self._console.print(event(kind, **told, entered=entered, kept=kept, dropped=found.dropped()), soft_wrap=True)
+        told |= {"bytes_per_second": round(found.rate), "seconds_left": left, "counted": counted}
+        told |= {"entered": entered, "kept": kept, "dropped": found.dropped()}
+        self._console.print(event(_EVENTS[what], **told), soft_wrap=True)
 
 
-class Units:
-    """A line for each unit that is done, for who asked for details."""
+class Units(Voice):
+    """A line for each unit that is done, for who asked for details; not for those that an earlier run did."""
 
     period = 1.0
 
     def __init__(self, console: Printer) -> None:
-        self._console = console
-        self._told = 0
+        self._console, self._done = console, 0
 
-    def begin(self, found: Progress) -> None:
-        """What an earlier run did is not told."""
-        self._told = len(found.finished)
-
-    def move(self, found: Progress) -> None:
-        """The units that were done since."""
-        fresh = found.finished[self._told :]
-        self._told += len(fresh)
-        for unit in fresh:
+    def told(self, what: str, found: Progress) -> None:
+        """See the base class."""
+        for unit in found.finished[self._done :] if what != "begins" else ():
             self._console.print(f"{found.stage}: {unit} is done", soft_wrap=True)
-
-    def end(self, found: Progress) -> None:
-        """The last ones."""
-        self.move(found)
-
-    def close(self) -> None:
-        """Nothing to put away."""
+        self._done = len(found.finished)
 
 
-class LogFile:
-    """The lines of `Lines`, once a minute, into the log of the run."""
+class LogFile(Voice):
+    """The lines of `Lines`, once a minute, into the log of the run, which the run itself closes."""
 
     period = 60.0
 
     def __init__(self, log: RunLog) -> None:
         self._log = log
 
-    def begin(self, found: Progress) -> None:
-        """The stage and how much there is to do."""
-        self._log.add(first_line(found))
-
-    def move(self, found: Progress) -> None:
-        """How far it has come."""
-        self._log.add(line(found), now=False)
-
-    def end(self, found: Progress) -> None:
-        """What came of it."""
-        self._log.add(last_line(found))
-
-    def close(self) -> None:
-        """The run itself closes its log."""
+    def told(self, what: str, found: Progress) -> None:
+        """See the base class."""
+        self._log.add(_LINES[what](found), now=what != "moves")
 
 
 _REST: Final = 50
