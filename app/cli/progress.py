@@ -176,7 +176,6 @@ class Lines(Voice):
         self._console = console
 
     def told(self, what: str, found: Progress) -> None:
-        """See the base class."""
         self._console.print(_LINES[what](found), soft_wrap=True)
 
 
@@ -196,7 +195,6 @@ class JsonLines(Voice):
         self._console = console
 
     def told(self, what: str, found: Progress) -> None:
-        """See the base class."""
         counted, kept, entered = found.kept()
         left = None if found.left is None else round(found.left, 1)
         told = {"stage": found.stage, "parts": found.units, "parts_done": round(found.done, 2)}
@@ -215,7 +213,6 @@ class Units(Voice):
         self._console, self._done = console, 0
 
     def told(self, what: str, found: Progress) -> None:
-        """See the base class."""
         for unit in found.finished[self._done :] if what != "begins" else ():
             self._console.print(f"{found.stage}: {unit} is done", soft_wrap=True)
         self._done = len(found.finished)
@@ -230,7 +227,6 @@ class LogFile(Voice):
         self._log = log
 
     def told(self, what: str, found: Progress) -> None:
-        """See the base class."""
         self._log.add(_LINES[what](found), now=what != "moves")
 
 

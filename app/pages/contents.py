@@ -101,7 +101,6 @@ class RunContents:
 
     @cached_property
     def rejects(self) -> pl.DataFrame:
-        """See `Contents`."""
         return reject_index(self._run.rejects)
 
     @cached_property
@@ -109,15 +108,12 @@ class RunContents:
         return by_key(self.index)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """See `Contents`."""
         place = self._by_key.get(key)
         return self.index.row(place, named=True) if place is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
-        """See `Contents`."""
         return excerpt_of(self._run.rejects, reject)
 
     def attachment(self, sha256: str) -> bytes | None:
-        """See `Contents`."""
         found = self._run.blob(sha256)
         return found.read_bytes() if found is not None else None

@@ -107,20 +107,16 @@ class RawLog:
         self.notes: tuple[str, ...] = (words + left,)
 
     def so_far(self, patience: float = 0.0) -> SoFar:
-        """See `Contents`."""
         return SoFar(self.index, 1, 1, 0.0)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """See `Contents`."""
         place = self._by_key.get(key)
         return self.index.row(place, named=True) if place is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
-        """See `Contents`."""
         return self._excerpts[reject["row"]]
 
     def attachment(self, sha256: str) -> bytes | None:
-        """See `Contents`."""
         found = Path(self._folder.name) / sha256
         return found.read_bytes() if _DIGEST.fullmatch(sha256) and found.is_file() else None
 

@@ -52,7 +52,6 @@ class RunRows:
         self._files = files
 
     def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """See `Rows`."""
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
         told = scan.select(outline_columns()).collect()
         verdicts = self._files[file].verdicts
@@ -62,11 +61,9 @@ class RunRows:
         return pl.concat([told, decided], how="horizontal").to_dicts()
 
     def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """See `Rows`."""
         return scan_transitions(self._files[file].transitions).slice(first, steps).collect().to_dicts()
 
     def verdict(self, file: int, row: int) -> dict[str, Any] | None:
-        """See `Rows`."""
         verdicts = self._files[file].verdicts
         if verdicts is None:
             return None

@@ -69,7 +69,6 @@ class Contamination:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (
             Round(RUNS, showing, counted, sees_losses=False),
             Round(CONTAMINATED, self.keys, self.losers, sees_losses=False, common=RUNS, own=self.own),

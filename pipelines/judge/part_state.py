@@ -133,7 +133,6 @@ class DecidedStanding(Standing):
         return told.to_numpy(zero_copy_only=False)
 
     def kept(self) -> npt.NDArray[np.bool_]:
-        """See `Standing`."""
         return self._verdicts["kept"].to_numpy()
 
     def counts(self) -> npt.NDArray[np.bool_]:
@@ -141,11 +140,9 @@ class DecidedStanding(Standing):
         return self.kept() | self._told("reason", (NEAR_DUPLICATE, *AFTER_NEAR))
 
     def targets(self) -> npt.NDArray[np.bool_]:
-        """See `Standing`."""
         return self._told("use", ("target",))
 
     def ranked(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-        """See `Standing`."""
         return np.zeros(len(values), np.uint64)
 
 

@@ -239,7 +239,6 @@ class Replicates:
 
     @property
     def losing(self) -> str:
-        """See `Decision`."""
         return "" if self.most is None else REPLICATE
 
     @property
@@ -271,5 +270,4 @@ class Replicates:
             yield REPLICATE, unit, rows.tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return "as many rows of the same environment, history and action bear the loss as the recipe allows"

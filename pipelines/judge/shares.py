@@ -43,7 +43,6 @@ class Caps:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
@@ -60,7 +59,6 @@ class Caps:
             yield LIMITS, int.from_bytes(data[:_NUMBER], "little"), found
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return "by the recipe's rule"
 
 
@@ -79,7 +77,6 @@ class Shares:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
@@ -118,6 +115,5 @@ class Shares:
                 yield SHARE_REASONS[kind], unit, rows.tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         what = reason.removeprefix("max_share_").replace("_", " ")
         return f"as much of its {what} is kept as the recipe's share allows"
