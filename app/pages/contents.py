@@ -15,7 +15,7 @@ from trajmill.app.pages.index import PATIENCE_S, IndexReading, SoFar, by_key
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import excerpt_of, reject_index
 from trajmill.app.pages.run_files import Judged, RunFiles
-from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.app.pages.trajectory_rows import Rows
 from trajmill.app.pages.why import rules_of
 
 
@@ -81,7 +81,7 @@ class RunContents:
         self.files: RunFiles | None = self._run
         self.title = self._run.root.name or str(self._run.root)
         self.searchable: Sequence[Judged] = self._run.judged
-        self.rows: Rows = RunRows(self._run.judged)
+        self.rows = Rows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
         self.rules: Mapping[str, Mapping[str, Any]] = rules_of(self._run.recipe)
         self.notes: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from trajmill.app.pages.index import SoFar, by_key, trajectory_index
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import rejects_at_hand
 from trajmill.app.pages.run_files import Judged, RunFiles
-from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.app.pages.trajectory_rows import Rows
 from trajmill.connectors.reading.attached import handed_to
 from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors
@@ -67,7 +67,7 @@ class RawLog:
         self._read(plan.inputs, list(plan.unrecognized), recipe)
         files = [Judged(1, Path(self._folder.name) / _NAME, None, None)]
         self.searchable: Sequence[Judged] = files
-        self.rows: Rows = RunRows(files)
+        self.rows = Rows(files)
         self.index = trajectory_index(files)
         self._by_key = by_key(self.index)
         self.places = RawPlaces.of({one.uri: one.members for one in plan.inputs})
