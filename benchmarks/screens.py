@@ -32,8 +32,7 @@ from trajmill.app.cli.view_command import listening
 from trajmill.app.pages.contents import Contents, RunContents
 from trajmill.app.pages.opening import opened
 from trajmill.app.report.report import report
-from trajmill.app.viewer.app import viewer
-from trajmill.app.viewer.guard import ADDRESS
+from trajmill.app.viewer.app import ADDRESS, viewer
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

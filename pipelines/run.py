@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.dying_inputs import Deaths
-from trajmill.pipelines.execution.execution import Execution, Seeing
+from trajmill.pipelines.execution.execution import Execution, Seeing, require_openable
 from trajmill.pipelines.execution.flow import Step
 from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.judge.evaluation_index import NAME as BENCHMARKS
@@ -27,7 +26,7 @@ from trajmill.pipelines.judge.harness_text import UNIT as HARNESS_UNIT
 from trajmill.pipelines.judge.harness_text import frame_warnings
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
 from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
-from trajmill.pipelines.judge.measure_files import measure_names
+from trajmill.pipelines.judge.measure_files import measure_files
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
@@ -53,23 +52,22 @@ from trajmill.pipelines.normalize.parts_by_hand import names_of, normalize_parts
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN
-from trajmill.pipelines.publish.finishing import content_digest, finish_dataset
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, content_digest, finish_dataset
 from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.changes import changes, read_record
 from trajmill.pipelines.run_record.conservation import (
     Line,
     attachment_line,
+    check_rejects,
     input_line,
+    passage_lines,
     record_line,
     trajectory_line,
     transition_line,
     unrecognized_line,
 )
 from trajmill.pipelines.run_record.endings import Code, ending_of
-from trajmill.pipelines.run_record.passage_lines import passage_lines
-from trajmill.pipelines.run_record.reject_bounds import check_rejects
 from trajmill.pipelines.run_record.run_log import LOG, RunLog
 from trajmill.pipelines.run_record.run_record import Record
 from trajmill.pipelines.run_record.summary import OVER, StageStart, Summary
@@ -79,6 +77,7 @@ from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Own
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.pipelines.storage.scratch import clear_scratch
 from trajmill.pipelines.storage.units import (
+    MANIFEST,
     done_units,
     finish_stage,
     finish_unit,
@@ -344,6 +343,7 @@ class Run:
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
         """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
         labels = list(units)
+        self._owner.intend({f"{stage}/{MANIFEST}" for stage in stages})
         for stage in stages[1:]:
             finish_stage(self._work / stage, name, digest, labels)
         sealed = finish_stage(self._work / stages[0], name, digest, labels, **more)
@@ -413,7 +413,7 @@ class Run:
             f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
         }
         names |= {f"rejects/judge/{label}.parquet" for label in labels}
-        names |= {f"measures/{name}" for label in labels for name in measure_names(label)}
+        names |= {f"measures/{name}" for label in labels for name in measure_files(label)}
         names |= {f"measures/{name}" for name in (REPLICATES, HARNESS_TABLE)}
         for stage in ("verdicts", *beside):
             names |= written_names(stage, labels)

@@ -23,8 +23,7 @@ from trajmill.synthesis.instructions import Instructed, Instructing, Instructor
 from trajmill.synthesis.output import Output
 from trajmill.synthesis.recorded_run import RecordedRun
 from trajmill.synthesis.replies import Spending
-from trajmill.synthesis.session import Models, Report, session
-from trajmill.synthesis.work import Work, in_order
+from trajmill.synthesis.session import Models, Report, Work, in_order, session
 
 TABLE: Final = "instructions.parquet"
 POOLS: Final = ("sft", "cpt", "rl")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trajmill.pipelines.mix.simulation_instructions import SYNTHESIZED
-from trajmill.pipelines.render.capping import capped
+from trajmill.pipelines.render.pieces import capped
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
 from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, composed, draft_in, fault_of

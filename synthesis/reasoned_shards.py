@@ -22,8 +22,7 @@ from trajmill.synthesis.output import Output
 from trajmill.synthesis.reasoning import REASONED_SCHEMA, Reasoned, Reasoner, Reasoning
 from trajmill.synthesis.recorded_run import RecordedRun
 from trajmill.synthesis.replies import Spending
-from trajmill.synthesis.session import Models, Report, session
-from trajmill.synthesis.work import Work, in_order
+from trajmill.synthesis.session import Models, Report, Work, in_order, session
 
 _POOL: Final = "sft/"
 _BATCH_CHARS: Final = 16 << 20

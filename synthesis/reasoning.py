@@ -22,8 +22,8 @@ import pyarrow as pa
 import xxhash
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from trajmill.pipelines.render.capping import capped
 from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
+from trajmill.pipelines.render.pieces import capped
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
@@ -13,6 +15,45 @@ from trajmill.schemas.manifest import Manifest
 from trajmill.synthesis.endpoint import Address, Endpoint, Pace
 from trajmill.synthesis.judgements import Judge
 from trajmill.synthesis.replies import Replies, Spending
+
+_AHEAD: Final = 2
+"""Samples that wait for each thread, so that a slow one keeps no other idle."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much is done at once, and of what.
+
+    Attributes:
+        concurrency: samples that are worked on at the same time.
+        limit: samples of each domain, the first of its files; None takes all.
+        tell: is called with the outcome of each sample.
+    """
+
+    concurrency: int = 8
+    limit: int | None = None
+    tell: Callable[[str], None] = lambda _: None
+
+
+def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int) -> Iterator[_Result]:
+    """What work makes of each item, in the order of the items, worked on by threads a little ahead.
+
+    The first error of an item ends it: what has not begun then is not begun.
+    """
+    pool = ThreadPoolExecutor(threads)
+    waiting: deque[Future[_Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= threads * _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)

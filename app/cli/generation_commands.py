@@ -88,7 +88,7 @@ def forget(
     from trajmill.app.cli.tables import show_forgotten
     from trajmill.app.report.report import write_report
     from trajmill.pipelines.generations.forgetting import Forgetting
-    from trajmill.pipelines.generations.selection import Selection
+    from trajmill.pipelines.generations.traces import Selection
     from trajmill.pipelines.recipe.recipe_file import recipe_in
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.pipelines.storage.ownership import REPORT, RUN

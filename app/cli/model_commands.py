@@ -17,8 +17,7 @@ from trajmill.schemas import ConfigError
 if TYPE_CHECKING:
     from trajmill.synthesis.endpoint import Address
     from trajmill.synthesis.replies import Prices
-    from trajmill.synthesis.session import Models, Report
-    from trajmill.synthesis.work import Work
+    from trajmill.synthesis.session import Models, Report, Work
 
 ASKING: Final = ("reason", "instruct")
 """Names of the commands, which go on where they stopped."""
@@ -237,7 +236,7 @@ def sampling_of(temperature: float, max_tokens: int, body: str) -> dict[str, Any
 @contextmanager
 def _working(concurrency: int, limit: int | None) -> Iterator[Work]:
     """How much is done, with a line that tells how far it is."""
-    from trajmill.synthesis.work import Work
+    from trajmill.synthesis.session import Work
 
     done: dict[str, int] = {}
     with notices().status("asking") as status:

@@ -12,7 +12,7 @@ import typer
 from trajmill.app.console import notices, pass_lines_as
 
 if TYPE_CHECKING:
-    from trajmill.app.cli.progress_reporters import Voice
+    from trajmill.app.cli.progress import Voice
     from trajmill.pipelines.run_record.run_log import RunLog
 
 
@@ -45,7 +45,7 @@ class Manner:
         """Tells in this manner from now on."""
         self.form, self.details, self.quiet = form, details, quiet
         if self.is_json:
-            from trajmill.app.cli.progress_reporters import event
+            from trajmill.app.cli.progress import event
 
             pass_lines_as(lambda line: event("note", text=line))
         else:
@@ -63,7 +63,7 @@ class Manner:
 
     def voices(self, log: RunLog) -> list[Voice]:
         """Who tells how far a run has come."""
-        from trajmill.app.cli.progress_reporters import JsonLines, Lines, LogFile, Terminal, Units
+        from trajmill.app.cli.progress import JsonLines, Lines, LogFile, Terminal, Units
 
         console = notices()
         found: list[Voice] = [LogFile(log)]
@@ -90,7 +90,7 @@ Details = Annotated[
 def tell_end(line: str, code: int) -> None:
     """Says why the command ends, and with which code."""
     if MANNER.is_json:
-        from trajmill.app.cli.progress_reporters import event
+        from trajmill.app.cli.progress import event
 
         notices().print(event("error", code=int(code), message=line), soft_wrap=True)
     else:

@@ -41,8 +41,7 @@ def compare(
 
     For example:  trajmill compare out/strict out/lenient --html changes.html
     """
-    from trajmill.app.report.compare_output import show_comparison, write_comparison
-    from trajmill.app.report.comparison import compared
+    from trajmill.app.report.comparison import compared, show_comparison, write_comparison
 
     found = compared(first, second, examples)
     show_comparison(found, (first, second), results())

@@ -101,7 +101,7 @@ def _tokens(summary: Summary, recipe: Recipe, pool: Pool) -> str:
 
 def summary_event(summary: Summary) -> str:
     """The same as one line of JSON."""
-    from trajmill.app.cli.progress_reporters import event
+    from trajmill.app.cli.progress import event
 
     counts = {one.unit: {**asdict(one), "dropped": one.dropped} for one in summary.lines}
     return (

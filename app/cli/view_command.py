@@ -41,8 +41,7 @@ def view(
 
     import uvicorn
 
-    from trajmill.app.viewer.app import prepare, viewer
-    from trajmill.app.viewer.guard import ADDRESS, TOKEN
+    from trajmill.app.viewer.app import ADDRESS, TOKEN, prepare, viewer
 
     contents.so_far(0.0)  # what is damaged is told here, not on a page
     with listening(ADDRESS, port) as listener:

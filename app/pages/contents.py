@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from trajmill.app.pages.index import by_key
-from trajmill.app.pages.index_reading import PATIENCE_S, IndexReading, SoFar
+from trajmill.app.pages.index import PATIENCE_S, IndexReading, SoFar, by_key
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import excerpt_of, reject_index
 from trajmill.app.pages.run_files import Judged, RunFiles
-from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.app.pages.trajectory_rows import Rows
 from trajmill.app.pages.why import rules_of
 
 
@@ -82,7 +81,7 @@ class RunContents:
         self.files: RunFiles | None = self._run
         self.title = self._run.root.name or str(self._run.root)
         self.searchable: Sequence[Judged] = self._run.judged
-        self.rows: Rows = RunRows(self._run.judged)
+        self.rows = Rows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
         self.rules: Mapping[str, Mapping[str, Any]] = rules_of(self._run.recipe)
         self.notes: tuple[str, ...] = ()
@@ -102,7 +101,6 @@ class RunContents:
 
     @cached_property
     def rejects(self) -> pl.DataFrame:
-        """See `Contents`."""
         return reject_index(self._run.rejects)
 
     @cached_property
@@ -110,15 +108,12 @@ class RunContents:
         return by_key(self.index)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """See `Contents`."""
         place = self._by_key.get(key)
         return self.index.row(place, named=True) if place is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
-        """See `Contents`."""
         return excerpt_of(self._run.rejects, reject)
 
     def attachment(self, sha256: str) -> bytes | None:
-        """See `Contents`."""
         found = self._run.blob(sha256)
         return found.read_bytes() if found is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trajmill.app.pages.contents import Contents, RunContents
-from trajmill.app.pages.index_reading import DAMAGED
+from trajmill.app.pages.index import DAMAGED
 from trajmill.pipelines.storage.paths import local_path
 from trajmill.schemas import ConfigError, ParseError, ShardError
 

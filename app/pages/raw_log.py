@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trajmill.app.pages.index import by_key, trajectory_index
-from trajmill.app.pages.index_reading import SoFar
+from trajmill.app.pages.index import SoFar, by_key, trajectory_index
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import rejects_at_hand
 from trajmill.app.pages.run_files import Judged, RunFiles
-from trajmill.app.pages.trajectory_rows import Rows, RunRows
+from trajmill.app.pages.trajectory_rows import Rows
 from trajmill.connectors.reading.attached import handed_to
 from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors
@@ -68,7 +67,7 @@ class RawLog:
         self._read(plan.inputs, list(plan.unrecognized), recipe)
         files = [Judged(1, Path(self._folder.name) / _NAME, None, None)]
         self.searchable: Sequence[Judged] = files
-        self.rows: Rows = RunRows(files)
+        self.rows = Rows(files)
         self.index = trajectory_index(files)
         self._by_key = by_key(self.index)
         self.places = RawPlaces.of({one.uri: one.members for one in plan.inputs})
@@ -108,20 +107,16 @@ class RawLog:
         self.notes: tuple[str, ...] = (words + left,)
 
     def so_far(self, patience: float = 0.0) -> SoFar:
-        """See `Contents`."""
         return SoFar(self.index, 1, 1, 0.0)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """See `Contents`."""
         place = self._by_key.get(key)
         return self.index.row(place, named=True) if place is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
-        """See `Contents`."""
         return self._excerpts[reject["row"]]
 
     def attachment(self, sha256: str) -> bytes | None:
-        """See `Contents`."""
         found = Path(self._folder.name) / sha256
         return found.read_bytes() if _DIGEST.fullmatch(sha256) and found.is_file() else None
 

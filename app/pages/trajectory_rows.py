@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,8 +16,15 @@ _TEXT_CHARACTERS: Final = 240
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
 
-class Rows(Protocol):
-    """Where the rows of trajectories are read: of a run's folder (`RunRows`), or of a raw log."""
+class Rows:
+    """The rows of files of transitions, of which only the pages that are needed are read.
+
+    Args:
+        files: as the index counts them.
+    """
+
+    def __init__(self, files: Sequence[Judged]) -> None:
+        self._files = files
 
     def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
         """Read `step`, `turn`, `action`, `text`, `exit_code`, `is_error`, `use` and `reason` of some rows, in order.
@@ -30,29 +37,6 @@ class Rows(Protocol):
             first: row at which they begin.
             steps: how many they are.
         """
-        ...
-
-    def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """Some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
-        ...
-
-    def verdict(self, file: int, row: int) -> dict[str, Any] | None:
-        """What was measured and decided about one row, columns as in `schemas.verdict`; None before that stage."""
-        ...
-
-
-class RunRows:
-    """The rows of a run's files of transitions, of which only the pages that are needed are read.
-
-    Args:
-        files: as the index counts them.
-    """
-
-    def __init__(self, files: Sequence[Judged]) -> None:
-        self._files = files
-
-    def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """See `Rows`."""
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
         told = scan.select(outline_columns()).collect()
         verdicts = self._files[file].verdicts
@@ -62,11 +46,11 @@ class RunRows:
         return pl.concat([told, decided], how="horizontal").to_dicts()
 
     def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """See `Rows`."""
+        """Some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
         return scan_transitions(self._files[file].transitions).slice(first, steps).collect().to_dicts()
 
     def verdict(self, file: int, row: int) -> dict[str, Any] | None:
-        """See `Rows`."""
+        """What was measured and decided about one row, columns as in `schemas.verdict`; None before that stage."""
         verdicts = self._files[file].verdicts
         if verdicts is None:
             return None

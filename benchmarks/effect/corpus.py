@@ -15,7 +15,7 @@ import xxhash
 from benchmarks.effect.arms import Arm
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import Turn, trajectories, turns
 from trajmill.pipelines.storage.folders import Folder
@@ -84,7 +84,7 @@ def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
     table = read_table(
         out / "verdicts", unit.name, ["step", "kept", "use", "reason", "group", "text_bytes", "has_text"]
     )
-    costs = read_table(out / "measures", costs_name(unit.label), ["segment"])
+    costs = read_table(out / "measures", measure_file(unit.label, "costs"), ["segment"])
     step, segment = table["step"].to_numpy(), costs["segment"].to_numpy()
     begins = (step == 0) & (segment == 0)
     ordinal = np.cumsum(begins) - 1

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from trajmill.pipelines.execution.addresses import require_answer
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
 from trajmill.pipelines.execution.dataflow.job_options import faults_of
 from trajmill.pipelines.execution.dataflow.jobs import require_reachable
@@ -19,7 +20,47 @@ from trajmill.pipelines.execution.environment import differences, environment
 from trajmill.pipelines.storage.folders import Folder, unfinished_name
 from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import is_held
+from trajmill.pipelines.storage.paths import filesystem_class
 from trajmill.schemas import ConfigError, ShardError
+
+_PATIENCE_S: Final = 5.0
+
+
+def require_openable(urls: Iterable[str]) -> None:
+    """Returns if there is a file system for each path or URL.
+
+    Raises:
+        ConfigError: a package is missing for one, or nobody knows its kind.
+    """
+    for url in urls:
+        protocol, mark, _ = url.partition("://")
+        if mark and protocol.replace("+", "").isalnum():
+            filesystem_class(url)
+
+
+def require_answer(address: str, option: str) -> None:
+    """Returns if somebody listens at an address within a few seconds.
+
+    Args:
+        address: `host:port`, or a URL that begins with it.
+        option: that names it, for the message.
+
+    Raises:
+        ConfigError: it is no address.
+        ShardError: nobody answers.
+    """
+    try:
+        url = urlsplit(address if "://" in address else f"//{address}")
+        host, port = url.hostname, url.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None:
+        raise ConfigError(f"--{option}={address}: wanted host:port.")
+    try:
+        socket.create_connection((host, port), timeout=_PATIENCE_S).close()
+    except OSError as error:
+        raise ShardError(f"No runner answers at {address} (--{option}): {error}. Start it, or name another") from error
+
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

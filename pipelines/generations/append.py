@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dying_inputs import Deaths
-from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.generations.compatibility import (
     by_anew,
     recipe_of,

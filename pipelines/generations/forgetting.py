@@ -37,19 +37,21 @@ from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.known_inputs import Contents, place_of
 from trajmill.pipelines.generations.ledgers import read_ledger, write_ledger
 from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
-from trajmill.pipelines.generations.selection import Selection, found, nearest
 from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.generations.traces import (
     Change,
     Flags,
+    Selection,
     attached,
     drawn_places,
+    found,
     holding,
     is_whole,
     kept_rows,
     lines_of_unseen,
     manifest_in,
     mended_draws,
+    nearest,
     of_ids,
     of_places,
     of_rows,
@@ -59,9 +61,9 @@ from trajmill.pipelines.generations.traces import (
     told_unseen,
     without_lines,
 )
-from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from trajmill.pipelines.judge.measure_files import measure_file, measure_files
+from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
@@ -290,11 +292,11 @@ class Forgetting:
     def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal) -> None:
         """All files of a unit, its transitions the last."""
         measures, label = at / "measures", unit.label
-        numbered = {matches_name(label): measures, unit.name: at / LIKENESS}
-        for name in measure_names(label):
+        numbered = {measure_file(label, "benchmarks"): measures, unit.name: at / LIKENESS}
+        for name in measure_files(label):
             if not measures.exists(name) or name in numbered:
                 continue
-            if name == answers_name(label):
+            if name == measure_file(label, "answers"):
                 self._remake_answers(at, unit, kept)
             elif is_whole(measures, name, kept):
                 rewritten(measures, name, of_rows(kept))
@@ -320,12 +322,12 @@ class Forgetting:
         for batch in read_transitions(at / "transitions", unit.name):
             list(held.add(batch.filter(pa.array(kept[first : first + batch.num_rows]))))
             first += batch.num_rows
-        write_parquet(at / "measures", answers_name(unit.label), HELD, held.rest())
+        write_parquet(at / "measures", measure_file(unit.label, "answers"), HELD, held.rest())
 
     def _merge_answers(self, at: Folder, before: Sequence[Folder], units: Sequence[Unit]) -> None:
         held = Distractors()
         places = [(one / "draws", ANSWERS) for one in before]
-        places += [(at / "measures", answers_name(unit.label)) for unit in units]
+        places += [(at / "measures", measure_file(unit.label, "answers")) for unit in units]
         for folder, name in places:
             for batch in read_table(folder, name, HELD.names).to_batches():
                 held.take(batch)

@@ -73,11 +73,9 @@ class KnownGenerations(Known):
         return [Unit(DECIDED + number, name, "", folder) for number, (folder, name) in enumerate(found)]
 
     def asks_likeness(self, recipe: Recipe) -> bool:
-        """See the base class."""
         return recipe.judge.near_duplicates is not None
 
     def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        """See the base class."""
         found = gathered(candidates(unit, *judged.folders) for unit in units)
         return settled_places(recipe, units, found, judged, self.places).bridges
 
@@ -93,7 +91,6 @@ class KnownGenerations(Known):
         return Placed(passed.group, Coded.of([pools.get(node, "") for node in nodes]))
 
     def draws(self, recipe: Recipe) -> EarlierDraws:
-        """See the base class."""
         return Draws.of(recipe, self.stages, self._mixtures)
 
 

@@ -16,19 +16,18 @@ from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
 from trajmill.pipelines.mix.simulated import summed
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
-from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN
-from trajmill.pipelines.publish.finishing import finish_dataset
+from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, finish_dataset
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.conservation import (
     Line,
     attachment_line,
     input_line,
+    passage_lines,
     record_line,
     summed_lines,
     trajectory_line,
     transition_line,
 )
-from trajmill.pipelines.run_record.passage_lines import passage_lines
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import PLAN, Ownership
 from trajmill.pipelines.storage.units import (

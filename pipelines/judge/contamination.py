@@ -17,7 +17,7 @@ import pyarrow as pa
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import matches_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import CONTAMINATED
@@ -36,7 +36,7 @@ COUNTED: Final = np.dtype([("run", "<u8"), ("tasks", "<u8")])
 
 
 def _matches(unit: Unit, judging: Judging) -> pa.Table:
-    batches = read_batches(judging.measures, matches_name(unit.label))
+    batches = read_batches(judging.measures, measure_file(unit.label, "benchmarks"))
     return pa.Table.from_batches(batches, schema=MATCH_SCHEMA)
 
 
@@ -69,7 +69,6 @@ class Contamination:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (
             Round(RUNS, showing, counted, sees_losses=False),
             Round(CONTAMINATED, self.keys, self.losers, sees_losses=False, common=RUNS, own=self.own),

@@ -30,17 +30,14 @@ class Copies:
 
     @property
     def losing(self) -> str:
-        """See `Decision`."""
         return DUPLICATE_TRAJECTORY if self.whole else DUPLICATE_TRANSITION
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """See `Decision`."""
         return (self.losing,)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (Round(self.losing, self.keys, self.losers, takes_decided=True),)
 
     def keys(self, standing: Standing) -> Keys:
@@ -69,5 +66,4 @@ class Copies:
         yield from ((self.losing, *of) for of in apart(rows, lost["unit"]))
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return f"equal to one of trajectory {survivor:016x}…"

@@ -125,12 +125,10 @@ class Grouping:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (
             Round(_TIES, held, tied, self.likeness, sees_losses=False, heavy=True),
             Round(GROUPS, ties, named, (_TIES,), sees_losses=False, heavy=True),
         )
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return "by the recipe's rule"

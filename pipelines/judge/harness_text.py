@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import edges_name, variety_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
@@ -77,14 +77,14 @@ _HEADER: Final = np.dtype([("group", "<u8"), ("answers", "<u4"), ("told", "<u4")
 
 
 def _edges(standing: Standing) -> pa.Table:
-    batches = read_batches(standing.measured, edges_name(standing.unit.label))
+    batches = read_batches(standing.measured, measure_file(standing.unit.label, "edges"))
     return pa.Table.from_batches(batches, schema=EDGES_SCHEMA)
 
 
 def counted(standing: Standing) -> Keys:
     """How often skeletons stand in answers of a unit, by agent, version and partition of skeletons."""
     variety = pa.Table.from_batches(
-        read_batches(standing.measured, variety_name(standing.unit.label)), schema=VARIETY_SCHEMA
+        read_batches(standing.measured, measure_file(standing.unit.label, "variety")), schema=VARIETY_SCHEMA
     )
     for group, (answers, told) in counts_of(_edges(standing), variety, standing.unit.number).items():
         partition = told["skeleton"] % np.uint64(_PARTITIONS)

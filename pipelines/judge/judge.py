@@ -27,13 +27,12 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
 from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
-from trajmill.pipelines.judge.decided_parts import standing_of
 from trajmill.pipelines.judge.groups import Grouping
 from trajmill.pipelines.judge.harness_text import HarnessFrames, write_table
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit
 from trajmill.pipelines.judge.near_duplicates import NearCopies
-from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.part_state import Standing, standing_of
 from trajmill.pipelines.judge.replicates import REPORTER, Replicates, write_report
 from trajmill.pipelines.judge.shares import Caps, Shares
 from trajmill.pipelines.judge.verdicts import write_verdict

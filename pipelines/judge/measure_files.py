@@ -1,49 +1,20 @@
-"""The names of the files that measuring a unit writes, by the label of the unit."""
+"""The files that measuring a unit writes, by its label and what each holds."""
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, get_args
 
-def matches_name(label: str) -> str:
-    """The file of what a unit shows of benchmarks."""
-    return f"{label}.benchmarks.parquet"
-
-
-def replicates_name(label: str) -> str:
-    """The file of the histories of a unit's rows."""
-    return f"{label}.replicates.parquet"
+FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers", "edges"]
+"""What a unit shows of benchmarks, the histories of its rows, what these are about, what its trajectories tell of their
+texts, their sketches, what rows cost in samples, the answers by which checks of RL are tried, and lines at
+edges of answers."""
 
 
-def variety_name(label: str) -> str:
-    """The file of what a unit's rows are about."""
-    return f"{label}.variety.parquet"
+def measure_file(label: str, kind: FileKind) -> str:
+    """The file of a kind of measures."""
+    return f"{label}.{kind}.parquet"
 
 
-def spans_name(label: str) -> str:
-    """The file of what a unit's trajectories tell of their texts, span by span."""
-    return f"{label}.spans.parquet"
-
-
-def sketch_name(label: str) -> str:
-    """The file of the sketches of a unit's trajectories."""
-    return f"{label}.sketch.parquet"
-
-
-def costs_name(label: str) -> str:
-    """The file of what a unit's rows cost in samples, in tokens."""
-    return f"{label}.costs.parquet"
-
-
-def answers_name(label: str) -> str:
-    """The file of answers of a unit by which checks of RL are tried."""
-    return f"{label}.answers.parquet"
-
-
-def edges_name(label: str) -> str:
-    """The file of the lines at the edges of a unit's answers."""
-    return f"{label}.edges.parquet"
-
-
-def measure_names(label: str) -> tuple[str, ...]:
+def measure_files(label: str) -> tuple[str, ...]:
     """Every file that measuring a unit can write."""
-    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name, costs_name, answers_name, edges_name)
-    return (f"{label}.parquet", *(name(label) for name in told))
+    return (f"{label}.parquet", *(measure_file(label, kind) for kind in get_args(FileKind)))

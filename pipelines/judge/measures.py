@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import sketch_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.quality.fingerprint import as_lanes, mixed
@@ -66,5 +66,5 @@ def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | 
     if starts is None:
         step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
         starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
-    batches = read_batches(measures, sketch_name(label))
+    batches = read_batches(measures, measure_file(label, "sketch"))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)

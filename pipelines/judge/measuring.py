@@ -6,28 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.memory import give_back_memory
-from trajmill.pipelines.judge.answering import Answering
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import (
-    answers_name,
-    costs_name,
-    edges_name,
-    matches_name,
-    replicates_name,
-    sketch_name,
-    spans_name,
-    variety_name,
-)
+from trajmill.pipelines.judge.measure_files import FileKind, measure_file
 from trajmill.pipelines.render import costs
-from trajmill.pipelines.render.answered import HELD
+from trajmill.pipelines.render.answered import HELD, Distractors, turn_of
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.turns import answer_texts
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
@@ -45,6 +37,43 @@ from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.invariants import check
 from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.verdict import measure_schema
+
+_PLAIN: Final = ("row_id", "domain", "scrubbed")
+
+
+class Answering:
+    """The answers of a file's rows that are held against others: one batch, when all rows are known.
+
+    Args:
+        view: how samples show what happened.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view, self._held = view, Distractors()
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Nothing yet: which answers are held is told by all of them."""
+        after = batch["next_observation"]
+        content = pc.struct_field(after, "content")
+        rows = batch.filter(content.is_valid())
+        answers = answer_texts(rows, self._view, marker="").to_pylist()
+        columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in _PLAIN}
+        columns["action"] = _structs(rows, "action", ("name", "arguments"))
+        columns["next_observation"] = _structs(rows, "next_observation", ("form",))
+        for answer, *values in zip(answers, *columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            row["action"]["text"] = ""
+            self._held.add(turn_of(row, answer, None))
+        return iter(())
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """All that is held."""
+        yield self._held.batch()
+
+
+def _structs(rows: pa.RecordBatch, struct: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    fields = [pc.struct_field(rows[struct], name).to_pylist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
 
 
 class Kind(Protocol):
@@ -89,19 +118,23 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):
         check_file(judging.transitions, unit.name, unit.sha256)
-        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
-        files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
-        files["costs"] = (costs_name(unit.label), COSTS_SCHEMA)
-        files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
-        files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
-        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
-        files |= {"edges": (edges_name(unit.label), EDGES_SCHEMA)} if rules.harness_text is not None else {}
-        files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
-        files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
-        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
-        sinks = {
-            what: ParquetSink(judging.measures, *file, hashed=hashed.get(what, ())) for what, file in files.items()
+        schemas: dict[FileKind, pa.Schema | None] = {
+            "variety": VARIETY_SCHEMA,
+            "costs": COSTS_SCHEMA,
+            "answers": HELD if judging.recipe.mix.pools.get("rl") else None,
+            "sketch": None if rules.near_duplicates is None else SKETCH_SCHEMA,
+            "replicates": None if rules.replicates is None else REPLICATE_SCHEMA,
+            "spans": SPANS_SCHEMA if rules.spans else None,
+            "benchmarks": MATCH_SCHEMA if judging.benchmarks else None,
+            "edges": None if rules.harness_text is None else EDGES_SCHEMA,
         }
+        measured = measure_schema(judging.signals, judging.telling)
+        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
+        sinks = {"measures": ParquetSink(judging.measures, f"{unit.label}.parquet", measured)}
+        for kind, schema in schemas.items():
+            if schema is not None:
+                name = measure_file(unit.label, kind)
+                sinks[kind] = ParquetSink(judging.measures, name, schema, hashed=hashed.get(kind, ()))
         try:
             _measure_into(sinks, unit, judging)
         except BaseException:

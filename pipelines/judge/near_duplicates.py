@@ -290,7 +290,6 @@ class NearCopies:
         return np.flatnonzero(pairs["absent"] < self.near.max_absent)
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return f"nearly equal to one of trajectory {survivor:016x}…"
 
     def _alike(self, standing: Standing, name: str) -> Keys:

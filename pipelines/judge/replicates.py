@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import replicates_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
@@ -77,7 +77,7 @@ def _tally(tallies: Tallies) -> tuple[str, int, bytes]:
 def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     """The chosen rows, of dtype `ROW`."""
     unit, measures = standing.unit, standing.measures
-    batches = read_batches(standing.measured, replicates_name(unit.label))
+    batches = read_batches(standing.measured, measure_file(unit.label, "replicates"))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
     found = np.zeros(len(chosen), ROW)
     node = measures.column("instance_node")
@@ -239,7 +239,6 @@ class Replicates:
 
     @property
     def losing(self) -> str:
-        """See `Decision`."""
         return "" if self.most is None else REPLICATE
 
     @property
@@ -271,5 +270,4 @@ class Replicates:
             yield REPLICATE, unit, rows.tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return "as many rows of the same environment, history and action bear the loss as the recipe allows"

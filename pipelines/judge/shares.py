@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
 from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
 from trajmill.pipelines.judge.reasons import SHARE_REASONS
@@ -43,7 +43,6 @@ class Caps:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
@@ -60,7 +59,6 @@ class Caps:
             yield LIMITS, int.from_bytes(data[:_NUMBER], "little"), found
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         return "by the recipe's rule"
 
 
@@ -79,7 +77,6 @@ class Shares:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """See `Decision`."""
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
@@ -96,7 +93,9 @@ class Shares:
         found["chance"] = chances(ids, measures.column("step"), "share")[rows]
         found["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
         found["origin"] = measures.column("origin")[rows]
-        table = pa.Table.from_batches(read_batches(judging.measures, variety_name(unit.label)), schema=VARIETY_SCHEMA)
+        table = pa.Table.from_batches(
+            read_batches(judging.measures, measure_file(unit.label, "variety")), schema=VARIETY_SCHEMA
+        )
         for kind in BOUNDED:
             found[kind] = table[kind].to_numpy()[rows]
         found["unit"], found["first"], found["row"] = unit.number, first[rows], rows
@@ -116,6 +115,5 @@ class Shares:
                 yield SHARE_REASONS[kind], unit, rows.tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
-        """See `Decision`."""
         what = reason.removeprefix("max_share_").replace("_", " ")
         return f"as much of its {what} is kept as the recipe's share allows"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import spans_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.storage.parquet import read_batches, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.replicate import Words
@@ -76,7 +76,7 @@ def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes]) -> Mani
 def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_]]) -> Iterator[pa.RecordBatch]:
     texts = _texts(unit, judging, sorted(flags))
     offset = 0
-    for batch in read_batches(judging.measures, spans_name(unit.label)):
+    for batch in read_batches(judging.measures, measure_file(unit.label, "spans")):
         here = [row for row in texts if offset <= row < offset + batch.num_rows]
         if here:
             rows: list[Sequence[Span]] = [

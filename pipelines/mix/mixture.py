@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import answers_name, costs_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.mix.candidates import (
     Candidates,
     Identities,
@@ -370,7 +370,7 @@ def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: To
     begun = 0
     for unit in judged.units:
         verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
-        costs = read_table(judged.measures, costs_name(unit.label), COUNTED)
+        costs = read_table(judged.measures, measure_file(unit.label, "costs"), COUNTED)
         kept = verdicts["kept"].combine_chunks()
         use = np.array(verdicts["use"].filter(kept).to_pylist(), object)
         costs = costs.filter(kept).combine_chunks()
@@ -419,7 +419,7 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
         for batch in read_batches(folder / "draws", ANSWERS):
             held.take(batch)
     for unit in judged.units:
-        for batch in read_batches(judged.measures, answers_name(unit.label)):
+        for batch in read_batches(judged.measures, measure_file(unit.label, "answers")):
             held.take(batch)
     return write_parquet(draws, ANSWERS, HELD, [held.batch()])
 

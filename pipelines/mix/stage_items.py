@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.mix.candidates import Candidates
+from trajmill.pipelines.mix.candidates import Candidates, weighed_keys, weights_by
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.draw import Items
-from trajmill.pipelines.mix.given_values import weighed_keys, weights_by
 from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.schemas import DOMAINS

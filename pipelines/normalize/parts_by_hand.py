@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from trajmill.pipelines.execution.addresses import require_openable
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.dying_inputs import Deaths, at_hand_folder
-from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
 from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, read_alone, unit_digest

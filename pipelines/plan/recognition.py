@@ -26,8 +26,7 @@ from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, Deaths, Input
 from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.plan.column_mapping import TABLE
 from trajmill.pipelines.plan.connector_frames import raised_at
-from trajmill.pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
-from trajmill.pipelines.plan.raw_names import RawNames, plain_name
+from trajmill.pipelines.plan.raw_files import NOT_OPENED, RawFile, RawNames, plain_name, root_name
 from trajmill.pipelines.storage.archives import NESTING, kind_of
 from trajmill.pipelines.storage.paths import JUNK, Place, text_of
 from trajmill.pipelines.storage.stored_blob import StoredBlob, opened_archive

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,17 +31,19 @@ import yaml
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.mix.simulated import shares
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
-from trajmill.pipelines.publish.dataset import Config, Dataset
-from trajmill.pipelines.publish.licences import COUNTED, OTHER, UNKNOWN, on_hub
+from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, samples_in
+from trajmill.pipelines.publish.diversity import kept_variety, told_variety
+from trajmill.pipelines.publish.licences import COUNTED, OTHER, UNKNOWN, licences_of, on_hub
 from trajmill.pipelines.recipe.judgement import RuleValues
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.templates import template
+from trajmill.pipelines.run_record.conservation import Line
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
-from trajmill.pipelines.storage.units import finish_unit
+from trajmill.pipelines.storage.units import finish_stage, finish_unit
 from trajmill.quality.settings import ESTIMATE
 from trajmill.schemas import SCHEMA_VERSION
-from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
+from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, summed_counts
 
 _SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 _LARGER: Final = ((10**8, "10M<n<100M"), (10**9, "100M<n<1B"))
@@ -320,3 +322,40 @@ def _why(reason: str, recipe: Recipe) -> str:
         bounds = [f"{word} {bound:g}" for word, bound in (("under", rule.min), ("over", rule.max)) if bound is not None]
         return f"`{rule.signal}` {' or '.join(bounds)}"
     return _WHY.get(reason, "")
+
+
+def content_digest(recipe: Recipe, units: Sequence[Manifest]) -> str:
+    """Digest what a dataset holds, however it was cut on the way."""
+    files = sorted((file.name, file.sha256) for one in units for file in one.files)
+    return hashlib.sha256(json.dumps([recipe.digest(), files]).encode()).hexdigest()
+
+
+def finish_dataset(
+    recipe: Recipe,
+    shards: Folder,
+    stages: Sequence[Folder],
+    units: Sequence[Manifest],
+    flow: Sequence[Line],
+    mixture: Mapping[str, Any],
+    models: Mapping[str, str],
+    rules: Sequence[RuleSet] = (),
+) -> None:
+    """Write card and manifest.
+
+    Args:
+        recipe: by which the last of the shards were made.
+        shards: the folder of the dataset.
+        stages: the folders of the runs whose shards it holds.
+        units: the manifests of the shards.
+        flow: what went in and came out, by unit.
+        mixture: what its pools and stages were given.
+        models: digests of what the recipe names.
+        rules: by which the runs were made, where there are several.
+    """
+    digest, counts = content_digest(recipe, units), summed_counts(list(units))
+    files = tuple(file for one in units for file in one.files)
+    kept = kept_variety(stages)
+    licences = licences_of(stages, shards, files, samples_in(counts))
+    write_card(Dataset(recipe, shards, files, counts, flow, digest, kept, mixture, licences, len(stages), rules))
+    more = {"mixture": {**mixture, "eval": told_apart(counts)}, "diversity": told_variety(kept), "models": dict(models)}
+    finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **more)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import units_in
-from trajmill.pipelines.judge.measure_files import variety_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, transition_files
 from trajmill.quality.diversity import Diversity, diversity
@@ -65,7 +65,7 @@ def kept_variety(stages: Sequence[Folder]) -> Varieties:
     """
     counts: dict[str, dict[str, Counter[int]]] = {}
     for folder, unit in [(one, unit) for one in stages for unit in units_in(one)]:
-        batches = read_batches(folder / "measures", variety_name(unit.label))
+        batches = read_batches(folder / "measures", measure_file(unit.label, "variety"))
         table = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
         judged = read_table(folder / "verdicts", unit.name, ["step", "kept", "use"])
         begins = pc.and_(pc.equal(judged["step"], 0), judged["kept"]).to_numpy()

@@ -7,6 +7,7 @@ elements stay those that the shown trees have, `12` for `#12`. What a grammar ha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from trajmill.connectors.reading.values import object_or_none
 from trajmill.schemas import json_text
 
 Arguments: TypeAlias = Mapping[str, Any]
+_PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
 class Native(NamedTuple):
@@ -43,51 +45,45 @@ def _python(*values: Any, **named: Any) -> str:
     return ", ".join([*told, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())])
 
 
-_WEB: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
+_WEB: Final[Mapping[str, Sequence[str]]] = {
     "click": (
-        (("element",), "click({element})"),
-        (("element", "button"), "click({element}, button={button})"),
-        (("bid",), "click({bid})"),
-        (("x", "y"), "mouse_click({x}, {y})"),
-        (("x", "y", "button"), "mouse_click({x}, {y}, button={button})"),
+        "click({element})",
+        "click({element}, button={button})",
+        "click({bid})",
+        "mouse_click({x}, {y})",
+        "mouse_click({x}, {y}, button={button})",
     ),
-    "dblclick": ((("element",), "dblclick({element})"), (("x", "y"), "mouse_dblclick({x}, {y})")),
-    "right_click": (
-        (("element",), 'click({element}, button="right")'),
-        (("x", "y"), 'mouse_click({x}, {y}, button="right")'),
-    ),
-    "hover": ((("element",), "hover({element})"), (("x", "y"), "mouse_move({x}, {y})")),
-    "focus": ((("element",), "focus({element})"),),
-    "fill": ((("element", "text"), "fill({element}, {text})"),),
-    "clear": ((("element",), "clear({element})"),),
-    "type": (
-        (("text",), "keyboard_type({text})"),
-        (("element", "text"), "focus({element})\nkeyboard_type({text})"),
-    ),
-    "press": ((("key",), "keyboard_press({key})"), (("element", "key"), "press({element}, {key})")),
-    "select_option": ((("element", "options"), "select_option({element}, {options})"),),
-    "check": ((("element",), "check({element})"),),
-    "uncheck": ((("element",), "uncheck({element})"),),
-    "upload": ((("element", "files"), "upload_file({element}, {files})"),),
-    "drag": ((("element", "onto"), "drag_and_drop({element}, {onto})"),),
-    "scroll": ((("dx", "dy"), "scroll({dx}, {dy})"), (("dy",), "scroll(0, {dy})"), (("dx",), "scroll({dx}, 0)")),
-    "goto": ((("url",), "goto({url})"),),
-    "go_back": (((), "go_back()"),),
-    "go_forward": (((), "go_forward()"),),
-    "tab_new": (((), "new_tab()"), (("url",), "new_tab()\ngoto({url})")),
-    "tab_close": (((), "tab_close()"),),
-    "tab_select": ((("tab",), "tab_focus({tab})"),),
-    "wait": (((), "noop()"),),
-    "task_complete": ((("text",), "send_msg_to_user({text})"),),
-    "message": ((("content",), "send_msg_to_user({content})"),),
-    "web_browser_go": ((("url",), "goto({url})"),),
-    "web_browser_back": (((), "go_back()"),),
-    "web_browser_forward": (((), "go_forward()"),),
-    "web_browser_click": ((("element_id",), "click({element_id})"),),
-    "web_browser_type": ((("element_id", "text"), "fill({element_id}, {text})"),),
-    "web_browser_type_submit": ((("element_id", "text"), 'fill({element_id}, {text})\npress({element_id}, "Enter")'),),
+    "dblclick": ("dblclick({element})", "mouse_dblclick({x}, {y})"),
+    "right_click": ('click({element}, button="right")', 'mouse_click({x}, {y}, button="right")'),
+    "hover": ("hover({element})", "mouse_move({x}, {y})"),
+    "focus": ("focus({element})",),
+    "fill": ("fill({element}, {text})",),
+    "clear": ("clear({element})",),
+    "type": ("keyboard_type({text})", "focus({element})\nkeyboard_type({text})"),
+    "press": ("keyboard_press({key})", "press({element}, {key})"),
+    "select_option": ("select_option({element}, {options})",),
+    "check": ("check({element})",),
+    "uncheck": ("uncheck({element})",),
+    "upload": ("upload_file({element}, {files})",),
+    "drag": ("drag_and_drop({element}, {onto})",),
+    "scroll": ("scroll({dx}, {dy})", "scroll(0, {dy})", "scroll({dx}, 0)"),
+    "goto": ("goto({url})",),
+    "go_back": ("go_back()",),
+    "go_forward": ("go_forward()",),
+    "tab_new": ("new_tab()", "new_tab()\ngoto({url})"),
+    "tab_close": ("tab_close()",),
+    "tab_select": ("tab_focus({tab})",),
+    "wait": ("noop()",),
+    "task_complete": ("send_msg_to_user({text})",),
+    "message": ("send_msg_to_user({content})",),
+    "web_browser_go": ("goto({url})",),
+    "web_browser_back": ("go_back()",),
+    "web_browser_forward": ("go_forward()",),
+    "web_browser_click": ("click({element_id})",),
+    "web_browser_type": ("fill({element_id}, {text})",),
+    "web_browser_type_submit": ('fill({element_id}, {text})\npress({element_id}, "Enter")',),
 }
-"""Name → (the arguments that are given, what BrowserGym's agents then write, of two steps one a line).
+"""Name → what BrowserGym's agents write where just these arguments are given, of two steps one a line.
 
 A view scrolled *to* a place is none of it, since they say how far. Inspect's own browser has its tools here too.
 """
@@ -108,10 +104,16 @@ def _web(name: str, arguments: Arguments) -> str | None:
     if name == "drag" and set(arguments) == {"from", "to"}:
         points = [*_listed(arguments["from"]), *_listed(arguments["to"])]
         return f"mouse_drag_and_drop({_python(*points)})" if len(points) == 4 else None
-    for given, said in _WEB.get(name, ()):
-        if set(given) == set(arguments) and all(isinstance(arguments[key], str | int) for key in _IDS & set(given)):
-            told = {key: _bare(value) if key in _IDS else value for key, value in arguments.items()}
-            return said.format(**{key: _python(value) for key, value in told.items()})
+    if not all(isinstance(arguments[key], str | int) for key in _IDS & set(arguments)):
+        return None
+    return _filled(_WEB, name, {key: _bare(value) if key in _IDS else value for key, value in arguments.items()})
+
+
+def _filled(table: Mapping[str, Sequence[str]], name: str, given: Arguments) -> str | None:
+    """The call of a table that has a place for each argument, and no other."""
+    for said in table.get(name, ()):
+        if set(_PLACE.findall(said)) == set(given):
+            return said.format(**{key: _python(value) for key, value in given.items()})
     return None
 
 
@@ -119,14 +121,6 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-_POINTED: Final[Mapping[str, str]] = {
-    "click": "click",
-    "double_click": "doubleClick",
-    "triple_click": "tripleClick",
-    "right_click": "rightClick",
-    "middle_click": "middleClick",
-    "move": "moveTo",
-}
 _ENDINGS: Final[Mapping[str, str]] = {"wait": "WAIT", "task_complete": "DONE", "fail": "FAIL"}
 
 
@@ -140,39 +134,42 @@ def _os(name: str, arguments: Arguments) -> str | None:
     return _os_call(name, given)
 
 
-_OS: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
-    "move": ((("dx", "dy"), "pyautogui.moveRel({dx}, {dy})"),),
-    "drag": ((("dx", "dy"), "pyautogui.dragRel({dx}, {dy})"),),
+_OS: Final[Mapping[str, Sequence[str]]] = {
+    "click": ("pyautogui.click({x}, {y})",),
+    "double_click": ("pyautogui.doubleClick({x}, {y})",),
+    "triple_click": ("pyautogui.tripleClick({x}, {y})",),
+    "right_click": ("pyautogui.rightClick({x}, {y})",),
+    "middle_click": ("pyautogui.middleClick({x}, {y})",),
+    "move": ("pyautogui.moveTo({x}, {y})", "pyautogui.moveRel({dx}, {dy})"),
+    "drag": ("pyautogui.dragRel({dx}, {dy})",),
     "mouse_down": (
-        ((), "pyautogui.mouseDown()"),
-        (("button",), "pyautogui.mouseDown(button={button})"),
-        (("x", "y"), "pyautogui.mouseDown({x}, {y})"),
-        (("x", "y", "button"), "pyautogui.mouseDown({x}, {y}, button={button})"),
+        "pyautogui.mouseDown()",
+        "pyautogui.mouseDown(button={button})",
+        "pyautogui.mouseDown({x}, {y})",
+        "pyautogui.mouseDown({x}, {y}, button={button})",
     ),
     "mouse_up": (
-        ((), "pyautogui.mouseUp()"),
-        (("button",), "pyautogui.mouseUp(button={button})"),
-        (("x", "y"), "pyautogui.mouseUp({x}, {y})"),
-        (("x", "y", "button"), "pyautogui.mouseUp({x}, {y}, button={button})"),
+        "pyautogui.mouseUp()",
+        "pyautogui.mouseUp(button={button})",
+        "pyautogui.mouseUp({x}, {y})",
+        "pyautogui.mouseUp({x}, {y}, button={button})",
     ),
-    "scroll": ((("dx",), "pyautogui.hscroll({dx})"), (("dx", "x", "y"), "pyautogui.hscroll({dx}, x={x}, y={y})")),
-    "type": ((("text",), "pyautogui.write({text})"),),
+    "scroll": ("pyautogui.hscroll({dx})", "pyautogui.hscroll({dx}, x={x}, y={y})"),
+    "type": ("pyautogui.write({text})",),
     "press": (
-        (("key",), "pyautogui.press({key})"),
-        (("key", "times"), "pyautogui.press({key}, presses={times})"),
-        (("keys",), "pyautogui.press({keys})"),
-        (("keys", "times"), "pyautogui.press({keys}, presses={times})"),
+        "pyautogui.press({key})",
+        "pyautogui.press({key}, presses={times})",
+        "pyautogui.press({keys})",
+        "pyautogui.press({keys}, presses={times})",
     ),
-    "key_down": ((("key",), "pyautogui.keyDown({key})"),),
-    "key_up": ((("key",), "pyautogui.keyUp({key})"),),
-    "wait": ((("seconds",), "time.sleep({seconds})"),),
-    "set_clipboard": ((("text",), "pyperclip.copy({text})"),),
+    "key_down": ("pyautogui.keyDown({key})",),
+    "key_up": ("pyautogui.keyUp({key})",),
+    "wait": ("time.sleep({seconds})",),
+    "set_clipboard": ("pyperclip.copy({text})",),
 }
 
 
 def _os_call(name: str, given: Arguments) -> str | None:
-    if name in _POINTED and set(given) == {"x", "y"}:
-        return f"pyautogui.{_POINTED[name]}({_python(given['x'], given['y'])})"
     if name == "code" and set(given) == {"code"} and isinstance(given["code"], str):
         return given["code"]
     if name == "drag" and "to" in given and set(given) <= {"from", "to"}:
@@ -183,13 +180,11 @@ def _os_call(name: str, given: Arguments) -> str | None:
         return f"pyautogui.scroll({_python(given['clicks'], **place)})"
     if name == "hotkey" and set(given) == {"keys"}:
         return f"pyautogui.hotkey({_python(*given['keys'])})"
-    for names, said in _OS.get(name, ()):
-        if set(names) == set(given):
-            return said.format(**{key: _python(value) for key, value in given.items()})
-    return None
+    return _filled(_OS, name, given)
 
 
 _GOALS: Final[Mapping[str, str]] = {"complete": "complete", "successful": "complete", "infeasible": "infeasible"}
+_ENDED: Final[Mapping[str, str]] = {"task_complete": "complete", "fail": "infeasible"}
 _KEYS: Final[Mapping[str, str]] = {"home": "navigate_home", "back": "navigate_back", "enter": "keyboard_enter"}
 
 
@@ -214,9 +209,8 @@ def _android(name: str, arguments: Arguments) -> str | None:
         return json_text({"action_type": name, "text": rest["text"]})
     if name == "task_complete" and rest.get("status") in _GOALS and len(rest) == 1:
         return json_text({"action_type": "status", "goal_status": _GOALS[rest["status"]]})
-    goals = {"task_complete": "complete", "fail": "infeasible"}
-    if name in goals and not rest:
-        return json_text({"action_type": "status", "goal_status": goals[name]})
+    if name in _ENDED and not rest:
+        return json_text({"action_type": "status", "goal_status": _ENDED[name]})
     return None
 
 

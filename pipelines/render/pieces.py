@@ -2,6 +2,9 @@
 
 Judge counts their tokens, and samples are written by joining them, so that what a sample costs is a sum over what it
 shows. The view is that of Qwen-AgentWorld (arXiv 2606.24597, §2), in the form of its benchmark.
+
+A long observation is capped by one function for all that a model reads or predicts: head and tail stay, and a stated
+marker says what is left out between them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.render.capping import capped
 from trajmill.pipelines.render.edits import Edits, edit_of
 from trajmill.pipelines.render.fences import block, fenced
 from trajmill.pipelines.render.fixed_texts import ACTION, COMMANDS, ending, said, time_limit
@@ -23,6 +25,26 @@ from trajmill.pipelines.render.native_actions import native_action
 from trajmill.quality.control_strings import ESCAPABLE, escaped
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.texts import Texts
+
+MARK: Final = "[... {:,} characters are left out here ...]"
+
+
+def capped(text: str, most: int) -> str:
+    """The text, of which at most `most` characters stay beside the marker, half of them at either end.
+
+    Args:
+        text: what was observed.
+        most: characters that stay, at least 2. A text that is shorter, or not longer than with a marker, stays whole.
+    """
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    mark = f"\n{MARK.format(left_out)}\n"
+    if left_out <= len(mark):
+        return text
+    head = most - most // 2
+    return f"{text[:head]}{mark}{text[len(text) - most // 2 :]}"
+
 
 Grammar: TypeAlias = Literal["call", "native"]
 

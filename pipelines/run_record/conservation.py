@@ -5,17 +5,22 @@ The numbers come from the manifests of the stages alone; a sum that does not hol
 A record is a place of a log that transitions are read from: a line, a row of a table, an event. Of a log that tells
 one place for all (a document), each transition counts for one. Of what is rejected, `NOTHING_TO_LEARN` was read well:
 the recipe's `max_reject_ratio` bounds the rest.
+
+Of each component of passages what was read is kept, dropped, or equal to one that is kept; a text that was cut counts
+once for each of its pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trajmill.pipelines.normalize.attachments import KEPT, LOST
+from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.normalize.reasons import NOTHING_TO_LEARN
-from trajmill.schemas import ContractError
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import ContractError, TrajmillError
 
 _MERGED: Final = ("duplicate_trajectory", "duplicate_transition")
 
@@ -143,3 +148,75 @@ def summed_lines(lines: Iterable[Line]) -> list[Line]:
         summed = ({key: a.get(key, 0) + b.get(key, 0) for key in sorted({*a, *b})} for a, b in reasons)
         found[line.unit] = Line(line.unit, before.entered + line.entered, before.kept + line.kept, *summed)
     return list(found.values())
+
+
+_MERGED_PASSAGES: Final = ("duplicate",)
+
+
+def passage_lines(components: Sequence[str], counts: Mapping[str, int]) -> tuple[Line, ...]:
+    """A line of each component.
+
+    Args:
+        components: their names.
+        counts: of the manifest of passages.
+
+    Raises:
+        ContractError: a sum does not hold.
+    """
+    return tuple(_passage_line(name, counts) for name in components)
+
+
+def _passage_line(name: str, counts: Mapping[str, int]) -> Line:
+    lead = f"{name}.dropped."
+    dropped = {key.removeprefix(lead): number for key, number in sorted(counts.items()) if key.startswith(lead)}
+    lost = {reason: number for reason, number in dropped.items() if reason not in _MERGED_PASSAGES}
+    merged = {reason: number for reason, number in dropped.items() if reason in _MERGED_PASSAGES}
+    rows, windows, kept = (counts.get(f"{name}.{what}", 0) for what in ("rows", "windows", "kept"))
+    return Line(f"passages of {name}", rows + windows, kept, {}, lost, merged).checked()
+
+
+class TooManyRejectsError(TrajmillError):
+    """More was rejected than the recipe allows; the counts are in the line it carries.
+
+    Args:
+        line: of what too much was rejected.
+        share: of it.
+        limit: the share that the recipe allows.
+        name: of the limit in the recipe.
+        broken: connectors that failed, which may be why.
+    """
+
+    def __init__(self, line: Line, share: float, limit: float, name: str, broken: tuple[Broken, ...] = ()) -> None:
+        super().__init__(line, share, limit, name, broken)
+        self.line, self.share, self.limit, self.name, self.broken = line, share, limit, name, broken
+
+    def __str__(self) -> str:
+        what = "were not recognized" if self.line.unit == "files" else "could not be read"
+        return (
+            f"{self.share:.1%} of {self.line.entered:,} {self.line.unit} {what}, the recipe allows {self.limit:.1%} "
+            f"({self.name}); not kept: {self.line.dropped}. See rejects/ in the output folder: "
+            "trajmill inspect OUT/rejects shows them."
+        )
+
+
+def check_rejects(files: Line, inputs: Line, records: Line, recipe: Recipe, broken: tuple[Broken, ...] = ()) -> None:
+    """Ends the run where too much was rejected.
+
+    Too much is more than `max_reject_ratio` of inputs or of records that could not be read, more files than
+    `max_unrecognized_ratio` that no connector recognized, and, whatever the reasons, everything, unless the recipe
+    allows that all is rejected.
+
+    Raises:
+        TooManyRejectsError: the first of these that holds.
+    """
+    limit, unrecognized = recipe.normalize.max_reject_ratio, recipe.normalize.max_unrecognized_ratio
+    name = "normalize.max_reject_ratio"
+    share = 1 - files.kept / max(1, files.entered)
+    if unrecognized is not None and share > unrecognized:
+        raise TooManyRejectsError(files, share, unrecognized, "normalize.max_unrecognized_ratio", broken)
+    for line in (inputs, records):
+        if line.unreadable > limit:
+            raise TooManyRejectsError(line, line.unreadable, limit, name, broken)
+    for line in (inputs, files):
+        if line.entered and not line.kept and limit < 1:
+            raise TooManyRejectsError(line, 1.0, limit, name, broken)

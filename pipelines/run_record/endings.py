@@ -66,7 +66,7 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
     if isinstance(error, ConfigError):  # before the imports too: a slip of the pen should be told at once
         return Ending(Code.USAGE, str(error))
     from trajmill.pipelines.normalize.connector_errors import is_noted, of_store
-    from trajmill.pipelines.run_record.reject_bounds import TooManyRejectsError
+    from trajmill.pipelines.run_record.conservation import TooManyRejectsError
     from trajmill.pipelines.storage.paths import missing_package
 
     if isinstance(error, TooManyRejectsError):

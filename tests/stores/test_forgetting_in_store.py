@@ -14,7 +14,7 @@ from tests.stores.test_append_in_store import BUCKET, upload
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.normalize.forgotten_keys import NAME
 from trajmill.pipelines.run import Run

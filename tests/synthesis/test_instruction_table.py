@@ -24,7 +24,7 @@ from trajmill.schemas import ConfigError
 from trajmill.synthesis.instruction_table import Chosen, instruct
 from trajmill.synthesis.instructions import Instructing
 from trajmill.synthesis.recorded_run import RecordedRun
-from trajmill.synthesis.work import Work
+from trajmill.synthesis.session import Work
 
 EVERY_POOL = Chosen(pools=("cpt", "sft", "rl"), domains=("terminal",))
 TEXT = "Whatever is typed is shown as it is typed, and nothing fails."

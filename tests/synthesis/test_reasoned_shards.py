@@ -29,8 +29,7 @@ from trajmill.schemas import ConfigError, ShardError
 from trajmill.synthesis.reasoned_shards import reason
 from trajmill.synthesis.reasoning import Reasoning
 from trajmill.synthesis.recorded_run import RecordedRun
-from trajmill.synthesis.session import Report
-from trajmill.synthesis.work import Work
+from trajmill.synthesis.session import Report, Work
 
 
 def made(run: Folder, out: Path, chat: ChatServer, *, limit: int | None = None, cost: float | None = None, **how: Any):

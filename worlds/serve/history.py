@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.recipe.recipe import Mix, Pool
-from trajmill.pipelines.render.capping import MARK, capped
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.fixed_texts import ASKING, COMMANDS
-from trajmill.pipelines.render.pieces import View
+from trajmill.pipelines.render.pieces import MARK, View, capped
 from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, prompt_tokens, shaped_prompt
 from trajmill.pipelines.render.turns import Turn, turns
 from trajmill.pipelines.render.unit_costs import UnitCosts

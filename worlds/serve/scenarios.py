@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import costs_name
+from trajmill.pipelines.judge.measure_files import measure_file
 from trajmill.pipelines.mix.mixture import read_draws
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.recipe.recipe import Mix
@@ -225,7 +225,7 @@ def _of_unit(
 ) -> Iterator[Scenario]:
     """The scenario of each drawn trajectory of a unit, or of its first segment."""
     verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "use"])
-    costs = read_table(stages / "measures", costs_name(unit.label), COUNTED)
+    costs = read_table(stages / "measures", measure_file(unit.label, "costs"), COUNTED)
     kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
     draws = list(read_draws(stages / "draws", unit.label))
     taken = np.array([one["pool"] in pools and one["copies"] > 0 for one in draws], np.bool_)

@@ -22,10 +22,9 @@ from trajmill.pipelines.mix.passages.preparation import (
     STAGE,
     PassageUnit,
     Preparation,
-    keys_name,
     label_of,
-    matches_name,
     part_names,
+    read_file,
 )
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table
@@ -112,7 +111,7 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
 
 def read_keys(read: Folder, label: str) -> pa.Table:
     """What decisions know of the passages that were read of a unit."""
-    return pa.Table.from_batches(read_batches(read, keys_name(label)), KEY_SCHEMA)
+    return pa.Table.from_batches(read_batches(read, read_file(label, "keys")), KEY_SCHEMA)
 
 
 def kept_keys(decided: Sequence[Folder], first: int) -> dict[int, Keys]:
@@ -140,7 +139,9 @@ def _drop_contaminated(
     index = read_index(preparing.measures, preparing.benchmarks)
     rules = preparing.recipe.judge.contamination
     matches = {
-        one.number: pa.Table.from_batches(read_batches(preparing.read, matches_name(one)), MATCH_SCHEMA)
+        one.number: pa.Table.from_batches(
+            read_batches(preparing.read, read_file(one.label, "benchmarks")), MATCH_SCHEMA
+        )
         for one in units
     }
     shown = [np.zeros((0, 2), np.uint64)]

@@ -24,15 +24,7 @@ from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.mix.passages import as_transitions as shape
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA, Message, Passage, group_name, hashes, own_name
-from trajmill.pipelines.mix.passages.preparation import (
-    READ,
-    PassageUnit,
-    Preparation,
-    keys_name,
-    matches_name,
-    payload_name,
-    rejects_name,
-)
+from trajmill.pipelines.mix.passages.preparation import READ, PassageUnit, Preparation, read_file
 from trajmill.pipelines.mix.passages.reading import read_passages
 from trajmill.pipelines.plan.raw_files import NOT_OPENED
 from trajmill.pipelines.storage.parquet import ParquetSink
@@ -203,12 +195,12 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     digest = preparing.unit_digest(unit)
     folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {
-        "payload": (payload_name(unit), preparing.schema(unit)),
-        "keys": (keys_name(unit.label), KEY_SCHEMA),
-        "rejects": (rejects_name(unit), REJECT_SCHEMA),
+        "payload": (read_file(unit.label), preparing.schema(unit)),
+        "keys": (read_file(unit.label, "keys"), KEY_SCHEMA),
+        "rejects": (read_file(unit.label, "rejects"), REJECT_SCHEMA),
     }
     if preparing.benchmarks:
-        files["matches"] = (matches_name(unit), MATCH_SCHEMA)
+        files["matches"] = (read_file(unit.label, "benchmarks"), MATCH_SCHEMA)
     sinks = {what: ParquetSink(folder, *file) for what, file in files.items()}
     reading = _Reading(unit, preparing, sinks["rejects"])
     try:

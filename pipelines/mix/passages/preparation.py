@@ -180,21 +180,13 @@ def _digest(values: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def payload_name(unit: PassageUnit) -> str:
-    """The file of what was read of a unit, of the columns of its part."""
-    return f"{unit.label}.parquet"
+def read_file(label: str, kind: str = "") -> str:
+    """A file of what was read of a unit.
 
-
-def keys_name(label: str) -> str:
-    """The file of what decisions need of each passage of a unit, of `KEY_SCHEMA`."""
-    return f"{label}.keys.parquet"
-
-
-def matches_name(unit: PassageUnit) -> str:
-    """The file of what a unit shows of benchmarks, of `quality.contamination_matches.MATCH_SCHEMA`; rows are pieces."""
-    return f"{unit.label}.benchmarks.parquet"
-
-
-def rejects_name(unit: PassageUnit) -> str:
-    """The file of what could not be read of a unit, or was not wanted."""
-    return f"{unit.label}.rejects.parquet"
+    Args:
+        label: of the unit.
+        kind: nothing for the payload, in the columns of the unit's part; what decisions need of each passage
+            (`KEY_SCHEMA`); what pieces show of benchmarks (`MATCH_SCHEMA`); or rows that could not be read or were not
+            wanted.
+    """
+    return f"{label}.{kind}.parquet" if kind else f"{label}.parquet"

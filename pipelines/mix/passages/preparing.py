@@ -18,17 +18,7 @@ from trajmill.pipelines.execution.flow import Collection, Map, Step, Transform
 from trajmill.pipelines.mix.passages.deciding import Lost, lost_passages
 from trajmill.pipelines.mix.passages.measuring import UnitsToPassages
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
-from trajmill.pipelines.mix.passages.preparation import (
-    READ,
-    REJECTS,
-    STAGE,
-    PassageUnit,
-    Preparation,
-    keys_name,
-    matches_name,
-    payload_name,
-    rejects_name,
-)
+from trajmill.pipelines.mix.passages.preparation import READ, REJECTS, STAGE, PassageUnit, Preparation, read_file
 from trajmill.pipelines.mix.passages.reading import check_columns
 from trajmill.pipelines.storage.parquet import ParquetSink, read_batches, write_parquet
 from trajmill.pipelines.storage.stored_blob import StoredBlob
@@ -113,9 +103,7 @@ def intended_names(units: Sequence[PassageUnit]) -> set[str]:
     """The names of everything that preparing may write, relative to the output folder."""
     labels = [one.label for one in units]
     names = {f"{STAGE}/{one.part}" for one in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
-    names |= {f"{READ}/{keys_name(label)}" for label in labels}
-    for name_of in (payload_name, matches_name, rejects_name):
-        names |= {f"{READ}/{name_of(one)}" for one in units}
+    names |= {f"{READ}/{read_file(label, kind)}" for label in labels for kind in ("", "keys", "benchmarks", "rejects")}
     return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
 
 
@@ -165,7 +153,7 @@ def _kept(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
     """The passages of a unit that are kept, in the order of the file."""
     places = np.array([one.place for one in work.lost], np.int64)
     begun = 0
-    for batch in read_batches(preparing.read, payload_name(work.unit)):
+    for batch in read_batches(preparing.read, read_file(work.unit.label)):
         mask = np.ones(batch.num_rows, np.bool_)
         mask[places[(places >= begun) & (places < begun + batch.num_rows)] - begun] = False
         begun += batch.num_rows
@@ -178,13 +166,13 @@ def _kept(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
 def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     """All that is not kept of a unit: what could not be read or was not wanted, then what decisions took out."""
     unit = work.unit
-    before = pa.Table.from_batches(read_batches(preparing.read, rejects_name(unit)), REJECT_SCHEMA)
+    before = pa.Table.from_batches(read_batches(preparing.read, read_file(unit.label, "rejects")), REJECT_SCHEMA)
     rows = pa.Table.from_batches(
-        read_batches(preparing.read, keys_name(unit.label), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
+        read_batches(preparing.read, read_file(unit.label, "keys"), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
     )
     offsets = rows["row"].to_pylist() if work.lost else []
     uris = pa.Table.from_batches(
-        read_batches(preparing.read, payload_name(unit), ["uri"]), pa.schema([("uri", pa.string())])
+        read_batches(preparing.read, read_file(unit.label), ["uri"]), pa.schema([("uri", pa.string())])
     )
     uri = uris["uri"][0].as_py() if uris.num_rows else unit.uri
     decided = reject_table(

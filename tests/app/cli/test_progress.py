@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from trajmill.app.cli.progress import StageProgress
-from trajmill.app.cli.progress_reporters import JsonLines, Lines, Terminal, Units, duration, line, words
+from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration, line, words
 from trajmill.app.console import Printer
 from trajmill.pipelines.plan.recognition import PlanCounts
 from trajmill.pipelines.run_record.stage_progress import Progress, StageWatch

@@ -12,8 +12,7 @@ from tests.app.pages.made_runs import RULES, made_run
 from tests.app.report.test_report import examined
 from tests.app.viewer.hostile_texts import TEXTS, hostile_run
 from tests.make import trajectory
-from trajmill.app.report.compare_output import write_comparison
-from trajmill.app.report.comparison import DROPPED, GONE, KEPT, MOVED, NEW, OTHER, compared
+from trajmill.app.report.comparison import DROPPED, GONE, KEPT, MOVED, NEW, OTHER, compared, write_comparison
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.schemas import ConfigError

@@ -212,7 +212,7 @@ def test_a_large_run_is_shown_while_it_is_read_and_then_whole(tmp_path, monkeypa
         assert number == 0 or held.wait(10)
         return file_index(number, file)
 
-    monkeypatch.setattr("trajmill.app.pages.index_reading.file_index", slow)
+    monkeypatch.setattr("trajmill.app.pages.index.file_index", slow)
     client = client_of(tmp_path)
     first = there(LexborHTMLParser(client.get("/").text).root)
     assert [one.text() for one in first.css("main h1")] == ["1 trajectory · 1 step"]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import ROOT
-from trajmill.pipelines.execution.addresses import require_answer, require_openable
-from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.execution.execution import Execution, require_answer, require_openable
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError, ShardError

@@ -15,7 +15,7 @@ from tests.pipelines.judge.test_near_duplicates import atif
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.append import Append, Appended
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.plan import recognition
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe

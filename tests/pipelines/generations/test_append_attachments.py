@@ -11,7 +11,7 @@ from tests.pipelines.normalize.test_attachments import FIXTURES, blobs, told
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run

@@ -15,7 +15,7 @@ from tests.pipelines.mix.passages.corpora import prose, written
 from trajmill.pipelines.generations.append import Append, Appended, run_with_pools_of
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe

@@ -19,7 +19,7 @@ from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.compatibility import rule_sets
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain, commit, manifest_of
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.judgement import Judge
 from trajmill.pipelines.recipe.recipe import Recipe

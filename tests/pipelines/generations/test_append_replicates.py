@@ -9,7 +9,7 @@ import polars as pl
 
 from tests.pipelines.generations.test_append_near_copies import Logs
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 

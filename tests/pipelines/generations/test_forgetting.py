@@ -19,8 +19,7 @@ from trajmill.app.report.report import report
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.selection import Selection
-from trajmill.pipelines.generations.traces import rewritten
+from trajmill.pipelines.generations.traces import Selection, rewritten
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.normalize.forgotten_keys import NAME
 from trajmill.pipelines.publish.loading import loaded

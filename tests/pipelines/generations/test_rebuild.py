@@ -10,7 +10,7 @@ import pytest
 from tests.pipelines.generations.test_append_near_copies import Logs, of, verdicts
 from trajmill.pipelines.generations.append import Append, run_with_pools_of
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run

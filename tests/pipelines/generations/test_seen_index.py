@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trajmill.pipelines.mix.given_values import read_values, weighed_keys, weights_by
+from trajmill.pipelines.mix.candidates import read_values, weighed_keys, weights_by
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.schemas import ConfigError
 

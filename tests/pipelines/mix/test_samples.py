@@ -23,7 +23,7 @@ from tests.pipelines.render.assembled import (
 from tests.pipelines.render.test_costs import MIXES, UNIT
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.execution.exchange import BLOCK_BYTES
-from trajmill.pipelines.judge.answering import Answering
+from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.mix.mix import blocks_by_shard
 from trajmill.pipelines.mix.sample_columns import made_schema
 from trajmill.pipelines.recipe.recipe import Mix

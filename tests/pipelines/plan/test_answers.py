@@ -190,18 +190,22 @@ def test_a_bug_in_looking_for_answers_leaves_every_file_as_it_was(tmp_path, monk
 PREFIX = "[a__b__1.0] [a__b-1] "
 COMMANDS = f"{PREFIX}Command: pytest x \n{PREFIX}Subprocess args: {{}} \n{PREFIX}Std. Output:\n"
 REFUSED = ">>>>> Patch Apply Failed; (pred_try)\nOutput:\nerror: x: patch does not apply\n"
+FAILED = f"{COMMANDS}1 failed\n \n{PREFIX}Return Code: 1 \n\n>>>>> Some Tests Failed\n"
+PASSED = f"{COMMANDS}1 passed\n \n{PREFIX}Return Code: 0 \n\n>>>>> All Tests Passed\n"
+REFUSED_TWICE = REFUSED + REFUSED.replace("pred_try", "pred_minimal_try").replace("x:", "y:")
 OLD_LOGS = [
-    (f"Test Script: pytest x;\n{COMMANDS}1 failed\n \n{PREFIX}Return Code: 1 \n\n>>>>> Some Tests Failed\n", "1 failed\n", 1),
-    (f"Test Script: pytest x;\n{COMMANDS}1 passed\n \n{PREFIX}Return Code: 0 \n\n>>>>> All Tests Passed\n", "1 passed\n", 0),
+    (f"Test Script: pytest x;\n{FAILED}", "1 failed\n", 1),
+    (f"Test Script: pytest x;\n{PASSED}", "1 passed\n", 0),
     ("Test Script: pytest x;\nOutput:\n1 passed\n\n>>>>> All Tests Passed\n", "1 passed\n", 0),
     ("Test Script: pytest x;\nOutput:\n1 failed\n\n>>>>> Some Tests Failed\n", "1 failed\n", None),
     (f"{REFUSED}{PREFIX}Command: git apply \n", "error: x: patch does not apply", None),
-    (REFUSED + REFUSED.replace("pred_try", "pred_minimal_try").replace("x:", "y:"), "error: x: patch does not apply", None),
-]  # fmt: skip
+    (REFUSED_TWICE, "error: x: patch does not apply", None),
+]
 
 
 def old_log(rest: str) -> str:
-    return f"{PREFIX}Task Metadata:\n\t- Instance ID: a__b-1\n\t- Evaluation Model: m.1\n>>>>> Applied Patch (pred)\n{rest}"
+    told = "Task Metadata:\n\t- Instance ID: a__b-1\n\t- Evaluation Model: m.1\n>>>>> Applied Patch (pred)\n"
+    return f"{PREFIX}{told}{rest}"
 
 
 @pytest.mark.parametrize(("rest", "shown", "code"), OLD_LOGS)

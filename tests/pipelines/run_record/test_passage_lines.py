@@ -2,7 +2,7 @@
 
 import pytest
 
-from trajmill.pipelines.run_record.passage_lines import passage_lines
+from trajmill.pipelines.run_record.conservation import passage_lines
 from trajmill.schemas import ContractError
 
 COUNTS = {

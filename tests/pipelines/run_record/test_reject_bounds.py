@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.reject_bounds import TooManyRejectsError
+from trajmill.pipelines.run_record.conservation import TooManyRejectsError
 
 LOG = next((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))
 ROW = {

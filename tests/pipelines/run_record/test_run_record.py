@@ -13,7 +13,7 @@ from trajmill.app.cli import cli
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.reject_bounds import TooManyRejectsError
+from trajmill.pipelines.run_record.conservation import TooManyRejectsError
 from trajmill.pipelines.run_record.summary import StageStart
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ShardError

@@ -14,7 +14,7 @@ import pytest
 from tests.worlds.recording import SHELL, document, in_bash, of_database, repository
 from tests.worlds.replay.boxes import needs_box
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run

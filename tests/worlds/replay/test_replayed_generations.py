@@ -11,7 +11,7 @@ from tests.worlds.replay.boxes import needs_box
 from tests.worlds.replay.test_replay import tables
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.selection import Selection
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe

@@ -15,7 +15,7 @@ from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.mix.passages.preparation import Preparation
 from trajmill.pipelines.mix.passages.preparing import intended_names, kept_names, prepare
 from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.pipelines.run_record.passage_lines import passage_lines
+from trajmill.pipelines.run_record.conservation import passage_lines
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import Identity, Ownership
 from trajmill.pipelines.storage.units import units_folder
