@@ -3,8 +3,8 @@
 A line is one JSON object with a `type`; an export of the web client has them as the elements of `loglines`. `user` and
 `assistant` lines carry an API message; all other types keep the client's books and matter only as links of the chain
 that `parentUuid` makes. The copy of a result under `toolUseResult` is read for three flags and a shell's output. This
-module does not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs of versions
-1.0 to 2.1; there is no published schema.
+module does not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs of
+versions 1.0 to 2.1; there is no published schema.
 """
 
 from __future__ import annotations
