@@ -9,7 +9,6 @@ trajectory of relation `subagent`, and its parent step is the call that started 
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from trajmill.connectors.connector import Blob, Connector
 from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.harness_text import owned, without_forms
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.steps import is_answered_call, mark_dangling
@@ -76,16 +76,10 @@ class AgentSession(Connector):
 
     Attributes:
         agent: the client's name.
-        own: tools that harness, user or sub-agents answer.
-        shells: tools that run commands.
-        ending: words of the client at an end of what a command put out; the group that matches is its exit code.
     """
 
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     agent: ClassVar[str]
-    own: ClassVar[frozenset[str]] = frozenset()
-    shells: ClassVar[frozenset[str]] = frozenset()
-    ending: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
 
     @abstractmethod
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterable[Part] | None:
@@ -145,17 +139,9 @@ class AgentSession(Connector):
         if found is None and kind not in unknown:
             unknown.add(kind)
             raise MessageError("unknown_type", f"a line of type {kind}; further ones in this log are not told")
-        thread = self.thread(line)
-        return [(number, thread, self._settled(part, facts)) for part in found or ()]
-
-    def _settled(self, part: Part, facts: Facts) -> Part:
-        """The part, of which a result of a command tells its exit code apart from its output."""
-        if isinstance(part, Call) and part.call_id is not None:
-            facts.names[part.call_id] = part.name
-        if isinstance(part, Result) and (part.name or facts.names.get(part.call_id or "")) in self.shells:
-            text, code = ended(part.content, self.ending)
-            return replace(part, content=text, exit_code=code if part.exit_code is None else part.exit_code)
-        return part
+        thread, told = self.thread(line), [*(found or ())]
+        facts.names |= {part.call_id: part.name for part in told if isinstance(part, Call) and part.call_id is not None}
+        return [(number, thread, part) for part in told]
 
     def _trajectories(
         self, blob: Blob, entries: Pile[_Entry], tree: _Tree, told: Mapping[str | None, _Told]
@@ -198,17 +184,17 @@ class AgentSession(Connector):
     def trajectory(self, made: Conversation, facts: Facts) -> Trajectory:
         """The trajectory of a conversation that has calls."""
         mark_dangling(made.steps)
-        return Trajectory(
+        names = (step.action.name for step in made.steps)
+        whole = Trajectory(
             native_id=facts.id or "session",
-            domain=domain_of(
-                (step.action.name for step in made.steps), "terminal", self.own, lambda name: is_mcp(name, facts)
-            ),
+            domain=domain_of(names, "terminal", owned(self.agent), lambda name: is_mcp(name, facts)),
             steps=made.steps,
             environment=Environment(instance_id=checkout(facts.cwd)),
             agent=Agent(facts.agent or self.agent, facts.version, facts.model),
             task=Task(instruction=made.instruction),
             context=Context(action_space=facts.tools, agent_system=made.system),
         )
+        return without_forms(whole, self.agent)
 
 
 def _branch(one: Trajectory, main: Trajectory, number: int) -> Trajectory:
@@ -231,15 +217,6 @@ def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory
 def is_mcp(name: str, facts: Facts) -> bool:
     """Tell tools that a server of the Model Context Protocol gave."""
     return name in facts.mcp or name.startswith(MCP_PREFIX)
-
-
-def ended(text: str | None, ending: re.Pattern[str]) -> tuple[str | None, int | None]:
-    """The output of a command without the words of the harness behind it, and the exit code that these name."""
-    found = ending.search(text or "")
-    if text is None or found is None:
-        return text, None
-    code = found[found.lastindex] if found.lastindex else None
-    return text[: found.start()] + text[found.end() :], int(code) if code else None
 
 
 def fact(value: Any, known: str | None) -> str | None:

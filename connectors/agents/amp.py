@@ -25,6 +25,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, json_of
 from trajmill.connectors.conversation.content import seen_text, shown
 from trajmill.connectors.conversation.failures import exit_code
+from trajmill.connectors.conversation.harness_text import owned, without_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -39,8 +40,6 @@ from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Traje
 
 _THREAD: Final = re.compile(rb'"id"\s*:\s*"T-[0-9A-Za-z-]{4,60}"')
 _MARKS: Final = (b'"toolUseID"', b'"agentMode"', b'"nextMessageId"')
-_OWN: Final = frozenset({"Task", "oracle", "todo_write", "todo_read", "handoff", "skill", "mermaid", "ask_user"})
-_SEARCHES: Final = frozenset({"web_search", "read_web_page", "librarian"})
 _SHOWN: Final = ("output", "content", "diff")
 _FILE: Final = "file://"
 
@@ -49,7 +48,7 @@ class Amp(Connector):
     """Threads of Amp."""
 
     name: ClassVar[str] = "amp"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Amp thread (JSON)"
 
@@ -80,9 +79,9 @@ class Amp(Connector):
         around = object_of(object_of(thread.get("env")).get("initial"))
         tree = next(iter(objects_of(around.get("trees"))), {})
         folder = str_of(tree.get("uri"))
-        yield Trajectory(
+        whole = Trajectory(
             native_id=str_of(thread.get("id")) or "thread",
-            domain=domain_of((step.action.name for step in made.steps), _OWN, _SEARCHES),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", owned("amp")),
             steps=made.steps,
             environment=Environment(
                 instance_id=checkout(folder.removeprefix(_FILE)) if folder.startswith(_FILE) else None
@@ -90,6 +89,7 @@ class Amp(Connector):
             agent=Agent("amp", text_in(around, "platform", "clientVersion"), model),
             task=Task(instruction=made.instruction),
         )
+        yield without_forms(whole)
 
 
 def _parts(message: Any, offset: int) -> Iterator[Part]:

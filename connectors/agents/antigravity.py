@@ -57,15 +57,9 @@ class Antigravity(AgentSession):
     """Transcripts of Google's Antigravity, of the editor and of its command line."""
 
     name: ClassVar[str] = "antigravity"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "Antigravity transcript (JSONL)"
     agent = "antigravity"
-    own = frozenset({"task_boundary", "notify_user", "browser_subagent"})
-    shells = frozenset({"run_command"})
-    ending = re.compile(
-        r"\A\s*The command (?:completed successfully|(?:exited|failed) with (?:exit )?code:? (-?\d{1,9}))\.?\n"
-        r"(?:[\t ]*Output:\n[\t ]*)?"
-    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 8):

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import shown
+from trajmill.connectors.conversation.harness_text import owned, without_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -44,7 +45,7 @@ class Cline(Connector):
     """Conversations of Cline, and of Roo, which came out of it."""
 
     name: ClassVar[str] = "cline"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Cline or Roo task (JSON)"
     companions = re.compile(
@@ -85,13 +86,14 @@ class Cline(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the task holds a call")
         mark_dangling(made.steps)
         names = (step.action.name for step in made.steps)
-        yield Trajectory(
+        whole = Trajectory(
             native_id="task",
-            domain=domain_of(names, "terminal", frozenset({"update_todo_list"})),
+            domain=domain_of(names, "terminal", owned("cline")),
             steps=made.steps,
             agent=Agent("cline"),
             task=Task(instruction=made.instruction),
         )
+        yield without_forms(whole)
 
 
 class _Dialog:

@@ -9,42 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, speaker
+from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, owned, speaker
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.wrapped_output import limit_of
 from trajmill.connectors.reading.values import value_or_none
 
-HARNESS_TOOLS: Final = frozenset(
-    {
-        "update_plan",
-        "tool_search",
-        "list_mcp_resources",
-        "list_mcp_resource_templates",
-        "request_permissions",
-        "get_goal",
-        "create_goal",
-        "update_goal",
-        "get_context_remaining",
-    }
-)
-USER_TOOLS: Final = frozenset({"request_user_input"})
-AGENT_TOOLS: Final = frozenset(
-    {
-        "spawn_agent",
-        "wait",
-        "send_input",
-        "send_message",
-        "wait_agent",
-        "close_agent",
-        "resume_agent",
-        "list_agents",
-        "followup_task",
-    }
-)
-SEARCHES: Final = frozenset({"web_search", "web_fetch"})
-_WAITS: Final = ("wait", "wait_agent")
-
 CLIENT: Final = Source(CODEX)
+SEARCHES: Final = frozenset({"web_search", "web_fetch"})
 _OUT_OF_TIME: Final = 124
 _LONGEST_REFUSAL: Final = 4096
 
@@ -69,19 +40,12 @@ def limit(arguments: str) -> float | None:
 
 def origin(name: str, text: str) -> str:
     """Who answered a call of the tool `name` with `text`; the text is empty if a command put it out."""
-    who = speaker(text, CLIENT) if len(text) < _LONGEST_REFUSAL else None
-    if who is not None:
-        return who
-    if name in USER_TOOLS:
-        return "user"
-    if name in AGENT_TOOLS:
-        return "agent" if name in _WAITS else "harness"
-    return "harness" if name in HARNESS_TOOLS else "environment"
+    return speaker(text if len(text) < _LONGEST_REFUSAL else "", Source(CODEX, None, name)) or "environment"
 
 
 def domain(names: Iterator[str]) -> str:
     """The domain of a trajectory whose actions have these names."""
-    return domain_of(names, "terminal", HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS)
+    return domain_of(names, "terminal", owned(CODEX))
 
 
 def voices(text: str) -> Iterator[tuple[str, str]]:

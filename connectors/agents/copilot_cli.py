@@ -42,14 +42,9 @@ class CopilotCli(AgentSession):
     """Event logs of sessions of GitHub's Copilot in a terminal."""
 
     name: ClassVar[str] = "copilot_cli"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "Copilot CLI session events (JSONL)"
     agent = "copilot-cli"
-    own = frozenset({"report_intent", "update_todo", "ask_user", "task", "read_agent", "skill", "task_complete"})
-    shells = frozenset(
-        {"bash", "powershell", "read_bash", "write_bash", "shell", "read_powershell", "write_powershell"}
-    )
-    ending = re.compile(r"\n?<(?:shellId: [^\s>]{1,60} )?(?:exited|completed) with exit code (-?\d{1,9})>\s*\Z")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, event in head_events(head, 8):

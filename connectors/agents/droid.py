@@ -34,15 +34,10 @@ class Droid(AgentSession):
     """Session logs of Factory's Droid."""
 
     name: ClassVar[str] = "droid"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "Droid session (JSONL)"
     companions = re.compile(r"[^/]*\.settings\.json")
     agent = "droid"
-    own = frozenset({"TodoWrite", "Task", "ExitSpecMode", "AskUser"})
-    shells = frozenset({"Execute"})
-    ending = re.compile(
-        r"\n\n\[Process exited with code (-?\d{1,9})\]\s*\Z|\AError: Command failed \(exit code: (\d{1,9})\)\n"
-    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 8):

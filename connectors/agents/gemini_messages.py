@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, is_clients, speaker, truncation
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, is_clients, owned, speaker, truncation
 from trajmill.connectors.conversation.opaque import attachment_in, text_in
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
@@ -23,20 +23,6 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.times import microseconds
 from trajmill.schemas import Attachment, Observation, ParseError
 
-HARNESS_TOOLS: Final = frozenset(
-    {
-        "write_todos",
-        "write_todos_list",
-        "save_memory",
-        "activate_skill",
-        "enter_plan_mode",
-        "update_topic",
-        "get_internal_docs",
-        "complete_task",
-    }
-)
-USER_TOOLS: Final = frozenset({"ask_user", "exit_plan_mode"})
-AGENT_TOOLS: Final = frozenset({"codebase_investigator", "delegate_to_agent", "generalist", "cli_help"})
 SEARCHES: Final = frozenset({"google_web_search", "web_fetch"})
 
 _MADE_AT: Final = re.compile(r"-(\d{13})-[0-9a-f]+$")
@@ -179,7 +165,7 @@ class Rendering:
 
     def domain(self, names: Iterable[str]) -> str:
         """The domain of a trajectory whose actions have these names."""
-        own = HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS
+        own = owned(GEMINI_CLI)
         return domain_of(names, "terminal", own, lambda name: name in self.mcp or name.startswith("mcp_"))
 
     def _said(self, message: Message) -> list[Item]:
@@ -328,8 +314,4 @@ def _origin(name: str, text: str, given: dict[str, Any]) -> str:
     who = speaker(text, Source(GEMINI_CLI, None, name, given.get("status") in ("error", "cancelled")))
     if who is not None:
         return who
-    if isinstance(given.get("agentId"), str) or name in AGENT_TOOLS:
-        return "agent"
-    if name in USER_TOOLS:
-        return "user"
-    return "harness" if name in HARNESS_TOOLS else "environment"
+    return "agent" if isinstance(given.get("agentId"), str) else "environment"

@@ -29,10 +29,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
-from trajmill.connectors.agents.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
+from trajmill.connectors.agents.gemini_messages import SEARCHES
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, owned, speaker
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -61,13 +62,7 @@ _FILES: Final = frozenset(
 _DISPLAYED: Final = _FILES | SEARCHES
 """Tools of which the client displays another text than the agent is given."""
 
-_OWN: Final = HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS
-_ANSWERED_BY: Final = {
-    **dict.fromkeys(USER_TOOLS, "user"),
-    **dict.fromkeys(AGENT_TOOLS, "agent"),
-    **dict.fromkeys(HARNESS_TOOLS, "harness"),
-}
-_BUILT_IN: Final = _DISPLAYED | _OWN | {_SHELL}
+_BUILT_IN: Final = _DISPLAYED | owned(GEMINI_CLI) | {_SHELL}
 _EXIT: Final = re.compile(r"Command exited with code: (-?\d{1,9})")
 _BY_HARNESS: Final = frozenset({"invalid_tool_params", "tool_not_registered", "policy_violation"})
 _SNIFFED_LINES: Final = 16
@@ -125,7 +120,7 @@ class _Stream(EventSession):
             steps[-1] = replace(steps[-1], truncated=True)
         return Trajectory(
             native_id=self._session or "",
-            domain=domain_of(self._names, "terminal", _OWN, lambda name: name not in _BUILT_IN),
+            domain=domain_of(self._names, "terminal", owned(GEMINI_CLI), lambda name: name not in _BUILT_IN),
             steps=steps,
             agent=Agent("gemini-cli", None, self._model),
             task=Task(instruction=made.instruction),
@@ -241,6 +236,6 @@ def _shown(name: str, event: dict[str, Any]) -> Observation | None:
     if isinstance(failure, dict) and str_in(failure, "type") in _BY_HARNESS:
         origin = "harness"
     else:
-        origin = _ANSWERED_BY.get(name, "environment")
+        origin = speaker("", Source(GEMINI_CLI, None, name)) or "environment"
     truncation = "recorder" if displayed else "none"
     return Observation(text, media_type(text), origin=origin, is_error=error, truncation=truncation)

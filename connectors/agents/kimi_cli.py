@@ -53,14 +53,9 @@ class KimiCli(AgentSession):
     """Session logs of Moonshot's Kimi in a terminal."""
 
     name: ClassVar[str] = "kimi_cli"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
     agent = "kimi-cli"
-    own = frozenset(
-        {"TodoList", "SetTodoList", "Agent", "Task", "AgentSwarm", "AskUserQuestion", "ExitPlanMode", "Skill"}
-    )
-    shells = frozenset({"Bash", "Shell"})
-    ending = re.compile(r"\n?Command failed with exit code: (-?\d{1,9})\.\s*\Z")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 8):

@@ -26,6 +26,7 @@ from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.failures import exit_code
+from trajmill.connectors.conversation.harness_text import owned, without_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused
 from trajmill.connectors.conversation.steps import mark_dangling
@@ -44,14 +45,14 @@ _TOOLS: Final = frozenset(
         *("codesearch", "lsp", "lsp_diagnostics", "batch"),
     }
 )
-_OWN: Final = frozenset({"todowrite", "todoread", "task", "question", "skill", "invalid", "plan_enter", "plan_exit"})
+_CLIENT: Final = "opencode"
 
 
 class OpenCode(Connector):
     """Sessions of the OpenCode client."""
 
     name: ClassVar[str] = "opencode"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "OpenCode session: export (JSON), storage folder"
     companions = re.compile(r"(?:session_diff|project|todo|snapshot|session_share)/.*|migration")
@@ -103,17 +104,18 @@ class OpenCode(Connector):
             step = started.get(native, (None, None))[1]
             models = (object_of(one.get("info")) for one in messages)
             model = next((name for one in models if (name := text_in(one, "modelID"))), None)
-            yield Trajectory(
+            whole = Trajectory(
                 native_id=native,
-                domain=domain_of((one.action.name for one in steps), "terminal", _OWN, _is_mcp),
+                domain=domain_of((one.action.name for one in steps), "terminal", owned(_CLIENT), _is_mcp),
                 steps=steps,
                 environment=Environment(instance_id=checkout(text_in(info, "directory"))),
-                agent=Agent("opencode", text_in(info, "version"), model),
+                agent=Agent(_CLIENT, text_in(info, "version"), model),
                 task=Task(instruction=made.instruction),
                 parent=parent if parent in names else None,
                 parent_step=step if parent in names else None,
                 relation="subagent" if parent is not None else None,
             )
+            yield without_forms(whole)
             names.add(native)
             for number, one in enumerate(steps):
                 if (child := children.get(one.action.call_id or "")) is not None:

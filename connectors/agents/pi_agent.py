@@ -17,7 +17,6 @@ a reject: changes of the model's settings, labels and entries of extensions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
@@ -49,15 +48,9 @@ class PiAgent(AgentSession):
     """Session logs of the coding agent pi, in any of their versions."""
 
     name: ClassVar[str] = "pi_agent"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "pi or OpenClaw session (JSONL)"
     agent = "pi"
-    own = frozenset({"sessions_spawn", "sessions_send", "session_status", "message", "todo", "subagent"})
-    shells = frozenset({"bash", "exec", "process"})
-    ending = re.compile(
-        r"(?:\A\(no output\)(?:\n\nCommand exited with code (-?\d{1,9}))?"
-        r"|\n\n\(?Command exited with code (-?\d{1,9})\)?)\s*\Z"
-    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         begins = False

@@ -32,10 +32,9 @@ class QwenCode(AgentSession):
     """Session logs of the Qwen Code command line client."""
 
     name: ClassVar[str] = "qwen_code"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     title: ClassVar[str] = "Qwen Code session (JSONL)"
     agent = "qwen-code"
-    own = frozenset({"todo_write", "task", "agent", "exit_plan_mode", "ask_user_question", "skill", "save_memory"})
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in head_events(head, 16):

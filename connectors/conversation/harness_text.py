@@ -11,27 +11,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast, get_args
 
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.fields import INT32, whole_number_of
-from trajmill.schemas import Agent, Observation, Step, Steps, Trajectory
+from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
 
 Meaning = Literal[
     "head", "tail", "before", "status", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"
 ]
-"""What a form says, and where it stands.
+r"""What a form says, and where it stands.
 
-- `head`, `tail`: at the beginning or the end of an answer of the environment, whatever reads the log: no part of it.
+- `head`, `tail`: at the beginning or the end of an answer of the environment, whatever reads the log: no part of it;
+  the group `code` is the exit status of its command.
 - `before`, `status`: at the beginning of an answer, how its command ended, by the groups `code` (exit status),
   `seconds` (that it took) and, of one that was killed, `limit_minutes`, `limit_seconds` or `limit_ms`; a `status` says
   no more.
 - `behind`: the last line of an answer, which the client added.
 - `empty`: the whole of an answer that had no output.
-- `user`, `harness`, `agent`: at the beginning of an answer, who gave it: the person, the client, or a language model.
+- `user`, `harness`, `agent`: at the beginning of an answer, who gave it: the person, the client, or a language model;
+  `\A` is in any answer, and says who answers these tools.
 - `cut`, `lost`: anywhere, that the agent saw the answer cut, or that the log has lost what it saw.
 - `said`: at the beginning of a text in a user's message, that the client put it there.
 """
@@ -39,6 +41,8 @@ Meaning = Literal[
 CLAUDE_CODE: Final = "claude-code"
 CODEX: Final = "codex"
 GEMINI_CLI: Final = "gemini-cli"
+
+ANY: Final = "*"
 
 _ANSWERS: Final = {"any": None, "failed": True, "good": False}
 
@@ -48,7 +52,7 @@ class Form:
     """A line of the table.
 
     Attributes:
-        agent: the client.
+        agent: the client; `*` is any.
         versions: that write it, both included, such as `2.1.90-` or `0.2-0.40`; empty for all.
         tools: whose answers it stands in; empty for all.
         failed: whether it stands in failed answers alone; False: in none of them; null: in any.
@@ -101,7 +105,10 @@ class Source:
 
 ANYONE: Final = Source()
 
-CLAUDE_CODE_TOOLS: Final = frozenset().union(*(form.tools for form in FORMS if form.agent == CLAUDE_CODE))
+_ALWAYS: Final = r"\A"
+CLAUDE_CODE_TOOLS: Final = frozenset().union(
+    *(form.tools for form in FORMS if form.agent == CLAUDE_CODE and form.pattern.pattern != _ALWAYS)
+)
 """Tools that the table names of Claude Code, by which its answers are known in logs that do not name the client."""
 
 
@@ -112,7 +119,7 @@ def forms(source: Source, *meanings: Meaning) -> tuple[Form, ...]:
         form
         for form in FORMS
         if form.meaning in meanings
-        and source.agent in (None, form.agent)
+        and (source.agent in (None, form.agent) or form.agent == ANY)
         and (not form.tools or source.tool is None or source.tool in form.tools)
         and form.failed in (None, source.failed)
         and _is_within(source.version, form.versions)
@@ -226,31 +233,51 @@ def within(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
     return put_out, tuple(part for one in (before, behind) if (part := one.strip("\n")) and not part.isspace())
 
 
-def without_forms(found: Trajectory) -> Trajectory:
-    """The trajectory without what the forms `head` and `tail` of its agent are in answers of the environment."""
-    agent = found.agent
-    if not any(form.agent == agent.name for form in FORMS if form.meaning in ("head", "tail")):
-        return found
+@cache
+def owned(agent: str = ANY) -> frozenset[str]:
+    """The tools of a client that the user, the client or a language model answers; those of any client by default."""
+    told = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
+    return frozenset().union(*(form.tools for form in told))
+
+
+def without_forms(found: Trajectory, client: str | None = None) -> Trajectory:
+    """The trajectory as the environment answered: answers of others say who gave them, and `head` and `tail` are gone.
+
+    Args:
+        found: whose answers are the environment's where nobody else is known.
+        client: whose forms count; by default those of its agent.
+    """
     kind = list if isinstance(found.steps, list) else Steps
-    return replace(found, steps=kind(_without_forms(found.steps, agent)))
+    source = Source(client or found.agent.name or ANY, found.agent.version)
+    return replace(found, steps=kind(_without_forms(found.steps, source)))
 
 
-def _without_forms(steps: Iterable[Step], agent: Agent) -> Iterator[Step]:
+def _without_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
-        after = step.next_observation
-        if after is not None and after.content and after.origin == "environment":
-            after = replace(after, content=_without(after.content, Source(agent.name, agent.version, step.action.name)))
+        source = replace(client, tool=step.action.name)
+        after, code = _settled(step.next_observation, source)
         seen = before[1] if step.observation is before[0] else step.observation
         before = step.next_observation, after
-        yield replace(step, observation=seen, next_observation=after)
+        if after is not step.next_observation or seen is not step.observation:
+            code = step.exit_code if step.exit_code is not None else code
+            yield replace(step, observation=seen, next_observation=after, exit_code=code)
+        else:
+            yield step
 
 
-def _without(text: str, source: Source) -> str:
-    for form in forms(source, "head"):
-        if (match := form.pattern.match(text)) is not None:
-            text = text[match.end() :]
-    for form in forms(source, "tail"):
-        if (match := form.pattern.search(text)) is not None:
-            text = text[: match.start()]
-    return text
+def _settled(after: Observation | None, source: Source) -> tuple[Observation | None, int | None]:
+    """The observation as the environment gave it, and the exit status that was told beside it."""
+    if after is None or after.origin != "environment":
+        return after, None
+    text, code = after.content or "", None
+    source = replace(source, failed=after.is_error is True)
+    if (who := speaker(text, source)) is not None:
+        return replace(after, origin=who), None
+    for form in forms(source, "head", "tail"):
+        match = form.pattern.match(text) if form.meaning == "head" else form.pattern.search(text)
+        if match is not None:
+            text = text[match.end() :] if form.meaning == "head" else text[: match.start()]
+            told = match.groupdict().get("code")
+            code = signed(int(told)) if told else code
+    return (after if text == (after.content or "") else replace(after, content=text)), code

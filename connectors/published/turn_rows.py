@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, owned, without_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -31,15 +32,13 @@ from trajmill.connectors.reading.fields import object_of, text_in
 from trajmill.schemas import Agent, Context, ParseError, Reject, Task, Trajectory
 
 _NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
-_OWN: Final = frozenset({"Task", "Agent", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "Skill"})
-_SEARCHES: Final = frozenset({"WebSearch", "WebFetch"})
 
 
 class TurnRows(Connector):
     """Rows with turns of sessions."""
 
     name: ClassVar[str] = "turn_rows"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "rows that are turns of coding sessions (SWE-chat; JSONL, JSON)"
 
@@ -73,14 +72,15 @@ class TurnRows(Connector):
             yield refused(blob, self.name, first, "no_calls", "a session without a call", rows=len(made.steps))
             return
         row = object_of(rows[-1][1])
-        yield Trajectory(
+        whole = Trajectory(
             native_id=text_in(row, "session_id") or "session",
-            domain=domain_of((step.action.name for step in made.steps), _OWN, _SEARCHES),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", owned(CLAUDE_CODE)),
             steps=made.steps,
             agent=Agent(text_in(row, "agent"), model=text_in(row, "model")),
             task=Task(None, made.instruction),
             context=Context(agent_system=made.system),
         )
+        yield without_forms(whole, CLAUDE_CODE)
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,7 @@ def test_the_frames_of_one_corpus_are_the_same_in_one_unit_and_in_several():
 )
 def test_the_pattern_of_a_skeleton_matches_the_line_it_was_made_of(line):
     skeleton = skeleton_of(line)
+    assert skeleton is not None
     assert re.search(pattern_of(skeleton), line)
     assert not re.search(pattern_of(skeleton), "another line altogether")
 

@@ -331,10 +331,10 @@ class _Reader:
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
-            if content and block.get("is_error") is not True:
+            stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
+            if content and not stopped and block.get("is_error") is not True:
                 content, around = within(content, _put_out(told))
                 notes = (*notes, *around)
-            stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
             code = whole_number_of(told.get("exitCode"))
         call_id = str_in(block, "tool_use_id") or ""
         error = block.get("is_error") is True

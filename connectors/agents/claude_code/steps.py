@@ -17,11 +17,19 @@ from dataclasses import field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Result, Said
+from trajmill.connectors.agents.claude_code.entry import Call, Result, Said
 from trajmill.connectors.agents.claude_code.nodes import Nodes
 from trajmill.connectors.conversation import steps, turns
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, headed, signed, speaker, truncation
+from trajmill.connectors.conversation.harness_text import (
+    CLAUDE_CODE,
+    Source,
+    headed,
+    owned,
+    signed,
+    speaker,
+    truncation,
+)
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Item
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -29,30 +37,6 @@ from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Observation, Step, Steps
 from trajmill.schemas.record import record
 
-_USER_TOOLS: Final = frozenset({"AskUserQuestion", "ExitPlanMode", "exit_plan_mode"})
-_HARNESS_TOOLS: Final = frozenset(
-    {
-        "CronCreate",
-        "CronDelete",
-        "CronList",
-        "EnterPlanMode",
-        "ScheduleWakeup",
-        "SendMessage",
-        "Skill",
-        "SlashCommand",
-        "StructuredOutput",
-        "TaskCreate",
-        "TaskGet",
-        "TaskList",
-        "TaskUpdate",
-        "TeamCreate",
-        "TeamDelete",
-        "TodoRead",
-        "TodoWrite",
-        "ToolSearch",
-    }
-)
-_NO_TOOLS: Final = _USER_TOOLS | _HARNESS_TOOLS | AGENT_TOOLS
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _POLLS: Final = frozenset({"BashOutput", "TaskOutput", "KillShell"})
 
@@ -101,7 +85,7 @@ def course(nodes: Nodes, path: Sequence[int]) -> Course:
 
 def domain(made: Iterable[Step]) -> str:
     """The domain of a trajectory by its tools, those of user, harness and sub-agents left aside."""
-    return domain_of((step.action.name for step in made), "terminal", _NO_TOOLS)
+    return domain_of((step.action.name for step in made), "terminal", owned(CLAUDE_CODE))
 
 
 class _Start(NamedTuple):
@@ -149,7 +133,7 @@ def _call(part: Call, result: Result | None, version: str | None, member: str) -
         call.shown = Observation(
             told.text,
             media_type(told.text),
-            origin=_origin(content or "", source),
+            origin=speaker(content or "", source) or "environment",
             is_error=result.is_error,
             truncation="harness" if result.stopped else truncation(content or "", source),
             uri=result.cwd,
@@ -181,19 +165,6 @@ def _limit(part: Call) -> float | None:
         return None
     given = json_value(part.arguments).get("timeout")
     return given / 1000 if type(given) in (int, float) and 0 < given < _LONGEST_LIMIT_MS else None
-
-
-def _origin(content: str, source: Source) -> str:
-    who, name = speaker(content, source), source.tool or ""
-    if who is not None:
-        return who
-    if name in _USER_TOOLS:
-        return "user"
-    if name in AGENT_TOOLS:
-        return "harness" if content.startswith("Async agent launched") else "agent"
-    if name == "TaskOutput" and "<task_type>local_agent</task_type>" in content:
-        return "agent"
-    return "harness" if name in _HARNESS_TOOLS else "environment"
 
 
 def _exit_code(name: str, result: Result, told: Output) -> int | None:
