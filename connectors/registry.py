@@ -89,7 +89,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "tau2": Format("trajmill.connectors.benches.tau2", "5", ("results.json",)),
     "toolbench": Format("trajmill.connectors.benches.toolbench", "5"),
     "awm": Format("trajmill.connectors.benches.awm", "4", ("trajectory.json",)),
-    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "15"),
+    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "16"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "10", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
     "openhands": Format("trajmill.connectors.swe.openhands", "11", (".json",)),
