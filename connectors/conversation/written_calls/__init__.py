@@ -207,11 +207,12 @@ def _of_client(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
 def _unwrapped(text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
     """Names and contents of the answers that a text is, as objects of both; none where it is no such text."""
     value = value_or_none(text) if text.lstrip()[:1] in ("{", "[") else None
+    listed = value if isinstance(value, list) and len(value) == calls else [value]
     found: list[tuple[Mapping[str, Any], str]] = []
-    for answer in value if isinstance(value, list) and len(value) == calls else [value]:
-        others = answer.keys() - _IDS if isinstance(answer, dict) and isinstance(answer.get("name"), str) else set()
-        if len(others) != 1 or not others <= _RESULTS:
+    for answer in objects_of(listed):
+        others = answer.keys() - _IDS
+        if not isinstance(answer.get("name"), str) or len(others) != 1 or not others <= _RESULTS:
             return []
         content = answer[others.pop()]
         found.append((answer, content if isinstance(content, str) else json_of(content)))
-    return found
+    return found if len(found) == len(listed) else []

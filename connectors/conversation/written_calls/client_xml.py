@@ -35,7 +35,9 @@ _CLIENT: Final = re.compile(
     r"\s*(?:<environment_details>|# (?:task_progress|todo list)\b|\[[A-Z ]{4,40}\])", re.IGNORECASE
 )
 _RAN: Final = re.compile(
-    r"\A\s*Command executed(?: in terminal[^\n]*?)?\.(?: Exit code: (-?\d{1,9}))?\n+(?:Output:\n)?"
+    r"\s*Command (?:failed with exit code (-?\d{1,9})|"
+    r"executed(?: successfully)?(?: \(exit code (-?\d{1,9})\))?(?: in terminal[^\n]*?)?)\."
+    r"(?: Exit code: (-?\d{1,9}))?(?:\n+(?:Output:\n)?|\s*\Z)"
 )
 _FAILED: Final = re.compile(
     r"\AThe tool execution failed with the following error:\n<error>\n(.*)\n</error>\s*\Z", re.DOTALL
@@ -91,8 +93,8 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
         told["content"] = [{"type": "text", "text": text}, *pictures]
     if failed is not None:
         told["is_error"] = True
-    if ran is not None and ran[1]:
-        told["exit_code"] = int(ran[1])
+    if ran is not None and ran.lastindex is not None:
+        told["exit_code"] = int(ran[ran.lastindex])
     return told
 
 

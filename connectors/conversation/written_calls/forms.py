@@ -10,6 +10,11 @@ from trajmill.connectors.conversation.written_calls.form import Form, mark_of
 
 _RESPONSE: Final = re.compile(r"\s*<tool_response>\n?")
 _RESPONSE_END: Final = re.compile(r"\n?</tool_response>\s*(?=<tool_response>|\Z)")
+_TEMPLATE: Final = re.compile(
+    r"Observation:[ \t]*\n?|(?=OBSERVATION:|(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"
+)
+"""The heads that `templates` reads are left to it."""
+
 _SHOWN: Final = re.compile(
     r"\s*(?:Observation|OBSERVATION|OS output|The output of the OS):[ \t]*\n*|The output of the OS is empty\."
 )
@@ -40,7 +45,7 @@ FORMS: Final = (
         "<function=",
         mark_of(r"<function=[^<>\s]{1,200}>(?=\s*<(?:parameter=|/function>))|^[ \t]*<function=[^<>\s]{1,200}>[ \t]*$"),
         tags.function,
-        re.compile(r"Observation:[ \t]*\n?|(?=(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"),
+        _TEMPLATE,
         plain=True,
     ),
     Form(  # Kimi K2

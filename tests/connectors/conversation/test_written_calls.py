@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ HARMONY = f"<|channel|>commentary to=functions.look <|constrain|>json<|message|>
 MCP = f"<use_mcp_tool>\n<server_name>garden</server_name>\n<tool_name>look</tool_name>\n<arguments>\n{GIVEN}\n"
 LEFT = "You have 4 steps left and 2 chances to propose solution left."
 
-FORMS = {
+FORMS: dict[str, tuple[list[Any], list[Any]]] = {
     "hermes": ([f"<tool_call>\n{CALL}\n</tool_call>", DRY], LOOK),
     "hermes_not_closed": ([f"<tool_call>{CALL}", DRY], LOOK),
     "hermes_as_a_literal": ([f"<tool_call>{CALL}</tool_call>".replace('"', "'"), DRY], LOOK),
@@ -163,6 +164,13 @@ def said(text, role="assistant"):
     return {"role": role, "content": text}
 
 
+def steps_of(told, tools=TOOLS):
+    """The steps of a conversation, and what stood after each."""
+    written = written_in(told, None, tools)
+    steps = list(conversation_in(told if written is None else list(written.structured(told)), 0).steps)
+    return steps, [step.next_observation.content if step.next_observation else None for step in steps]
+
+
 def messages(*texts):
     """A conversation in which agent and user take turns, unless a text comes with its role."""
     told, roles = [said("How is bed 2?", "user")], {"user": "assistant", "assistant": "user"}
@@ -172,18 +180,11 @@ def messages(*texts):
     return told
 
 
-def read(*texts, tools=TOOLS):
+def read(*texts):
     """(name, arguments, answer) of each call."""
-    told = messages(*texts)
-    written = written_in(told, None, tools)
-    steps = conversation_in(told if written is None else list(written.structured(told)), 0).steps
     return [
-        (
-            step.action.name,
-            json.loads(step.action.arguments or "{}"),
-            step.next_observation and step.next_observation.content,
-        )
-        for step in steps
+        (step.action.name, json.loads(step.action.arguments or "{}"), shown)
+        for step, shown in zip(*steps_of(messages(*texts)), strict=True)
         if step.action.name != "message"
     ]
 
@@ -260,14 +261,9 @@ def test_calls_behind_fences_thoughts_and_what_is_not_closed_are_read(text):
 
 
 def test_words_of_the_harness_around_an_answer_are_said_by_the_harness():
-    told = messages(
-        "<execute>\n1\n</execute>",
-        "Observation:\n1\nYou have 4 steps left and 2 chances to propose solution left.",
-        "Two.",
-    )
-    steps = conversation_in(list(written_in(told, None, []).structured(told)), 0).steps
-    assert steps[0].next_observation.content == "1"
-    assert json.loads(steps[1].interleaved) == [{"role": "harness", "content": LEFT}]
+    steps, shown = steps_of(messages("<execute>\n1\n</execute>", f"Observation:\n1\n{LEFT}", "Two."))
+    assert shown[0] == "1"
+    assert json.loads(steps[1].interleaved or "") == [{"role": "harness", "content": LEFT}]
 
 
 def test_a_message_of_the_user_that_follows_no_call_stays_his():
@@ -283,20 +279,17 @@ def test_an_answer_of_a_client_to_no_call_refuses_the_conversation():
 
 def test_pictures_beside_the_text_of_an_answer_stay_with_it():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-    told = [
-        *messages("<function=look>\n</function>"),
-        said([{"type": "text", "text": "EXECUTION RESULT of [look]:\nseen"}, picture], "user"),
-    ]
-    [step] = conversation_in(list(written_in(told, None, []).structured(told)), 0).steps
-    assert step.next_observation.content == "seen"
+    answer = said([{"type": "text", "text": "EXECUTION RESULT of [look]:\nseen"}, picture], "user")
+    [step], shown = steps_of([*messages("<function=look>\n</function>"), answer])
+    assert shown == ["seen"]
+    assert step.next_observation
     assert len(step.next_observation.attachments) == 1
 
 
 @pytest.mark.parametrize("content", [{"soil": "dry"}, [1, 2], None])
 def test_an_answer_that_is_no_text_is_what_it_is(content):
-    told = [*messages(F), said(content, "tool")]
-    [step] = conversation_in(list(written_in(told, None, []).structured(told)), 0).steps
-    assert step.next_observation.content == ("" if content is None else json.dumps(content))
+    _, shown = steps_of([*messages(F), said(content, "tool")])
+    assert shown == ["" if content is None else json.dumps(content)]
 
 
 def test_functions_that_stand_beside_the_messages_of_olmo_are_calls_of_declared_tools():
@@ -306,13 +299,10 @@ def test_functions_that_stand_beside_the_messages_of_olmo_are_calls_of_declared_
         {"role": "assistant", "content": None, "function_calls": "look(bed=2)", "functions": None},
         said('{"soil": "dry"}', "environment"),
     ]
+    [step], shown = steps_of(told)
+    assert (step.action.name, step.action.arguments, shown) == ("look", '{"bed": 2}', ['{"soil": "dry"}'])
     written = written_in(told, None, [])
-    [step] = conversation_in(list(written.structured(told)), 0).steps
-    assert (step.action.name, step.action.arguments, step.next_observation.content) == (
-        "look",
-        '{"bed": 2}',
-        '{"soil": "dry"}',
-    )
+    assert written
     assert written.tools == [{"name": "look"}]
 
 
