@@ -379,6 +379,17 @@ DATA_SETS: Final = [
         1, 1,
     ),
     DataSet(
+        "NeMo Gym rollouts",
+        "`responses_create_params` and `response` of the Responses API",
+        "chat_tools",
+        COLUMNS,
+        [{"responses_create_params": {"input": _CALLED[:1], "tools": []}, "reward": 1.0, "response": {
+            "object": "response", "output": [
+                {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"bed": 2}'},
+                {"type": "function_call_output", "call_id": "c1", "output": "dry"}]}}],
+        1, 1,
+    ),
+    DataSet(
         "verl rollout dumps",
         "`input` and `output` as text without control tokens",
         "chat_tools",

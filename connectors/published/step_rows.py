@@ -30,6 +30,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.published.inside_row import Made
 from trajmill.connectors.reading.documents import head_rows, json_rows
 from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_in, whole_number_of
+from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.reading.own_arguments import own_arguments
 from trajmill.connectors.reading.values import object_or_none
 from trajmill.connectors.screens.moves import Moves
@@ -153,7 +154,7 @@ def _of_weblinx(row: Mapping[str, Any]) -> _Row | None:
     if demo is None or turn is None or screen is None or called is None:
         return None
     given = {name: _plain(value.strip()) for name, value in _ARGUMENT.findall(called[2])}
-    told = {_RENAMED.get(name, name): value for name, value in given.items() if name != "speaker"}
+    told: dict[str, Any] = {_RENAMED.get(name, name): value for name, value in given.items() if name != "speaker"}
     if "options" in told:
         told["options"] = [told["options"]]
     name = _PAGES.get(called[1], called[1])
@@ -190,5 +191,5 @@ def _of_genesis(row: Mapping[str, Any]) -> _Row | None:
 
 def _said(row: Mapping[str, Any], number: int) -> str:
     """The text of a message of a sample."""
-    messages = objects_of(row.get("conversations"))
+    messages = objects_of(opened(row.get("conversations")))
     return str_of(messages[number].get("value")) if len(messages) > number else ""

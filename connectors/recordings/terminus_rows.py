@@ -17,18 +17,14 @@ reject.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Any, ClassVar
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.reading.documents import json_rows
+from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.json_text import opened
 from trajmill.connectors.recordings.terminus import chat as terminus_chat
 from trajmill.schemas import ParseError, Reject, Trajectory
-
-_COLUMN: Final = re.compile(rb'"(?:conversations|messages|conversation)"\s*:\s*\[\s*\{')
-_ANSWER: Final = re.compile(rb'\\"keystrokes\\"\s*:|<keystrokes')
-_ANALYSIS: Final = re.compile(rb'\\"(?:analysis|state_analysis)\\"\s*:|<analysis>')
 
 
 class TerminusRows(Connector):
@@ -40,16 +36,9 @@ class TerminusRows(Connector):
     title: ClassVar[str] = "rows with conversations of Terminus (JSONL, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if (
-            head.lstrip()[:1] in (b"{", b"[")
-            and b"keystrokes" in head
-            and b"analysis" in head
-            and _COLUMN.search(head)
-            and _ANSWER.search(head)
-            and _ANALYSIS.search(head)
-        ):
-            return Sniff(0.85, "rows with a conversation that answers with an analysis and keystrokes")
-        return None
+        if b"keystrokes" not in head or _turns(next(iter(head_rows(head)), {})) is None:
+            return None
+        return Sniff(0.85, "rows with a conversation that answers with keystrokes")
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
@@ -58,8 +47,7 @@ class TerminusRows(Connector):
                 yield Reject.of(row, "record", self.name)
                 continue
             held = row if isinstance(row, dict) else {}
-            told = next((held[name] for name in terminus_chat.COLUMNS if held.get(name) is not None), None)
-            turns = terminus_chat.turns_of(told)
+            turns = _turns(held)
             if turns is None:
                 detail = "wanted a row with a conversation that answers with keystrokes"
                 yield Reject("record", "no_conversation", detail, blob.uri, offset=offset, connector=self.name)
@@ -69,3 +57,8 @@ class TerminusRows(Connector):
                 yield found
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds a response that can be read")
+
+
+def _turns(row: dict[str, Any]) -> terminus_chat.Turns | None:
+    """The turns of a row's conversation, which may be JSON text."""
+    return terminus_chat.turns_of(opened(next((row[name] for name in terminus_chat.COLUMNS if row.get(name)), None)))

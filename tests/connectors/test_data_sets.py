@@ -87,6 +87,8 @@ def contents(made: list[Trajectory | str]) -> list[str]:
     return [re.sub(r"(?<=\d)\.0\b", "", repr(found)) for found in bare]
 
 
+LISTS = ("messages", "conversations", "trajectory", "prompt", "completion", "content", "traces", "trace", "tools")
+
 by_data_set = pytest.mark.parametrize("data_set", DATA_SETS, ids=lambda data_set: data_set.name)
 
 
@@ -110,6 +112,15 @@ def test_the_same_rows_give_the_same_in_every_file(data_set: DataSet, kind: str)
     connector, made = read(FILES[kind](data_set.rows))
     assert connector == ("table" if kind in ("parquet", "arrow stream", "arrow file") else data_set.connector)
     assert contents(made) == contents(expected)
+
+
+@pytest.mark.parametrize("data_set", [one for one in DATA_SETS if one.calls], ids=lambda data_set: data_set.name)
+def test_columns_of_lists_may_be_json_text(data_set: DataSet) -> None:
+    texts = [
+        {name: json.dumps(value) if isinstance(value, list) and name in LISTS else value for name, value in row.items()}
+        for row in data_set.rows
+    ]
+    assert contents(read(jsonl(texts))[1]) == contents(read(jsonl(data_set.rows))[1])
 
 
 def test_json_cells_of_a_table_are_what_their_texts_say_at_any_level() -> None:
@@ -146,8 +157,10 @@ def test_what_save_to_disk_left_is_one_table(tmp_path) -> None:
     assert table["action"].struct.field("name").to_list() == ["bash", "bash"]
 
 
-TALK = {"messages": [{"role": "user", "content": "Good day. " * 20}, {"role": "assistant", "content": "Good day."}]}
-CALLED = {
+TALK: dict[str, Rows] = {
+    "messages": [{"role": "user", "content": "Good day. " * 20}, {"role": "assistant", "content": "Good day."}]
+}
+CALLED: dict[str, Rows] = {
     "messages": [
         {"role": "user", "content": "How is bed 2?"},
         {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]},
