@@ -72,7 +72,11 @@ FORMATS: Final[Mapping[str, Format]] = {
     "aitz": Format("trajmill.connectors.android.aitz", "3", (".png",)),
     "android_world": Format("trajmill.connectors.android.android_world", "6"),
     "rico": Format("trajmill.connectors.android.rico", "5", ("gestures.json",)),
-    "mcp_jsonrpc": Format("trajmill.connectors.mcp.mcp_jsonrpc", "8"),
+    "mcp_jsonrpc": Format(
+        "trajmill.connectors.mcp.mcp_jsonrpc",
+        "9",
+        (".jsonl", ".json", ".log", ".txt", "stdin", "in", "requests", "client"),
+    ),
     "mcp_recorder": Format("trajmill.connectors.mcp.mcp_recorder", "8"),
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "7"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "6"),

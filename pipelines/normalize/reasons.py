@@ -33,6 +33,7 @@ NOTHING_TO_LEARN: Final = frozenset(
         "no_states",
         "no_transitions",
         "not_read",
+        "one_direction",
         "other_domain",
         "own_output",
         "pickle",
