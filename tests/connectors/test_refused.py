@@ -18,6 +18,13 @@ NODES = [{"id": 1, "callFrame": {"functionName": "(root)"}}]
 SEEN: dict[str, tuple[str, bytes, str]] = {
     "getevent log": ("touch.log", b"add device 1: /dev/input/event1\n", "no_observation"),
     "logcat": ("log.txt", b"--------- beginning of main\n", "no_actions"),
+    "Appium server log of version 1.22.3": ("a.log", b"[Appium] Welcome to Appium v1.22.3\n", "no_observation"),
+    "GUI-Odyssey annotations": (
+        "e.json",
+        b'[{"episode_id": "1", "device_info": {}, "steps": [{"screenshot": "1_0.png"}]}]',
+        "no_observation",
+    ),
+    "Cursor transcript": ("t.jsonl", b'{"role":"user","message":{"content":[]}}\n', "no_observation"),
     "mail of git format-patch": ("1.patch", b"From " + b"a" * 40 + b" Mon Sep 17 00:00:00 2001\n", "no_observation"),
     "git diff": ("x", b"diff --git a/x b/x\n", "no_observation"),
     "unified diff": ("x", b"--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\n", "no_observation"),
