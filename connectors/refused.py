@@ -1,64 +1,70 @@
-r"""Formats that hold no transition, as a table: each file of them is recognized and refused for a stated reason.
+r"""Formats that are known and not read, as a table of signatures: each file is named and refused for a stated reason.
 
->>> show(REFUSED["logcat"], '''
+>>> show(Refused(), '''
 ... --------- beginning of main
 ... 08-11 20:23:18.144  5356  5356 D Clock   : alarm set
 ... ''')
 refused | no_actions
 
-A patch or a recorded script is an action without a world: neither the state before it nor an answer stands in the file.
-An Appium server cuts the page sources that it logs, so no screen stands whole in its log. Events of getevent hold no
-screen; beside uiautomator dumps the connector `uiautomator` reads them. A saved page is a
-screen on which nobody acts, and logcat holds what programs said. What makes a patch a transition is the folder it was
-evaluated in (`swebench_eval`). See docs/decisions/patches-without-an-answer.md.
+Most hold no transition: a patch or a recorded script is an action without a world, a saved page or a video a screen on
+which nobody acts. Events of getevent hold no screen; beside uiautomator dumps the connector `uiautomator` reads them.
+What makes a patch a transition is the folder it was evaluated in (`swebench_eval`). See
+docs/decisions/patches-without-an-answer.md. Others could be read and are not (`not_read`); what to give instead is
+said.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar, Final, NamedTuple
 
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from trajmill.connectors.reading.values import BOM
-from trajmill.schemas import Reject, Trajectory
+from trajmill.schemas import DOMAINS, Reject, Trajectory
+
+NO_ACTIONS: Final = "no_actions"
+NO_OBSERVATION: Final = "no_observation"
+NOT_READ: Final = "not_read"
 
 
-class _Sign(NamedTuple):
-    """A way in which files of a format begin, after a byte order mark and white space."""
+class Signature(NamedTuple):
+    """A way in which files of a format begin, after a byte order mark and white space.
 
+    Attributes:
+        name: of the format.
+        reason: of the reject.
+        detail: why its files are not read, or what to give instead.
+        score: as of `Sniff`.
+        pattern: of the beginning.
+        endings: of file names; empty means any.
+        version: finds the format's version in the beginning, as its first group.
+    """
+
+    name: str
+    reason: str
+    detail: str
     score: float
-    why: str
     pattern: re.Pattern[bytes]
     endings: tuple[str, ...]
+    version: re.Pattern[bytes] | None
+
+    def fits(self, start: bytes, uri: str) -> bool:
+        """Whether a file that begins so may be of the format."""
+        return uri.endswith(self.endings or ("",)) and self.pattern.match(start) is not None
 
 
-class _Refused(Connector):
-    """A format of which no file is carried on."""
-
-    version: ClassVar[str] = "3"
-    reason: ClassVar[str]
-    detail: ClassVar[str]
-    signs: ClassVar[tuple[_Sign, ...]]
-
-    def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        start = head.removeprefix(BOM).lstrip(b" \t\r\n")
-        for sign in self.signs:
-            if uri.endswith(sign.endings) and sign.pattern.match(start):
-                return Sniff(sign.score, sign.why)
-        return None
-
-    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        yield Reject("record", self.reason, self.detail, blob.uri, offset=0, connector=self.name)
-
-
-def _sign(score: float, why: str, pattern: bytes, *endings: str) -> _Sign:
-    return _Sign(score, why, re.compile(pattern, re.MULTILINE | re.DOTALL), endings or ("",))
-
-
-def _refused(name: str, domain: str, title: str, reason: str, detail: str, *signs: _Sign) -> Connector:
-    values: dict[str, Any] = {"name": name, "domains": (domain,), "title": title, "reason": reason, "detail": detail}
-    return type(name, (_Refused,), {**values, "signs": signs, "__module__": __name__})()
+def _signature(
+    name: str,
+    reason: str,
+    detail: str,
+    score: float,
+    pattern: bytes,
+    *endings: str,
+    version: bytes | None = None,
+) -> Signature:
+    told = None if version is None else re.compile(version)
+    return Signature(name, reason, detail, score, re.compile(pattern, re.MULTILINE | re.DOTALL), endings, told)
 
 
 _EVENT: Final = (
@@ -81,99 +87,190 @@ _STEP: Final = rb'"type"\s*:\s*"(?:setViewport|navigate|click|change|keyDown|wai
 _RECORDER: Final = rb'\{(?=.{0,4090}"title")(?=.*"steps")(?=.*' + _STEP + rb')(?!.*"model_output")'
 
 _ODYSSEY: Final = rb'\[?\s*\{(?=.{0,4000}"episode_id")(?=.{0,4000}"device_info")(?=.*"screenshot"\s*:\s*"[^"]+\.png")'
-
+_CURSOR: Final = rb'\{"role"\s*:\s*"(?:user|assistant)"\s*,\s*"message"\s*:\s*\{"content"\s*:\s*\['
 _SHOWN: Final = rb'\[\s*\{\s*"ts"\s*:\s*\d{10,16}\s*,\s*"type"\s*:\s*"(?:say|ask)"\s*,\s*"(?:say|ask)"\s*:'
 
-_CURSOR: Final = rb'\{"role"\s*:\s*"(?:user|assistant)"\s*,\s*"message"\s*:\s*\{"content"\s*:\s*\['
-
-_TABLE: Final = (
-    _refused(
-        "getevent",
-        "android",
-        "input events of getevent (rejected: no observation)",
-        "no_observation",
-        "gestures and keys, and no screen that they were made on; wanted dumps beside them",
-        _sign(0.95, "begins with the devices that getevent lists", rb"add device [^\n]*/dev/input/event"),
-        _sign(0.9, "first line is an event of getevent", _EVENT),
-    ),
-    _refused(
-        "logcat",
-        "android",
-        "logs of logcat (rejected: no actions)",
-        "no_actions",
-        "logcat holds what programs said, neither screens nor actions",
-        _sign(0.9, "begins with a line of logcat", _LOGCAT),
-    ),
-    _refused(
-        "appium_log",
-        "android",
-        "Appium server logs (rejected: no observation)",
-        "no_observation",
-        "commands, and of a page source at most its first 1,024 characters, which the server logs of an answer",
-        _sign(0.9, "begins as an Appium server logs", rb"(?=.{0,4000}?(?:Welcome to Appium v\d|" + _APPIUM + rb"))"),
-    ),
-    _refused(
-        "patch",
-        "swe",
-        "git patches and unified diffs (rejected: no observation)",
-        "no_observation",
-        "a patch alone: neither the tree before it nor an answer to it stands in the file",
-        _sign(0.95, "a mail of git format-patch", _MAIL),
-        _sign(0.9, "begins with the header of a git diff", _GIT),
-        _sign(0.85, "begins with the header of a unified diff", _HUNK),
-        _sign(
-            0.6,
-            "named as a patch, and holds the header of a diff",
-            rb".*?^(?:" + _GIT + rb"|" + _HUNK + rb")",
-            ".patch",
-            ".diff",
-        ),
-    ),
-    _refused(
-        "cline_ui",
-        "terminal",
-        "Cline's ui_messages.json (rejected: no actions)",
-        "no_actions",
-        "what the client showed; the calls as the agent made them stand in api_conversation_history.json",
-        _sign(0.95, "a list of what Cline said and asked", _SHOWN),
-    ),
-    _refused(
-        "gui_odyssey",
-        "android",
-        "GUI-Odyssey annotations (rejected: no observation)",
-        "no_observation",
-        "screens are pictures in an archive of their own; the rows name them and hold what was done",
-        _sign(0.95, "episodes of GUI-Odyssey with device_info and steps", _ODYSSEY),
-    ),
-    _refused(
-        "cursor",
-        "terminal",
-        "Cursor transcripts and state.vscdb (rejected: no observation)",
-        "no_observation",
-        "a transcript holds calls, and nothing of what they gave; the client's database is not read",
-        _sign(0.9, "lines of a role and a message, as Cursor's transcripts have them", _CURSOR, ".jsonl"),
-        _sign(0.95, "the database in which Cursor keeps its chats", rb"SQLite format 3\x00", "state.vscdb"),
-    ),
-    _refused(
-        "mhtml",
-        "web",
-        "saved pages, MHTML (rejected: no actions)",
-        "no_actions",
-        "a page alone: nobody acts on it",
-        _sign(0.95, "a multipart/related message that a browser saved", _RELATED + _SAVED),
-        _sign(0.6, "a multipart/related message named as a saved page", _RELATED, ".mhtml", ".mht"),
-    ),
-    _refused(
-        "recorded_script",
-        "web",
-        "Selenium IDE and Chrome Recorder scripts (rejected: no observation)",
-        "no_observation",
-        "commands, and nothing of what the browser showed",
-        _sign(0.9, "tests with commands, as Selenium IDE writes them", _SELENIUM),
-        _sign(0.9, "named as a project of Selenium IDE", rb'\{.*"(?:tests|commands|suites|command)"', ".side"),
-        _sign(0.6, "a title and steps of types that Chrome's Recorder has", _RECORDER),
-    ),
+_TASKS: Final = (
+    rb'[\[{](?=.*"instance_id")(?=.*"problem_statement")(?=.*"test_patch")(?!.*"(?:model_patch|messages|trajectory)")'
 )
+_GESTURES: Final = "gestures and keys, and no screen that they were made on; wanted dumps beside them"
+_ALONE: Final = "a patch alone: neither the tree before it nor an answer to it stands in the file"
+_PAGE: Final = "a page alone: nobody acts on it"
+_COMMANDS: Final = "commands, and nothing of what the browser showed"
+_PROGRAMS: Final = "what programs said of themselves, neither screens nor actions"
+_PICTURES: Final = "pictures, and no record of what was done"
+_PICKLED: Final = "a pickle runs code when it is loaded, and is never opened; wanted its values as JSON"
+_PROFILE: Final = "what a page cost its browser; wanted a HAR, a Playwright trace or a performance log"
 
-REFUSED: Final[Mapping[str, Connector]] = {connector.name: connector for connector in _TABLE}
-"""By name."""
+SIGNATURES: Final = (
+    _signature("getevent log", NO_OBSERVATION, _GESTURES, 0.95, rb"add device [^\n]*/dev/input/event"),
+    _signature("getevent log", NO_OBSERVATION, _GESTURES, 0.9, _EVENT),
+    _signature("logcat", NO_ACTIONS, _PROGRAMS, 0.9, _LOGCAT),
+    _signature(
+        "Appium server log",
+        NO_OBSERVATION,
+        "commands, and of a page source at most its first 1,024 characters, which the server logs of an answer",
+        0.9,
+        rb"(?=.{0,4000}?(?:Welcome to Appium v\d|" + _APPIUM + rb"))",
+        version=rb"Welcome to Appium v(\d[\d.]{0,20}\d)",
+    ),
+    _signature(
+        "GUI-Odyssey annotations",
+        NO_OBSERVATION,
+        "screens are pictures in an archive of their own; the rows name them and hold what was done",
+        0.95,
+        _ODYSSEY,
+    ),
+    _signature(
+        "Cursor transcript",
+        NO_OBSERVATION,
+        "calls, and nothing of what they gave",
+        0.9,
+        _CURSOR,
+        ".jsonl",
+    ),
+    _signature("mail of git format-patch", NO_OBSERVATION, _ALONE, 0.95, _MAIL),
+    _signature("git diff", NO_OBSERVATION, _ALONE, 0.9, _GIT),
+    _signature("unified diff", NO_OBSERVATION, _ALONE, 0.85, _HUNK),
+    _signature("patch", NO_OBSERVATION, _ALONE, 0.6, rb".*?^(?:" + _GIT + rb"|" + _HUNK + rb")", ".patch", ".diff"),
+    _signature(
+        "Cline's ui_messages.json",
+        NO_ACTIONS,
+        "what the client showed; the calls as the agent made them stand in api_conversation_history.json",
+        0.95,
+        _SHOWN,
+    ),
+    _signature("saved page (MHTML)", NO_ACTIONS, _PAGE, 0.95, _RELATED + _SAVED),
+    _signature("saved page (MHTML)", NO_ACTIONS, _PAGE, 0.6, _RELATED, ".mhtml", ".mht"),
+    _signature("Selenium IDE project", NO_OBSERVATION, _COMMANDS, 0.9, _SELENIUM),
+    _signature(
+        "Selenium IDE project", NO_OBSERVATION, _COMMANDS, 0.9, rb'\{.*"(?:tests|commands|suites|command)"', ".side"
+    ),
+    _signature("Chrome Recorder script", NO_OBSERVATION, _COMMANDS, 0.6, _RECORDER),
+    _signature("pickle", "pickle", _PICKLED, 0.6, rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]"),
+    _signature("pickle", "pickle", _PICKLED, 0.3, rb"", ".pkl", ".pickle", ".pt", ".joblib"),
+    _signature(
+        "SQLite database of an editor (Cursor, VS Code)",
+        NOT_READ,
+        "its tables are not opened; wanted a chat that the editor exports",
+        0.95,
+        rb"SQLite format 3\x00",
+        ".vscdb",
+    ),
+    _signature(
+        "SQLite database",
+        NOT_READ,
+        "its tables are not opened; wanted them as JSON Lines or Parquet",
+        0.9,
+        rb"SQLite format 3\x00",
+    ),
+    _signature(
+        "VS Code chat",
+        NOT_READ,
+        "chats that VS Code exports are not read",
+        0.6,
+        rb'\{(?=.{0,4000}"responderUsername"\s*:)',
+    ),
+    _signature(
+        "ChatGPT export",
+        NOT_READ,
+        "chats of ChatGPT are not read: they hold no tool of the user's",
+        0.5,
+        rb'\[\s*\{(?=.{0,4000}"create_time"\s*:)(?=.{0,4000}"mapping"\s*:\s*\{)',
+    ),
+    _signature(
+        "calls of W&B Weave",
+        NOT_READ,
+        "calls of Weave are not read; wanted spans of OpenTelemetry",
+        0.6,
+        rb'[\[{](?=.*"op_name"\s*:\s*"weave:///)',
+    ),
+    _signature(
+        "tasks of SWE-bench",
+        NO_ACTIONS,
+        "tasks with their solutions, and no agent that worked on them",
+        0.5,
+        _TASKS,
+    ),
+    _signature(
+        "Jupyter notebook",
+        NO_ACTIONS,
+        "cells and their outputs, in no order that they were run in",
+        0.3,
+        rb"\{",
+        ".ipynb",
+        version=rb'"nbformat"\s*:\s*(\d+)',
+    ),
+    _signature(
+        "WARC archive",
+        NO_ACTIONS,
+        "pages as a crawler fetched them; wanted a HAR of a session",
+        0.95,
+        rb"WARC/\d\.\d\r?\n",
+        version=rb"WARC/(\d\.\d)",
+    ),
+    _signature(
+        "packet capture",
+        NO_ACTIONS,
+        "packets of a network, mostly encrypted; wanted a HAR or the client's log",
+        0.9,
+        rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\xa1\xb2\x3c\x4d|\x0a\x0d\x0d\x0a.{4}[\x1a\x4d]",
+    ),
+    _signature("Windows event log", NO_ACTIONS, _PROGRAMS, 0.95, rb"ElfFile\x00"),
+    _signature("journald export", NO_ACTIONS, _PROGRAMS, 0.9, rb'(?:__CURSOR=|\{\s*"__CURSOR"\s*:)'),
+    _signature("journald export", NO_ACTIONS, _PROGRAMS, 0.6, rb'\{(?=[^\n]*"__REALTIME_TIMESTAMP"\s*:)'),
+    _signature(
+        "Android bug report",
+        NO_ACTIONS,
+        _PROGRAMS,
+        0.95,
+        rb"={20,}\r?\n== dumpstate: ",
+        version=rb"Bugreport format version: ([\d.]{1,20})",
+    ),
+    _signature("heap snapshot of Chrome", NO_ACTIONS, _PROFILE, 0.9, rb'\{\s*"snapshot"\s*:\s*\{\s*"meta"\s*:'),
+    _signature(
+        "CPU profile of Chrome", NO_ACTIONS, _PROFILE, 0.9, rb'\{\s*"nodes"\s*:\s*\[\s*\{[^}]{0,200}"callFrame"'
+    ),
+    _signature("trace of Chrome's profiler", NO_ACTIONS, _PROFILE, 0.8, rb'\{(?=.{0,4000}"traceEvents"\s*:\s*\[)'),
+    _signature("video (MP4)", NO_ACTIONS, _PICTURES, 0.9, rb".{4}ftyp"),
+    _signature("video (Matroska, WebM)", NO_ACTIONS, _PICTURES, 0.9, rb"\x1a\x45\xdf\xa3"),
+    _signature("video (AVI)", NO_ACTIONS, _PICTURES, 0.9, rb"RIFF.{4}AVI "),
+)
+"""Of several that fit a file, the one with the highest score names it."""
+
+
+def signature_of(head: bytes, uri: str) -> Signature | None:
+    """The signature that fits a file best."""
+    start = head.removeprefix(BOM)
+    start = start.lstrip(b" \t\r\n") if not start.startswith(b"\x0a\x0d\x0d\x0a") else start
+    return max((one for one in SIGNATURES if one.fits(start, uri)), key=lambda one: one.score, default=None)
+
+
+def lists_gestures(head: bytes) -> bool:
+    """Whether a file begins as a log of getevent."""
+    found = signature_of(head, "")
+    return found is not None and found.detail == _GESTURES
+
+
+class Refused(Connector):
+    """Formats that are known and not read."""
+
+    name: ClassVar[str] = "refused"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = DOMAINS
+    title: ClassVar[str] = "known formats that are not read (rejected: each for its reason)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        found = signature_of(head, uri)
+        if found is None:
+            return None
+        version = None if found.version is None else found.version.search(head)
+        of = "" if version is None else f" of version {version[1].decode('ascii', 'replace')}"
+        return Sniff(found.score, f"{found.name}{of}, not read: {found.detail}")
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        with blob.open(blob.members[0]) as stream:
+            found = signature_of(stream.read(HEAD_BYTES), blob.uri)
+        reason, detail = (NOT_READ, "no signature fits") if found is None else (found.reason, found.detail)
+        named = detail if found is None else f"{found.name}: {detail}"
+        yield Reject("record", reason, named, blob.uri, offset=0, connector=self.name)

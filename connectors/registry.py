@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
 from trajmill.connectors.reading.head_outline import binary_outline, later_rows, outlined
 from trajmill.connectors.reading.values import BOM
-from trajmill.connectors.refused import REFUSED
 from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.plugins import plugins
 
@@ -73,7 +72,11 @@ FORMATS: Final[Mapping[str, Format]] = {
     "aitz": Format("trajmill.connectors.android.aitz", "3", (".png",)),
     "android_world": Format("trajmill.connectors.android.android_world", "6"),
     "rico": Format("trajmill.connectors.android.rico", "5", ("gestures.json",)),
-    "mcp_jsonrpc": Format("trajmill.connectors.mcp.mcp_jsonrpc", "8"),
+    "mcp_jsonrpc": Format(
+        "trajmill.connectors.mcp.mcp_jsonrpc",
+        "9",
+        (".jsonl", ".json", ".log", ".txt", "stdin", "in", "requests", "client"),
+    ),
     "mcp_recorder": Format("trajmill.connectors.mcp.mcp_recorder", "8"),
     "agent_vcr": Format("trajmill.connectors.mcp.agent_vcr", "7"),
     "mcp_desktop_log": Format("trajmill.connectors.mcp.mcp_desktop_log", "6"),
@@ -125,6 +128,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "terminator": Format("trajmill.connectors.desktop.workflow", "6"),
     "ufo": Format("trajmill.connectors.desktop.ufo", "4", ("response.log",)),
     "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "7", (".trace",)),
+    "refused": Format("trajmill.connectors.refused", "1"),
 }
 """By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier
 wins."""
@@ -148,10 +152,11 @@ VERIFIED: Final[Mapping[str, int]] = {
     "agent_vcr": 3,
     "vcr_cassette": 31,
     "sweagent": 22,
+    "swebench_eval": 1134,
     "mini_swe_agent": 16,
     "openhands": 5,
     "aider": 1,
-    "script": 3,
+    "script": 237,
     "ttyrec": 1,
     "har": 23,
     "cdp": 12,
@@ -171,6 +176,7 @@ VERIFIED: Final[Mapping[str, int]] = {
     "terminus": 3,
     "terminus_rows": 3,
     "chat_tools": 14,
+    "refused": 22,
 }
 """Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
 as its documentation says."""
@@ -190,12 +196,12 @@ def _connector_in(module: str) -> Connector:
 
 
 class Connectors(Mapping[str, Connector]):
-    """Every connector by name: ours in the order of the registry, those that only refuse, then users' by name.
+    """Every connector by name: ours in the order of the registry, then users' by name.
 
     One of ours is loaded when it is first taken, since to load them all takes longer than to read a small log.
 
     Args:
-        users: theirs, and those that only refuse, which are no code to load.
+        users: theirs.
     """
 
     def __init__(self, users: Mapping[str, Connector]) -> None:
@@ -236,10 +242,10 @@ def connectors() -> Connectors:
     """
     users: dict[str, Connector] = {}
     for point, kind in plugins(GROUP, Connector):  # type: ignore[type-abstract]
-        if kind.name in {*FORMATS, *REFUSED, *users}:
+        if kind.name in {*FORMATS, *users}:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
         users[kind.name] = kind()
-    return Connectors({**REFUSED, **users})
+    return Connectors(users)
 
 
 def version_of(name: str, known: Mapping[str, Connector]) -> str:
@@ -257,7 +263,7 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
     """
     names = [path.lower() for path in paths]
     for name in among:
-        ends = FORMATS[name].ends if name in FORMATS else () if name in REFUSED else ("",)
+        ends = FORMATS[name].ends if name in FORMATS else ("",)
         if ends and any(path.endswith(ends) for path in names):
             yield among[name]
 

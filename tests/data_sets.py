@@ -577,7 +577,7 @@ DATA_SETS: Final = [
     DataSet(
         "OpenGVLab/GUI-Odyssey",
         "`steps` of actions; screens are pictures",
-        "gui_odyssey",
+        "refused",
         COLUMNS,
         [{"episode_id": "1", "device_info": {"product": "p", "w": 1080, "h": 2400}, "task_info": {"task": "Open"},
           "step_length": 1, "steps": [{"step": 0, "screenshot": "1_0.png", "action": "CLICK", "info": "[[1, 2]]"}]}],

@@ -13,6 +13,10 @@ a stream of server-sent events is read too. Lines of a stdio capture may have a 
 message then counts as its direction. What such a word means is learned from methods that only one side sends: `sent`
 is the client in one log and the server in another, depending on who recorded.
 
+What `tee` captures of stdio is one direction. Two such files whose names differ in the word for it alone (`x.in.jsonl`
+and `x.out.jsonl`) are one log: answers come behind the requests of their ids, since nothing tells when either was sent.
+A file of one direction without the other is refused (`one_direction`).
+
 Lines without a message (what a server writes to standard error) are passed over without a reject. Single messages,
 such as the examples of the specification, are refused, since nothing answers them.
 """
@@ -20,14 +24,15 @@ such as the examples of the specification, are refused, since nothing answers th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from trajmill.connectors.mcp.wire_find import Found, is_message, messages
 from trajmill.connectors.mcp.wire_reader import SessionReader
-from trajmill.connectors.mcp.wire_session import ACTIONS, Message, sender_of
+from trajmill.connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, sender_of
 from trajmill.connectors.reading.arrays import places_of
 from trajmill.connectors.reading.documents import concatenated
 from trajmill.connectors.reading.fields import whole_number_of
@@ -67,6 +72,21 @@ _SESSIONS: Final = (
 _SIDES: Final = ("client", "server", "sent", "received", "send", "recv", "in", "out", "tx", "rx", "c2s", "s2c")
 """Members that hold a message and whose name is its direction."""
 
+_HALF: Final = re.compile(
+    r"((?:.*/)?(?:[^/]*[._-])?)(?P<word>stdin|in|requests?|client|c2s|sent|tx)((?:[._-][^/]*)?)", re.DOTALL
+)
+_OTHER_HALF: Final = {
+    "stdin": "stdout",
+    "in": "out",
+    "request": "response",
+    "requests": "responses",
+    "client": "server",
+    "c2s": "s2c",
+    "sent": "received",
+    "tx": "rx",
+}
+"""What the name of a capture calls the requests, and that of the capture beside it the answers."""
+
 _TEXTS: Final = ("message", "msg", "line", "text", "log")
 _MESSAGE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _HEADERS: Final = ("headers", "request_headers", "requestHeaders", "response_headers", "responseHeaders")
@@ -103,17 +123,25 @@ _PLAIN: Final = re.compile(
 )
 
 
+_ANSWER: Final = re.compile(
+    rb'^\{(?=[^\n]*"jsonrpc"\s*:\s*"2\.0")(?=[^\n]*"id"\s*:)[^\n]*"result"\s*:\s*\{\s*'
+    rb'"(?:protocolVersion|capabilities|serverInfo|tools|resources|prompts|content|structuredContent|isError)"',
+    re.MULTILINE,
+)
+
+
 class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if b"method" not in head and b"\\u00" not in head:  # JSON may say any letter by its number
-            return None
+            answers = len(_ANSWER.findall(head))
+            return Sniff(0.6, f"{answers} answers of an MCP server, and no request") if answers > 1 else None
         text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
         opens = _OPENS.match(text.partition("\n")[0]) is not None
         if opens and (value := _first(text)) is not None:
@@ -130,23 +158,123 @@ class McpJsonRpc(Connector):
                     return found
         return None
 
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each file of requests with the file of answers whose name differs in the word for the direction alone.
+
+        A folder that holds one such pair gives it its name; if it holds several, it is that of the requests.
+        """
+        known, pairs = set(paths), dict[str, list[tuple[str, str]]]()
+        for path in paths:
+            half = _HALF.fullmatch(path)
+            other = None if half is None else f"{half[1]}{_OTHER_HALF[half['word']]}{half[3]}"
+            if other is not None and other in known:
+                pairs.setdefault(path.rpartition("/")[0], []).append((path, other))
+        for folder, found in pairs.items():
+            for pair in found:
+                names = [path.removeprefix(f"{folder}/") for path in pair]
+                uri = folder if folder and len(found) == 1 else pair[0]
+                yield Log(uri, dict(zip(names, pair, strict=True)), names[0])
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        if len(blob.members) > 1:
+            yield from self._halves(blob)
+            return
         reader = SessionReader(self.name, blob.uri)
         failure: ParseError | None = None
+        sides: set[bool] = set()
+        lone: list[Trajectory | Reject] = []  # of one direction: told once, not message by message
         try:
             for offset, value, label, text in _values(blob):
                 if isinstance(value, ParseError):
                     yield Reject.of(value, connector=self.name)
                     continue
                 for message, channel in _messages(offset, value, label, text):
-                    yield from reader.take(message, channel)
+                    bodies = message.body if isinstance(message.body, list) else [message.body]
+                    sides |= {"method" in body for body in bodies if isinstance(body, dict) and "id" in body}
+                    lone += reader.take(message, channel)
+                    if len(sides) > 1:
+                        yield from lone
+                        lone = []
         except ParseError as error:
             failure = error
-        yield from reader.finish()
+        lone += reader.finish()
+        if failure is None and not reader.found and len(sides) == 1:
+            held, other = ("requests", "answers") if sides.pop() else ("answers", "requests")
+            detail = f"{held} alone; wanted the {other} too, here or in a file beside it (x.in.jsonl, x.out.jsonl)"
+            raise ParseError(blob.uri, -1, "one_direction", detail)
+        yield from lone
         if failure is not None:
             raise failure
         if not reader.found:
             raise ParseError(blob.uri, -1, "no_transitions", "the log holds no answered call of MCP")
+
+    def _halves(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        """What two captures of one direction each hold."""
+        first = next(name for name in blob.members if _HALF.fullmatch(name))
+        halves: list[list[tuple[str, Message]]] = []
+        for name in (first, *(name for name in blob.members if name != first)):
+            sender = SERVER if halves else CLIENT
+            halves.append([])
+            for offset, value, label, text in _values(MemoryBlob(blob.uri, blob.read(name))):
+                if isinstance(value, ParseError):
+                    yield replace(Reject.of(value, connector=self.name), member=name)
+                    continue
+                for message, _ in _messages(offset, value, label, text):
+                    halves[-1].append((name, replace(message, sender=sender, label=None)))
+        asked = sum(sender_of(_method(one)) == SERVER or _method(one) == PING for _, one in halves[1])
+        if sum(_answered(one) is not None for _, one in halves[0]) > asked:  # each holds both directions
+            for name in blob.members:
+                yield from (_placed(one, name) for one in self.parse(MemoryBlob(blob.uri, blob.read(name))))
+            return
+        reader = SessionReader(self.name, blob.uri, held=True)
+        for name, message in _interleaved(*halves):
+            for made in reader.take(message):
+                yield _placed(made, first if isinstance(made, Trajectory) else name)
+        for made in reader.finish():
+            yield _placed(made, first)
+        if not reader.found:
+            raise ParseError(blob.uri, -1, "no_transitions", "the captures hold no answered call of MCP", first)
+
+
+def _placed(made: Trajectory | Reject, member: str) -> Trajectory | Reject:
+    if isinstance(made, Reject):
+        return replace(made, member=member)
+    return replace(made, steps=[replace(step, member=member) for step in made.steps])
+
+
+def _interleaved(
+    requests: Sequence[tuple[str, Message]], answers: Sequence[tuple[str, Message]]
+) -> Iterator[tuple[str, Message]]:
+    """The messages of both directions: behind each request what the server said before its answer, then the answer."""
+    waiting: dict[str, list[int]] = {}
+    for place, (_, message) in enumerate(answers):
+        if (key := _answered(message)) is not None:
+            waiting.setdefault(key, []).append(place)
+    told = 0
+    for one in requests:
+        yield one
+        body = one[1].body
+        places = waiting.get(repr(body.get("id")), []) if isinstance(body, dict) and "method" in body else []
+        if places:
+            place = places.pop(0)
+            yield from (said for said in answers[told:place] if _answered(said[1]) is None)
+            told = max(told, place)
+            yield answers[place]
+    yield from (said for said in answers[told:] if _answered(said[1]) is None)
+    yield from (answers[place] for places in waiting.values() for place in places)
+
+
+def _method(message: Message) -> str:
+    """The method of a request; empty of any other message."""
+    body = message.body
+    method = body.get("method") if isinstance(body, dict) and "id" in body else None
+    return method if isinstance(method, str) else ""
+
+
+def _answered(message: Message) -> str | None:
+    """The id of the request that a message answers; None if it answers none."""
+    body = message.body
+    return repr(body["id"]) if isinstance(body, dict) and "method" not in body and "id" in body else None
 
 
 def _sniffed(value: Any) -> Sniff | None:

@@ -34,7 +34,6 @@ _FORMATS: Final = (
     "android_control_jsonl",
     "android_world",
     "chat_tools",
-    "gui_odyssey",
     "mind2web",
     "openhands",
     "step_rows",
@@ -43,6 +42,7 @@ _FORMATS: Final = (
     "terminus_rows",
     "turn_rows",
     "webdancer",
+    "refused",
 )
 """Formats whose lines are rows."""
 

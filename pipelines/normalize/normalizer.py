@@ -171,7 +171,7 @@ def _settle(
 
 def _is_misrecognized(one: Input, rejects: Sequence[Reject], limit: int) -> bool:
     """Whether nothing but the shape of a file's beginning says its format, and it has read but refused all of it."""
-    if len(one.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED, "pickle") for reject in rejects):
+    if len(one.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
         return False
     with StoredBlob(one.uri, one.members, limit) as blob:
         told = sniff_one(connector(one.connector), blob.head("", HEAD_BYTES), one.uri)

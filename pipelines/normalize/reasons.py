@@ -32,8 +32,11 @@ NOTHING_TO_LEARN: Final = frozenset(
         "no_start",
         "no_states",
         "no_transitions",
+        "not_read",
+        "one_direction",
         "other_domain",
         "own_output",
+        "pickle",
         "unrecorded_input",
     )
 )

@@ -27,7 +27,7 @@ LISTED: Final = "listed"
 _TICK: Final = 2.0
 """Seconds by which the coarsest file system rounds times; clocks of one network are as near, too."""
 
-_TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "pickle", "not_utf8", WORKER_DIED})
+_TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "not_utf8", WORKER_DIED})
 """Reasons of what is a file by itself; what else was rejected is looked at again."""
 
 

@@ -34,7 +34,7 @@ from trajmill.quality.scrub import scrub_text
 from trajmill.schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
 UNRECOGNIZED_REASONS: Final = frozenset(
-    {"unrecognized", "empty", "pickle", "not_utf8", "not_a_file", "outside_root"}
+    {"unrecognized", "empty", "not_utf8", "not_a_file", "outside_root"}
 )  # fmt: skip
 """Reasons of the plan that mean: no connector knows it, or it is no file of the input. With any other reason a file is
 one that should have been read, such as a damaged archive."""
@@ -44,14 +44,10 @@ LEAST: Final = 256
 
 _AT_ONCE: Final = 64
 _EXCERPT_BYTES: Final = 512
-_PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
-"""How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
-
 _CHOSEN: Final = "the recipe names its format"
 _ANSWERS: Final = "its folder answers what a record or a trajectory elsewhere asks"
 
 _UNREADABLE: Final = "unreadable"
-_PICKLES: Final = (".pkl", ".pickle", ".pt", ".joblib")
 _WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
 """UTF-16 text without a byte order mark."""
 
@@ -440,7 +436,7 @@ class Recognizer:
             found.take(replace(self, workers=1).recognize_once(within, depth + 1))
             found.rejects += faults
         else:
-            reason, detail = _unrecognized(head, plain_name(name))
+            reason, detail = _unrecognized(head)
             excerpt = head[:_EXCERPT_BYTES].decode("utf-8", "replace")
             found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
         return found
@@ -570,12 +566,10 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
     return found, rejects
 
 
-def _unrecognized(head: bytes, name: str) -> tuple[str, str]:
-    """(reason, detail) for a file that no connector takes; its decompressed head and its name without compression."""
+def _unrecognized(head: bytes) -> tuple[str, str]:
+    """(reason, detail) for a file that no connector takes, by its decompressed head."""
     if not head:
         return "empty", "the file holds nothing"
-    if _PICKLE.match(head) or name.endswith(_PICKLES):
-        return "pickle", "a pickle runs code when it is loaded, and is never opened"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _WIDE.match(head):
         return "not_utf8", "the file is UTF-16; logs are read as UTF-8"
     return "unrecognized", "no connector recognizes it"

@@ -2,7 +2,13 @@
 
 import json
 
+import pytest
+
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.mcp.mcp_jsonrpc import McpJsonRpc
+from trajmill.connectors.registry import sniff
+from trajmill.schemas import ParseError, Reject, Trajectory
 
 
 def notification(method, **params):
@@ -66,3 +72,54 @@ def test_what_the_client_gives_to_a_call_that_wanted_input_stands_before_the_cal
     assert second.interleaved is not None
     assert json.loads(second.interleaved) == [{"role": "user", "content": '{"who": {"action": "decline"}}'}]
     assert seen(found[0])[1] == ("row", "rowed")
+
+
+def halves(requests: list, answers: list) -> tuple[list[Trajectory], list[Reject]]:
+    members = {
+        name: "".join(json.dumps(one) + "\n" for one in messages).encode()
+        for name, messages in (("x.in.jsonl", requests), ("x.out.jsonl", answers))
+    }
+    found = list(McpJsonRpc().parse(MemoryBlob("tee", members)))
+    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+
+
+def test_captures_of_one_direction_are_joined_by_ids_in_the_order_of_the_requests():
+    told = notification("notifications/message", level="info", data="wind")
+    opened = result(0, protocolVersion="2025-06-18", serverInfo={"name": "harbour"}, capabilities={})
+    (made,), rejects = halves(
+        [INITIALIZE, call(1, "row"), call(2, "sail")], [opened, told, result(2, "b"), result(1, "a")]
+    )
+    assert seen(made) == [("row", "a"), ("sail", "b")]
+    assert rejects == []
+    assert {step.member for step in made.steps} == {"x.in.jsonl"}
+
+
+def test_two_captures_of_both_directions_are_read_each_by_itself():
+    whole = [INITIALIZE, HELLO, call(1, "row"), result(1, "a")]
+    made, _ = halves(whole, whole)
+    assert [seen(one) for one in made] == [[("row", "a")], [("row", "a")]]
+
+
+def test_a_capture_of_one_direction_is_refused_by_name():
+    for messages in ([INITIALIZE, call(1)], [result(1, "a"), result(2, "b")]):
+        data = "".join(json.dumps(one) + "\n" for one in messages).encode()
+        assert sniff(data, "x.log")[0][0].name == "mcp_jsonrpc"
+        with pytest.raises(ParseError) as caught:
+            list(McpJsonRpc().parse(MemoryBlob("x.log", data)))
+        assert caught.value.reason == "one_direction"
+
+
+@pytest.mark.parametrize(
+    ("paths", "uris"),
+    [
+        (["a/x.in.jsonl", "a/x.out.jsonl"], ["a"]),
+        (["stdin.log", "stdout.log"], ["stdin.log"]),
+        (
+            ["a/requests.jsonl", "a/responses.jsonl", "a/b_client.txt", "a/b_server.txt"],
+            ["a/requests.jsonl", "a/b_client.txt"],
+        ),
+        (["a/begin.jsonl", "a/begout.jsonl", "a/in.log", "b/out.log"], []),
+    ],
+)
+def test_names_tell_which_captures_are_two_directions_of_one(paths, uris):
+    assert sorted(log.uri for log in McpJsonRpc().join(sorted(paths))) == sorted(uris)

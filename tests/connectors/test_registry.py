@@ -61,7 +61,7 @@ def in_sqlite(rows: pa.Table) -> bytes:
         (in_parquet, ["table"]),
         (lambda rows: in_arrow(rows, pa.ipc.new_file), ["table"]),
         (lambda rows: in_arrow(rows, pa.ipc.new_stream), ["table"]),
-        (in_sqlite, []),
+        (in_sqlite, ["refused"]),
     ],
 )
 def test_a_log_in_a_column_of_a_binary_file_is_never_taken_for_the_file_s_format(pack, takers):

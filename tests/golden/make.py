@@ -45,8 +45,6 @@ FOLDERS = {
     "appagent": ["android/appagent_task"],
     "droidbot": ["android/droidbot_output"],
     "android_control_jsonl": ["android/android_control_jsonl"],
-    "getevent": ["android/getevent"],
-    "logcat": ["android/logcat"],
     "tau_bench": ["mcp/tau_bench_results"],
     "tau2": ["mcp/tau2_results"],
     "toolbench": ["mcp/toolbench_answer"],
@@ -60,7 +58,6 @@ FOLDERS = {
     "swebench_eval": ["swe/swebench_eval_logs"],
     "swebench_predictions": ["swe/swebench_predictions"],
     "aider": ["swe/aider_chat_history"],
-    "patch": ["swe/patch"],
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
     "har": ["web/har"],
@@ -69,12 +66,11 @@ FOLDERS = {
     "browser_use_messages": ["web/browser_use_messages"],
     "browsergym": ["web/browsergym_result"],
     "playwright_trace": ["web/playwright_trace", "web/playwright_blob"],
-    "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
     "rrweb": ["web/rrweb_events"],
     "mind2web": ["web/mind2web_json"],
-    "mhtml": ["web/mhtml"],
     "terminator": ["os/terminator_recording"],
+    "refused": ["android/getevent", "android/logcat", "swe/patch", "web/mhtml", "web/selenium_side"],
 }
 """Where the corpora hold each connector's real files."""
 

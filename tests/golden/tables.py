@@ -10,6 +10,7 @@ from typing import Any, Final
 from tests.conftest import GOLDEN, ROOT
 from tests.data_sets import DATA_SETS, DataSet
 from trajmill.connectors.connector import Connector
+from trajmill.connectors.refused import SIGNATURES
 from trajmill.connectors.registry import VERIFIED, connectors
 from trajmill.quality.registry import SIGNALS
 from trajmill.quality.settings import DATATROVE
@@ -42,13 +43,18 @@ def _checked(data_set: DataSet) -> str:
 
 
 def formats_page() -> str:
-    """The page of formats, with a row for each connector: those that it has in their order, new ones last."""
+    """The page of formats, with a row for each connector and for each known format that is not read.
+
+    Connectors that the page has keep their order, new ones come last.
+    """
     page = FORMATS_PAGE.read_text("utf-8")
     told: Mapping[str, Mapping[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
     known = connectors()
     there = [name for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) if name in known]
     names = dict.fromkeys([*there, *known])
-    return _with_rows(page, "connector", (_format_row(known[name], told.get(name)) for name in names))
+    page = _with_rows(page, "connector", (_format_row(known[name], told.get(name)) for name in names))
+    refused = dict.fromkeys((one.name, one.reason, one.detail) for one in SIGNATURES)
+    return _with_rows(page, "known format", (f"| {' | '.join(cells)} |" for cells in refused))
 
 
 def _format_row(one: Connector, counts: Mapping[str, Any] | None) -> str:

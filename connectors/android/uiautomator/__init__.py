@@ -51,7 +51,7 @@ from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.fields import plain_text
 from trajmill.connectors.reading.own_arguments import own_arguments
 from trajmill.connectors.reading.values import JsonError, json_value
-from trajmill.connectors.refused import REFUSED
+from trajmill.connectors.refused import lists_gestures
 from trajmill.connectors.screens.moves import Moves
 from trajmill.schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Task, Trajectory, call_text
 
@@ -97,7 +97,7 @@ class UiAutomator(Connector):
             return Sniff(0.8, "a line that uiautomator dump prints")
         if not _LOG.fullmatch(uri.rpartition("/")[2]):
             return None
-        if REFUSED["getevent"].sniff(head, "") is not None:
+        if lists_gestures(head):
             return Sniff(0.7, "named as an event log, and holds events of getevent")
         if _COMMAND.search(head):
             return Sniff(0.7, "a log of adb commands: input or uiautomator dump")
@@ -198,7 +198,7 @@ def _read(blob: Blob, log: str, screens: _Screens, files: Sequence[str]) -> Iter
     """What the log says, in whichever of the three forms it is written."""
     with blob.open(log) as stream:
         head = stream.read(4096)
-    if REFUSED["getevent"].sniff(head, "") is not None:
+    if lists_gestures(head):
         sizes = {screens.size(file) for file in files} - {None}
         return touch_entries(blob, log, sizes.pop() if len(sizes) == 1 else None)
     is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")

@@ -121,7 +121,7 @@ def test_a_claimed_file_may_be_compressed_or_in_an_archive(tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_connector_claims_a_log_of_its_own(name):
     pattern = connectors()[name].companions
-    never_read = {"patch", "cline_ui"}
+    never_read = {"refused"}
     logs = [path.name for other in set(NAMES) - never_read for path in entries(other, "input") if path.is_file()]
     claimed = [log for log in logs if pattern is not None and pattern.fullmatch(log)]
     assert claimed == []
