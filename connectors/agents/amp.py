@@ -40,7 +40,6 @@ from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Traje
 _THREAD: Final = re.compile(rb'"id"\s*:\s*"T-[0-9A-Za-z-]{4,60}"')
 _MARKS: Final = (b'"toolUseID"', b'"agentMode"', b'"nextMessageId"')
 _OWN: Final = frozenset({"Task", "oracle", "todo_write", "todo_read", "handoff", "skill", "mermaid", "ask_user"})
-_SEARCHES: Final = frozenset({"web_search", "read_web_page", "librarian"})
 _SHOWN: Final = ("output", "content", "diff")
 _FILE: Final = "file://"
 
@@ -82,7 +81,7 @@ class Amp(Connector):
         folder = str_of(tree.get("uri"))
         yield Trajectory(
             native_id=str_of(thread.get("id")) or "thread",
-            domain=domain_of((step.action.name for step in made.steps), _OWN, _SEARCHES),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", _OWN),
             steps=made.steps,
             environment=Environment(
                 instance_id=checkout(folder.removeprefix(_FILE)) if folder.startswith(_FILE) else None

@@ -32,7 +32,6 @@ class HubSession(AgentSession):
     version: ClassVar[str] = "1"
     title: ClassVar[str] = "session in the Hub's trace format, of any harness (JSONL)"
     agent = "hub"
-    searches = frozenset({"web_search", "web_fetch"})
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for _, line in head_events(head, 1):

@@ -84,7 +84,6 @@ _ORIGINS: Final = {
     **dict.fromkeys(("TaskCreate", "TaskUpdate", "TaskList", "TaskGet"), "harness"),
 }
 """Who answers tools that the environment does not."""
-_SEARCHES: Final = frozenset({"WebSearch", "WebFetch", "web_search", "web_fetch", "search_web"})
 
 
 class SpecStory(Connector):
@@ -117,7 +116,7 @@ class SpecStory(Connector):
             mark_dangling(made.steps)
             yield Trajectory(
                 native_id=f"{name}/sidechain" if is_inner else name,
-                domain=domain_of((step.action.name for step in made.steps), frozenset(_ORIGINS), _SEARCHES),
+                domain=domain_of((step.action.name for step in made.steps), "terminal", frozenset(_ORIGINS)),
                 steps=_by_others(made.steps, history.client == _CLAUDE),
                 agent=Agent(history.client, None, history.model),
                 task=Task(instruction=None if is_inner else made.instruction),

@@ -32,7 +32,6 @@ from trajmill.schemas import Agent, Context, ParseError, Reject, Task, Trajector
 
 _NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
 _OWN: Final = frozenset({"Task", "Agent", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "Skill"})
-_SEARCHES: Final = frozenset({"WebSearch", "WebFetch"})
 
 
 class TurnRows(Connector):
@@ -75,7 +74,7 @@ class TurnRows(Connector):
         row = object_of(rows[-1][1])
         yield Trajectory(
             native_id=text_in(row, "session_id") or "session",
-            domain=domain_of((step.action.name for step in made.steps), _OWN, _SEARCHES),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", _OWN),
             steps=made.steps,
             agent=Agent(text_in(row, "agent"), model=text_in(row, "model")),
             task=Task(None, made.instruction),
