@@ -120,7 +120,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "rrweb": Format("trajmill.connectors.web.rrweb", "8"),
     "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "7", ("traj.jsonl",)),
-    "agentnet": Format("trajmill.connectors.desktop.agentnet", "5"),
+    "agentnet": Format("trajmill.connectors.desktop.agentnet", "6", (".png",)),
     "agentnet_recording": Format(
         "trajmill.connectors.desktop.agentnet_recording", "1", ("reduced_events_complete.jsonl",)
     ),
@@ -177,6 +177,11 @@ VERIFIED: Final[Mapping[str, int]] = {
     "terminus_rows": 3,
     "chat_tools": 14,
     "refused": 22,
+    "agentnet": 5,
+    "agentnet_recording": 1,
+    "autodroid": 14,
+    "steps_recorder": 1,
+    "specstory": 165,
 }
 """Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
 as its documentation says."""

@@ -1,5 +1,6 @@
 """What the documentation names is there: files, headings, modules, commands, formats and their counts."""
 
+import doctest
 import json
 import re
 import shlex
@@ -30,6 +31,7 @@ from tests.worlds.recording import repository
 from tests.worlds.replay.boxes import lacking
 from trajmill.app.cli.cli import app
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.example import show
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.quality.signal import Measured
 from trajmill.quality.tokens import TokenCounter
@@ -153,9 +155,8 @@ def test_the_tables_of_the_documentation_say_what_the_registries_and_the_corpora
 @settings(max_examples=60 * FUZZ)
 @given(data=st.data())
 def test_the_example_of_a_connector_keeps_the_contract(data):
-    (source,) = blocks(ROOT / "docs" / "connectors.md", "python")
     held: dict[str, Any] = {}
-    exec(source, held)
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[0], held)
     example = held["ToolLog"]()
     log = b'{"tool": "add", "input": {"a": 1, "b": 2}, "output": "3"}\n{"tool": "look", "input": {}, "output": "4"}\n'
     rows, rejects = parsed(example, MemoryBlob("a.jsonl", log))
@@ -170,6 +171,31 @@ def test_the_example_of_a_connector_keeps_the_contract(data):
         with suppress(ParseError):
             rows, rejects = parsed(example, MemoryBlob("a.jsonl", broken))
             assert rows or rejects
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_connectors_of_the_documentation_open_with_examples_that_hold(number):
+    held: dict[str, Any] = {}
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[number], held)
+    examples = doctest.DocTestParser().get_doctest(held["__doc__"], {**held, "show": show}, "connectors.md", None, 0)
+    assert examples.examples
+    told: list[str] = []
+    doctest.DocTestRunner().run(examples, out=told.append)
+    assert not told, "".join(told)
+
+
+def test_the_example_of_a_dialect_reads_the_log_that_the_page_shows():
+    page = (ROOT / "docs" / "connectors.md").read_text("utf-8")
+    held: dict[str, Any] = {}
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[1], held)
+    log = "".join(f"{line[4:]}\n" for line in page.splitlines() if line.startswith('    {"type": '))
+    rows, rejects = parsed(held["Fern"](), MemoryBlob("s.jsonl", log.encode()))
+    assert not rejects
+    (row,) = rows
+    assert row["action"]["message"] == "I look."
+    assert row["next_observation"]["content"] == "notes.txt"
+    assert row["exit_code"] == 0
+    assert row["task"]["instruction"] == "Which files are there?"
 
 
 def test_the_example_of_a_signal_keeps_the_contract():

@@ -22,8 +22,8 @@ model wrote, are not carried on.
 
 AgentNetBench (`{task_id, user_task_description, steps: [{step_num, image, action, inner_monologue, …}]}`) has the same
 under other names: `action` is the code, and `low_level_instruction` of its `inner_monologue` the action in words. Steps
-that its makers left out are missed by `step_num`. The other right actions that it lists (`ground_truth_actions`,
-`alternative_options`) are not carried on.
+that its makers left out are missed by `step_num`. Pictures that lie beside it in a folder `images` are attached. Other
+right actions that it lists (`ground_truth_actions`, `alternative_options`) are not carried on.
 
 >>> show(AgentNet(), '''
 ... {"task_id": "s_1", "user_task_description": "Send the letter", "steps": [{"step_num": 3, "image": "s_1_3.png", '''
@@ -37,18 +37,21 @@ after   | (not in the log)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.desktop import action as act
 from trajmill.connectors.desktop.pyautogui import calls_of
+from trajmill.connectors.reading.attached import attachment_of_member
 from trajmill.connectors.reading.documents import json_document, json_rows, row_texts
 from trajmill.connectors.reading.fields import object_of, text_of
 from trajmill.connectors.reading.lines import first_line
 from trajmill.connectors.screens.moves import Moves
 from trajmill.schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
+_IMAGES: Final = "images/"
+_PICTURE: Final = re.compile(r"((?:.*/)?)images/([^/]+)_\d{1,4}\.png")
 _REASONING: Final = ("observation", "thought", "action")
 _TASKS: Final = ("instruction", "user_task_description", "high_level_task_description")
 
@@ -57,7 +60,7 @@ class AgentNet(Connector):
     """AgentNet's JSON Lines."""
 
     name: ClassVar[str] = "agentnet"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "AgentNet, OpenCUA and AgentNetBench trajectories (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
@@ -75,13 +78,25 @@ class AgentNet(Connector):
             return Sniff(0.9, "a task of AgentNet with its scores")
         return None
 
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each task of AgentNetBench with the pictures of its steps in the folder `images` beside it."""
+        known, tasks = set(paths), dict[str, list[str]]()
+        for path in paths:
+            if (found := _PICTURE.fullmatch(path)) and (task := f"{found[1]}{found[2]}.json") in known:
+                tasks.setdefault(task, []).append(path)
+        for task, pictures in tasks.items():
+            start = task.rpartition("/")[0]
+            names = {path[len(start) :].lstrip("/"): path for path in (task, *pictures)}
+            yield Log(task, names, task[len(start) :].lstrip("/"))
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found = False
-        for offset, value in [(0, json_document(blob)[0])] if _is_indented(blob) else json_rows(blob):
+        log = next((name for name in blob.members if name.endswith(".json")), "")
+        for offset, value in [(0, json_document(blob, log)[0])] if log or _is_indented(blob) else json_rows(blob):
             try:
                 if isinstance(value, ParseError):
                     raise value
-                trajectory = _trajectory(value, blob.uri, offset)
+                trajectory = _trajectory(value, blob, log, offset)
             except ParseError as error:
                 yield Reject.of(error, connector=self.name)
                 continue
@@ -97,27 +112,28 @@ def _is_indented(blob: Blob) -> bool:
     return first is not None and first.data is not None and first.data.strip() == b"{"
 
 
-def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
+def _trajectory(value: Any, blob: Blob, log: str, offset: int) -> Trajectory:
     """The trajectory of a line.
 
     Raises:
         ParseError: `bad_record` (no task), `no_transitions` (a task without a step), `bad_step` (a step without code,
             so it is not known what led from the step before it to the one after it).
     """
+    uri = blob.uri
     rows = (value.get("traj") or _benched(value)) if isinstance(value, dict) else None
     if not isinstance(rows, list):
         raise ParseError(uri, offset, "bad_record", "wanted an object with a list traj or steps")
     if not rows:
         raise ParseError(uri, offset, "no_transitions", "the task has no step")
     moves = Moves()
-    pictures = [_picture(row) for row in rows]
+    pictures = [_picture(row, blob) for row in rows]
     for place, row in enumerate(rows):
         told = row.get("value") if isinstance(row, dict) else None
         code = told.get("code") if isinstance(told, dict) else None
         if not isinstance(code, str) or not isinstance(told, dict):
             raise ParseError(uri, offset, "bad_step", f"step {place} of the task has no code")
         after = pictures[place + 1] if place + 1 < len(pictures) and _follows(rows[place + 1], row) else None
-        moves.add(_action(code, told), pictures[place], after, offset)
+        moves.add(_action(code, told), pictures[place], after, offset, log)
     completed = value.get("task_completed")
     resolved = completed if isinstance(completed, bool) else None
     identity = text_of(value.get("task_id"))
@@ -149,12 +165,14 @@ def _follows(later: Any, row: dict[str, Any]) -> bool:
     return not (isinstance(index, int) and isinstance(after, int)) or after == index + 1
 
 
-def _picture(row: Any) -> Observation | None:
-    """The screen before a step: its picture's name, and no content."""
+def _picture(row: Any, blob: Blob) -> Observation | None:
+    """The screen before a step: its picture's name, and no content; the picture too, if it is at hand."""
     name = text_of(row.get("image")) if isinstance(row, dict) else None
     if name is None:
         return None
-    return Observation(None, "image/png", "screen", uri=name)
+    file = f"{_IMAGES}{name}"
+    held = (attachment_of_member(blob, file, "screenshot", "image/png", name),) if file in blob.members else ()
+    return Observation(None, "image/png", "screen", uri=name, attachments=held)
 
 
 def _action(code: str, told: dict[str, Any]) -> Action:
