@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from trajmill.pipelines.plan.plan import Plan
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    for command in (connectors, sniff, inspect, verify, diversity):
-        app.command()(command)
-
-
 def connectors() -> None:
     """List the formats that are read."""
     from trajmill.app.cli.tables import show_connectors
