@@ -17,23 +17,37 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from trajmill.app.cli import (
-    drift_command,
-    export_commands,
-    generation_commands,
-    inspection_commands,
-    model_commands,
-    patches_command,
-    pushing,
-    replay_command,
-    report_commands,
-    serve_command,
-    view_command,
+from trajmill.app.cli.drift_command import drift
+from trajmill.app.cli.export_commands import export, schema
+from trajmill.app.cli.generation_commands import (
+    PASS_ON,
+    Config,
+    PassingOn,
+    Raw,
+    append,
+    forget,
+    paths_and_flags,
+    rebuild,
+    tell_summary,
 )
-from trajmill.app.cli.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
-from trajmill.app.cli.inspection_commands import Format, tell_withdrawn
+from trajmill.app.cli.inspection_commands import (
+    Format,
+    diversity,
+    formats,
+    inspect,
+    sniff,
+    tell_withdrawn,
+    verify,
+)
 from trajmill.app.cli.interrupts import interruptible, leave
+from trajmill.app.cli.model_commands import instruct, reason
 from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
+from trajmill.app.cli.patches_command import patches
+from trajmill.app.cli.pushing import push
+from trajmill.app.cli.replay_command import replay
+from trajmill.app.cli.report_commands import compare, leave_report, report
+from trajmill.app.cli.serve_command import serve
+from trajmill.app.cli.view_command import view
 from trajmill.app.console import guard, notices, results
 from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
@@ -204,7 +218,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
-        tell_summary(summary, recipe, is_reported=report_commands.leave_report(out, summary))
+        tell_summary(summary, recipe, is_reported=leave_report(out, summary))
 
 
 def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
@@ -288,17 +302,12 @@ def plan(
         tell_withdrawn(made)
 
 
-inspection_commands.register(app)
-export_commands.register(app)
-drift_command.register(app)
-generation_commands.register(app)
-model_commands.register(app)
-pushing.register(app)
-replay_command.register(app)
-patches_command.register(app)
-view_command.register(app)
-serve_command.register(app)
-report_commands.register(app)
+for command in (formats, sniff, inspect, verify, diversity, schema, export, drift):
+    app.command()(command)
+for command in (rebuild, append):
+    app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(command)
+for command in (forget, reason, instruct, push, replay, patches, view, serve, report, compare):
+    app.command()(command)
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:
@@ -315,7 +324,7 @@ def _usage_ends_with(code: int) -> None:
 
 def _goes_on() -> bool:
     """Whether the command that was given goes on where it stopped when it is given again."""
-    return bool({run.__name__, *model_commands.ASKING, pushing.PUSHING} & set(sys.argv[1:2]))
+    return sys.argv[1:2] in (["run"], ["reason"], ["instruct"], ["push"])
 
 
 def _nearest(option: str) -> str:

@@ -19,11 +19,6 @@ FILES: Final = ("drift.html", "drift.json")
 """What is written."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command()(drift)
-
-
 def drift(
     real: Annotated[str, typer.Argument(metavar="REAL", help="A run's folder, normalized at least: the world.")],
     sim: Annotated[str, typer.Argument(metavar="SIM", help="A run's folder with rows that world models answered.")],

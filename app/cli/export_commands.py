@@ -12,12 +12,6 @@ from trajmill.app.console import results
 from trajmill.schemas import ConfigError
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    for command in (schema, export):
-        app.command()(command)
-
-
 def schema(
     out: Annotated[Path | None, typer.Option(help="A file to write; standard output by default.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,

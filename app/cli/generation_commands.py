@@ -40,13 +40,6 @@ class PassingOn(typer.core.TyperCommand):
             raise
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    for told in (rebuild, append):
-        app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(told)
-    app.command()(forget)
-
-
 def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
     """Words after the first path of `--raw` are paths too; flags that are not ours are Beam's."""
     paths, flags = list(raw), list[str]()

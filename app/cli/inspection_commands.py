@@ -20,12 +20,6 @@ Format = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    for command in (formats, sniff, inspect, verify, diversity):
-        app.command()(command)
-
-
 def formats() -> None:
     """List the formats that are read, each with the number of real logs that it was verified on."""
     from trajmill.app.cli.tables import show_formats

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from trajmill.synthesis.endpoint import Address
     from trajmill.synthesis.replies import Prices
     from trajmill.synthesis.session import Models, Report, Work
-
-ASKING: Final = ("reason", "instruct")
-"""Names of the commands, which go on where they stopped."""
 
 Run = Annotated[str, typer.Argument(help="The output folder of a finished run.")]
 Out = Annotated[str, typer.Option("--out", help="The folder that is written; a command that was killed goes on there.")]
@@ -163,12 +160,6 @@ def instruct(
     with _working(concurrency, limit) as work:
         report = write(RecordedRun(Folder(run)), Folder(out), models, how, chosen, work, _folder(cache))
     _show(report, models, out, results())
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    app.command()(reason)
-    app.command()(instruct)
 
 
 def _folder(cache: str | None) -> Any:

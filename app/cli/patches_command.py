@@ -11,11 +11,6 @@ from trajmill.app.console import results
 from trajmill.schemas import ConfigError
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command()(patches)
-
-
 def patches(
     files: Annotated[
         list[str],

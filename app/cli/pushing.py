@@ -16,9 +16,6 @@ from trajmill.schemas import ConfigError, ShardError
 if TYPE_CHECKING:
     from trajmill.pipelines.publish.hub.push import FindingsError, Pushed
 
-PUSHING: Final = "push"
-"""Name of the command, which goes on where it stopped."""
-
 _SHOWN: Final = 20
 _SHARDS: Final = "shards"
 
@@ -77,11 +74,6 @@ def push(
         notices().print(f"trajmill: {error}", soft_wrap=True)
         raise typer.Exit(Code.DAMAGE) from None
     _show(done, dry_run=dry_run)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(PUSHING)(push)
 
 
 def _allowed_licences(recipe: str | None, shards: str) -> frozenset[str]:

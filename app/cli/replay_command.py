@@ -12,7 +12,6 @@ import typer
 from trajmill.app.console import Printer, notices, results, text
 from trajmill.schemas import ConfigError
 
-NAME = "replay"
 _CHANGES = 20
 """Rows of a changed database that are shown."""
 
@@ -24,11 +23,6 @@ class World(StrEnum):
     SWE = "swe"
     MCP_SQLITE = "mcp-sqlite"
     AWM = "awm"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command()(replay)
 
 
 def replay(

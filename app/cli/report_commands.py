@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from trajmill.pipelines.run_record.summary import Summary
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    app.command()(report)
-    app.command()(compare)
-
-
 def report(
     out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")],
 ) -> None:

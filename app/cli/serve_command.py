@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from trajmill.worlds.serve.scenarios import Scenarios
     from trajmill.worlds.serve.sessions import Sessions
 
-NAME: Final = "serve"
 SCENARIOS: Final = "scenarios.jsonl"
 _TOKEN: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -30,11 +29,6 @@ class Followed(StrEnum):
 
     SFT = "sft"
     RL = "rl"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command()(serve)
 
 
 def serve(

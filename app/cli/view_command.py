@@ -16,11 +16,6 @@ from trajmill.pipelines.run_record.endings import Interrupted
 from trajmill.schemas import ConfigError
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command()(view)
-
-
 def view(
     path: Annotated[str, typer.Argument(help="A run's folder, or a raw log: a file, a folder or an archive.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="To serve on; 0 takes one that is free.")] = 0,

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
-from abc import ABC, abstractmethod
+import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from threading import RLock
-from typing import Any, BinaryIO, Final, TypeAlias, cast
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias, cast
 from urllib.parse import quote
 
+from trajmill.pipelines.storage.scratch import own_scratch
+
 _HELD_BYTES: Final = 512 << 20
-_HELD_FILES: Final = 64
 _SMALL: Final = 256 << 10
-"""Bytes of an object up to which its copy lies in memory; of others each takes a handle of the system."""
+"""Bytes of an object up to which it is never read in pieces, and its copy not given up for those of larger ones."""
 _SMALL_BYTES: Final = 64 << 20
 _AT_ONCE: Final = 64 << 20
 """Bytes of an object that is put in one request under a condition; a larger one is put in pieces."""
@@ -112,12 +113,16 @@ class ObjectStore:
         held = None if again else _COPIES.opened(self._filesystem, path)
         if held is not None:
             return held
-        with _temporary() as local:
+        local = _fresh()
+        try:
             with _told():
                 # one request: by itself gcsfs first asks for the size, to read large ones in pieces
                 more = {"concurrency": 1} if self._kind in ("gs", "gcs") else {}
                 self._filesystem.get_file(path, local, **more)
-            return _COPIES.keep(self._filesystem, path, local)
+        except BaseException:
+            Path(local).unlink(missing_ok=True)
+            raise
+        return _COPIES.keep(self._filesystem, path, local)
 
     def in_pieces(self, path: str, size: int) -> BinaryIO:
         """As `opened`, where little is read of an object of so many bytes: of a large one each read is a request."""
@@ -157,7 +162,7 @@ class ObjectStore:
             self.put(local, path)
             return ""
         self._filesystem.invalidate_cache(path)
-        _COPIES.keep(self._filesystem, path, local, made).close()
+        _COPIES.keep(self._filesystem, path, shutil.copyfile(local, _fresh()), made).close()
         return made
 
     def _put_over(self, local: str, path: str, seen: str) -> str:
@@ -263,29 +268,17 @@ def _told() -> Iterator[None]:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-@contextmanager
-def _temporary() -> Iterator[str]:
-    """The name of an empty file, which is gone when the block ends."""
-    handle, name = tempfile.mkstemp(prefix=".trajmill-")
-    os.close(handle)
-    try:
-        yield name
-    finally:
-        Path(name).unlink(missing_ok=True)
+def _fresh() -> str:
+    """The name of a file that goes with this process."""
+    return f"{own_scratch()}/{token_hex(8)}"
 
 
-@dataclass(slots=True)
-class _Copy:
-    """An object's bytes: as they are, or in a file without a name, which goes with the process however that ends."""
+class _Copy(NamedTuple):
+    """A file with an object's bytes."""
 
-    data: bytes | BinaryIO
+    path: str
     bytes: int
     version: str
-
-    def opened(self) -> BinaryIO:
-        if isinstance(self.data, bytes):
-            return io.BytesIO(self.data)
-        return cast("BinaryIO", io.BufferedReader(_At(os.dup(self.data.fileno()))))
 
 
 _Key: TypeAlias = tuple[int, str]
@@ -306,23 +299,21 @@ class _Copies:
             for held in (self._small, self._large):
                 if key in held:
                     held.move_to_end(key)
-                    return held[key].opened()
+                    return open(held[key].path, "rb")
         return None
 
     def keep(self, filesystem: Any, path: str, local: str, version: str = "") -> BinaryIO:
-        """Keeps a file as the copy of an object, and returns it open; its name may go afterwards."""
-        size = os.path.getsize(local)
+        """Keeps a file, which is this object's from now on, as the copy of an object, and returns it open."""
+        size, opened = os.path.getsize(local), open(local, "rb")  # noqa: SIM115 - closed by who reads it
         with self._lock:
             # what was read between two listings that tell the same version is of that
             version = version or self._listed.get((id(filesystem), path), "")
-            made = _Copy(Path(local).read_bytes() if size <= _SMALL else open(local, "rb"), size, version)  # noqa: SIM115
             self.drop(filesystem, path)
             held, most = (self._small, _SMALL_BYTES) if size <= _SMALL else (self._large, _HELD_BYTES)
-            held[id(filesystem), path] = made
-            opened = made.opened()
-            while held and (sum(one.bytes for one in held.values()) > most or len(self._large) > _HELD_FILES):
+            held[id(filesystem), path] = _Copy(local, size, version)
+            while held and sum(one.bytes for one in held.values()) > most:
                 self._let_go(held, next(iter(held)))
-            return opened
+        return opened
 
     def compare(self, filesystem: Any, root: str, listed: Mapping[str, Listed]) -> None:
         """Drops the copies below a path that are not known to be what was listed."""
@@ -348,16 +339,14 @@ class _Copies:
                     self._let_go(held, key)
 
     def _let_go(self, held: OrderedDict[_Key, _Copy], key: _Key) -> None:
-        gone = held.pop(key)
-        if not isinstance(gone.data, bytes):
-            gone.data.close()
+        Path(held.pop(key).path).unlink(missing_ok=True)
 
 
-class _Placed(io.RawIOBase, ABC):
-    """Bytes, read from a place of its own."""
+class _Pieces(io.RawIOBase):
+    """An object of so many bytes, of which only what is read is asked for."""
 
-    def __init__(self, size: int) -> None:
-        self._size, self._place = size, 0
+    def __init__(self, filesystem: Any, path: str, size: int) -> None:
+        self._filesystem, self._path, self._size, self._place = filesystem, path, size, 0
 
     def readable(self) -> bool:
         return True
@@ -370,45 +359,14 @@ class _Placed(io.RawIOBase, ABC):
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        data = self._bytes(self._place, len(buffer))
+        end = min(self._place + len(buffer), self._size)
+        if end <= self._place:
+            return 0
+        with _told():
+            data = bytes(self._filesystem.cat_file(self._path, start=self._place, end=end))
         buffer[: len(data)] = data
         self._place += len(data)
         return len(data)
-
-    @abstractmethod
-    def _bytes(self, begin: int, most: int) -> bytes:
-        """Those at a place, as many as there are."""
-
-
-class _Pieces(_Placed):
-    """An object, of which only what is read is asked for."""
-
-    def __init__(self, filesystem: Any, path: str, size: int) -> None:
-        super().__init__(size)
-        self._filesystem, self._path = filesystem, path
-
-    def _bytes(self, begin: int, most: int) -> bytes:
-        end = min(begin + most, self._size)
-        if end <= begin:
-            return b""
-        with _told():
-            return bytes(self._filesystem.cat_file(self._path, start=begin, end=end))
-
-
-class _At(_Placed):
-    """A file of this machine."""
-
-    def __init__(self, handle: int) -> None:
-        super().__init__(os.fstat(handle).st_size)
-        self._handle = handle
-
-    def _bytes(self, begin: int, most: int) -> bytes:
-        return os.pread(self._handle, most, begin)
-
-    def close(self) -> None:
-        if not self.closed:
-            os.close(self._handle)
-        super().close()
 
 
 _COPIES: Final = _Copies()

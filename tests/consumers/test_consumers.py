@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from benchmarks.environment import called
 from tests.conftest import ROOT
 from tests.consumers import consumers
-from tests.consumers.__main__ import main
-from tests.consumers.consumers import CONSUMERS, Consumer, Outcome, tried
+from tests.consumers.consumers import Consumer, tried
 from tests.consumers.meaning import Compared, Meaning, trimmed, trimmed_sides
-from tests.consumers.rewards import Rewarded
-from tests.consumers.tables import is_as_meant, tables
 from tests.pipelines.publish.forms.test_forms import stored
 from tests.pipelines.publish.forms.written_shards import written
-from trajmill.pipelines.publish.forms.forms import FORMS, export_form
+from trajmill.pipelines.publish.forms.forms import export_form
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
 from trajmill.schemas import ConfigError
 
 TOKENIZER = str(ROOT / "tests" / "fixtures" / "tokenizer")
-SCRIPTS = Path(consumers.__file__).parent / "scripts"
 
 
 @pytest.fixture(scope="module")
@@ -135,17 +128,6 @@ def test_packs_hold_conversations_as_they_were_cut(run, tmp_path, tokenizing):
     assert max(whole) > 200 > min(whole)
 
 
-@pytest.mark.parametrize("name", sorted(CONSUMERS))
-def test_a_consumer_has_a_form_pins_and_a_script(name):
-    consumer = CONSUMERS[name]
-    assert consumer.form in FORMS
-    assert FORMS[consumer.form].windowed or consumer.window is None
-    assert any("==" in package for package in (*consumer.packages, *consumer.loose))
-    source = (SCRIPTS / consumers.script_of(name)).read_text("utf-8")
-    compile(source, name, "exec")
-    assert re.search(r"^(from|import) trajmill\b", source, re.MULTILINE) is None
-
-
 @pytest.mark.parametrize("name", ["datasets", "datatrove"])
 def test_consumers_that_are_here_train_what_was_meant(run, here, name):
     ((told, found),) = tried(str(run), [name], Tokenizing(TOKENIZER))
@@ -156,66 +138,6 @@ def test_consumers_that_are_here_train_what_was_meant(run, here, name):
         assert isinstance(one, Compared)
         assert one.samples == 12
         assert (one.not_meant, one.not_trained, one.others) == (0, 0, 0)
-
-
-def test_a_page_says_why_a_consumer_failed_and_the_command_ends_so(run, tmp_path, monkeypatch):
-    def none(*_):
-        raise ConfigError("uv pip failed:\nno such version")
-
-    monkeypatch.setattr(consumers, "environment", none)
-    page = tmp_path / "page.md"
-    words = [str(run), "--tokenizer", TOKENIZER, "--consumer", "datasets", "--page", str(page)]
-    monkeypatch.setattr(sys, "argv", ["consumers", *words])
-    assert main() == 1
-    assert "datasets: uv pip failed: no such version" in page.read_text("utf-8")
-
-
-def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of(run, tokenizing, monkeypatch):
-    made = []
-
-    @contextmanager
-    def none(*packages):
-        made.append(packages)
-        yield "/no/such/python"
-
-    def failed(path, name, *_):
-        if name == "trl":
-            raise ConfigError("it reads nothing")
-        return {"web": Compared(samples=1)}
-
-    monkeypatch.setattr(consumers, "environment", none)
-    monkeypatch.setattr(consumers, "compared_with", failed)
-    found = dict(tried(str(run), ["datasets", "trl", "trl-last"], tokenizing))
-    assert len(made) == 2
-    assert isinstance(found["trl"], ConfigError)
-    assert found["trl-last"] == {"web": Compared(samples=1)}
-
-
-def test_tables_are_those_of_training_then_of_rewards_then_of_failures():
-    good = {"web": Compared(samples=1, trained=2)}
-    rewarded = {"web": Rewarded(1, 1, 1, 1, 1)}
-    failed = ConfigError("no such version")
-    page = tables([("trl", good), ("trl-last", failed), ("trl-grpo", rewarded), ("verl", good)])
-    places = [
-        page.index(text) for text in ("| not meant |", "| verl | web |", "| truth earns 1 |", "trl-last: no such")
-    ]
-    assert places == sorted(places)
-    assert "trl==1.16.0" in page
-
-
-@pytest.mark.parametrize(
-    ("name", "outcome", "is_good"),
-    [
-        ("trl", {"web": Compared(samples=1, trained=2)}, True),
-        ("trl", {"web": Compared(left_out=3)}, False),
-        ("trl", {"web": Compared(samples=1, not_meant=1)}, False),
-        ("trl-last", {"web": Compared(samples=1, not_meant=1)}, True),
-        ("trl", {}, False),
-        ("trl", ConfigError("no such version"), False),
-    ],
-)
-def test_a_consumer_is_as_meant_if_it_reads_our_samples_and_trains_nothing_else(name, outcome: Outcome, is_good):
-    assert is_as_meant(name, outcome) == is_good
 
 
 def test_texts_are_trimmed_where_the_template_trims_them(tmp_path, tokenizing):
@@ -239,11 +161,6 @@ def test_of_forms_that_know_no_spans_whole_answers_are_meant(run, tokenizing):
             assert len(bearing) == turns
             assert all(message.spans == (Span(0, len(message.content)),) for message in bearing)
         assert len(made) == (2 if which == "last" else 1)
-
-
-def test_a_failed_command_is_told_by_its_last_lines():
-    with pytest.raises(ConfigError):
-        called([sys.executable, "-c", "raise SystemExit('the reason')"])
 
 
 def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_given_are_counted(tokenizing):

@@ -135,7 +135,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     commit, is_new = head.commit, not head.exists
     if not request.dry_run:
         if not is_same:
-            head = _made(repository, head, request.private)
+            repository.make(head, private=request.private)
             commit = _sent(shards, repository, head, difference, manifest, tell)
         if request.tag and request.tag not in head.tags:
             repository.tag(request.tag, commit)
@@ -289,18 +289,6 @@ def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], t
     return found
 
 
-def _made(repository: Repository, head: Head, private: bool | None) -> Head:
-    """The repository as it is once it and the branch are there, with nothing else in them than before.
-
-    Raises:
-        ShardError: somebody else writes it at the same time.
-    """
-    made = repository.make(head, private=private)
-    if head.exists and made.commit != head.commit:
-        raise ShardError(f"{repository.name} was changed by somebody else in the meantime.")
-    return made
-
-
 def _sent(
     shards: Folder,
     repository: Repository,
@@ -317,15 +305,14 @@ def _sent(
     total = len(difference.sent)
     files = {name: (str(Path(shards.path(name))), sha256) for name, sha256 in difference.sent.items()}
     message = f"trajmill {PROGRAM_VERSION}: {manifest.digest[:16]}"
+    parent = head.commit or repository.head().commit  # of one that was just made
     commit = repository.commit(
-        head.commit, files, difference.removed, message, lambda done: tell(f"uploaded {done:,} of {total:,} files")
+        parent, files, difference.removed, message, lambda done: tell(f"uploaded {done:,} of {total:,} files")
     )
-    there = repository.stored(commit)
-    wrong = [name for name, sha256 in difference.sent.items() if not _holds(there.get(name), shards, name, sha256)]
+    there = repository.head().files
+    wrong = [
+        name for name, of in difference.sent.items() if name not in there or not _is(there[name], shards, name, of)
+    ]
     if wrong:
         raise ShardError(f"The Hub holds other bytes than were sent, of {wrong[0]} and {len(wrong) - 1:,} more files.")
     return commit
-
-
-def _holds(there: Stored | None, shards: Folder, name: str, sha256: str) -> bool:
-    return there is not None and _is(there, shards, name, sha256)

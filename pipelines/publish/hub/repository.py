@@ -90,6 +90,7 @@ class Repository:
             ShardError: it does not answer.
         """
         from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.hf_api import RepoFile
 
         with _answers(f"look at {self.name}"):
             try:
@@ -101,21 +102,15 @@ class Repository:
             commit = branches.get(self.branch) or branches.get(MAIN, "")
             tags = {one.name: one.target_commit for one in refs.tags}
             try:
-                files = self.files(commit) if commit else {}
+                listed = self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=_KIND)
+                files = {
+                    one.path: Stored(one.size, one.lfs.sha256 if one.lfs is not None else "", one.blob_id)
+                    for one in (listed if commit else ())
+                    if isinstance(one, RepoFile)
+                }
             except RevisionNotFoundError:
                 files = {}
         return Head(True, has_branch, commit, files, tags)
-
-    def files(self, commit: str) -> dict[str, Stored]:
-        """The files of a commit."""
-        from huggingface_hub.hf_api import RepoFile
-
-        listed = self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=_KIND)
-        return {
-            one.path: Stored(one.size, one.lfs.sha256 if one.lfs is not None else "", one.blob_id)
-            for one in listed
-            if isinstance(one, RepoFile)
-        }
 
     def read(self, path: str, commit: str) -> bytes:
         """A file of a commit.
@@ -134,16 +129,13 @@ class Repository:
             data: bytes = answer.content
         return data
 
-    def make(self, head: Head, *, private: bool | None) -> Head:
-        """Makes the repository and the branch where they are not, and returns what is there then."""
-        if head.exists and head.has_branch:
-            return head
+    def make(self, head: Head, *, private: bool | None) -> None:
+        """Makes the repository and the branch where they are not."""
         with _answers(f"make {self.name}"):
             if not head.exists:
                 self._api.create_repo(self.name, repo_type=_KIND, private=private, exist_ok=True)
-            if self.branch != MAIN:
+            if not head.has_branch and self.branch != MAIN:
                 self._api.create_branch(self.name, branch=self.branch, repo_type=_KIND, exist_ok=True)
-        return self.head()
 
     def commit(
         self,
@@ -190,16 +182,6 @@ class Repository:
                 parent_commit=parent,
             )
         return str(made.oid)
-
-    def stored(self, commit: str) -> dict[str, Stored]:
-        """The files of a commit, as `files`, with errors told.
-
-        Raises:
-            ConfigError: the Hub refuses to tell.
-            ShardError: it does not answer.
-        """
-        with _answers(f"look at {self.name}"):
-            return self.files(commit)
 
     def tag(self, name: str, commit: str) -> None:
         """Tags a commit.

@@ -85,28 +85,6 @@ def test_a_row_of_the_benchmarks_form_comes_back_byte_for_byte(row):
     assert list(benchmark_row(row).row) == list(row)
 
 
-def test_the_turns_of_a_row_are_transitions():
-    action = '{\n  "name": "read",\n  "arguments": {\n    "path": "a"\n  }\n}'
-    known = "**Task Instruction:**\nTidy.\n\n**Current State:**\n#1 window\n\n"
-    prompt = f"### Turn 1\n{known}**Action:**\n{fence(action, 'json')}"
-    row = {
-        "task": "web",
-        "id": 7,
-        "prompt": [prompt],
-        "response": [MARKER + "#2 window"],
-        "current_prompt": prompt + ASKING,
-        "system_str": "S",
-        "turn_idx": 1,
-        "total_turns": 1,
-    }
-    found = benchmark_row(row)
-    (one,) = found.rows
-    assert one["observation"]["content"] == "#1 window"
-    assert one["next_observation"]["content"] == "#2 window"
-    assert (one["action"]["name"], json.loads(one["action"]["arguments"])) == ("read", {"path": "a"})
-    assert (found.opening, found.asking) == ("**Task Instruction:**\nTidy.\n\n", ASKING)
-
-
 def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
     call = '{"name":"bash","arguments":{"command":"ls","rate":1.50,"big":123456789012345678901}}'
     rows = [
@@ -120,42 +98,13 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
     seen = set()
     for seed in range(20):
         for sample in samples_of("eval", whole, Mix(seed=seed)):
-            row = {name: sample[name] for name in ONE}
+            row = {name: sample[name] for name in NAMES}
             assert benchmark_row(row).row == row
             seen.add(row["turn_idx"])
     assert seen == {1, 2, 3, 4}
 
 
-ONE = {
-    "task": "mcp",
-    "id": 1,
-    "prompt": ["### Turn 1\n**Action:**\n" + written({"name": "x", "arguments": {}})],
-    "response": [MARKER + "a"],
-    "current_prompt": "### Turn 1\n**Action:**\n" + written({"name": "x", "arguments": {}}),
-    "system_str": "",
-    "turn_idx": 1,
-    "total_turns": 1,
-}
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"response": ["a"]},
-        {"prompt": ["### Turn 2\n**Action:**\n" + written({})]},
-        {"prompt": ["### Turn 1\nls"], "current_prompt": "### Turn 1\nls"},
-        {"turn_idx": 2},
-        {"response": []},
-        {"current_prompt": "other"},
-        {
-            "prompt": ['### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```'],
-            "current_prompt": '### Turn 1\n**Action:**\n```json\n{"name": "x"}\n```',
-        },
-    ],
-)
-def test_a_row_of_another_form_is_told(more):
-    with pytest.raises(ValueError):
-        benchmark_row({**ONE, **more})
+NAMES = ("task", "id", "prompt", "response", "current_prompt", "system_str", "turn_idx", "total_turns")
 
 
 def test_code_of_an_os_action_stands_in_a_fence_of_python():
