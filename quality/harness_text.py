@@ -146,7 +146,7 @@ def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
     group[~_is_looked_at(view)] = 0
     places: list[tuple[int, int, int, int, int]] = []
-    lines: list[str] = []
+    lines: list[str | None] = []
     sizes = np.zeros(batch.num_rows, np.uint32)
     calls = _calls(batch)
     for row in np.flatnonzero(group).tolist():

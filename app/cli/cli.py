@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -302,12 +302,14 @@ def plan(
         tell_withdrawn(made)
 
 
-for command in (formats, sniff, inspect, verify, diversity, schema, export, drift):
+_COMMANDS: Final[Sequence[Callable[..., None]]] = (
+    *(formats, sniff, inspect, verify, diversity, schema, export, drift),
+    *(forget, reason, instruct, push, replay, patches, view, serve, report, compare),
+)
+for command in _COMMANDS:
     app.command()(command)
-for command in (rebuild, append):
-    app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(command)
-for command in (forget, reason, instruct, push, replay, patches, view, serve, report, compare):
-    app.command()(command)
+for passing in (rebuild, append):
+    app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(passing)
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:

@@ -242,8 +242,8 @@ class Reader:
         call_id = call_id if isinstance(call_id, str) else self._searching() if "tools" in item else ""
         given = item.get("output", item.get("tools"))
         told, error, attachments = self._given(offset, given)
-        put_out, around = within(told.text or "", self._put_out.pop(call_id, None))
-        told = replace(told, text=put_out, notes=(*told.notes, *around)) if around else told
+        inner, around = within(told.text or "", self._put_out.pop(call_id, None))
+        told = replace(told, text=inner, notes=(*told.notes, *around)) if around else told
         waiting = self._waiting.get(call_id)
         if not waiting:
             before = self._last.get(call_id)
