@@ -95,7 +95,7 @@ def untimed(text: str, head: str = HEAD) -> list[tuple[str, str | None]]:
     assert '"source": "inferred"' in (found[0].steps[0].action.arguments or "")
     assert {step.duration_s for step in found[0].steps} == {None}
     shown = [step.next_observation for step in found[0].steps]
-    return list(zip(keys(found[0]), [one and one.content for one in shown], strict=True))
+    return list(zip(keys(found[0]), [None if one is None else one.content for one in shown], strict=True))
 
 
 @pytest.mark.parametrize(
