@@ -64,6 +64,7 @@ _WORDS: Final[Mapping[str, str]] = {
             "fetchurl",
             "firecrawl_scrape",
             "read_url_content",
+            "read_web_page",
             "tavily_extract",
             "open_url",
             "browser.open",
