@@ -17,7 +17,7 @@ import pytest
 import trajmill
 from tests.data_sets import DATA_SETS, DataSet
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
-from trajmill.connectors.registry import sniff
+from trajmill.connectors.registry import connector, sniff
 from trajmill.schemas import MESSAGE, ParseError, Reject, Step, Trajectory
 
 Rows = list[dict[str, Any]]
@@ -61,14 +61,14 @@ FILES: dict[str, Callable[[Rows], bytes]] = {
 
 def read(data: bytes) -> tuple[str, list[Trajectory | str]]:
     """The connector that takes the file, and its trajectories, and reasons in the place of rejects."""
-    connector = sniff(data[:HEAD_BYTES], "rows", longer=lambda: data)[0][0]
+    taker = sniff(data[:HEAD_BYTES], "rows", longer=lambda: data)[0][0]
     made: list[Trajectory | str] = []
     try:
-        for found in connector.parse(MemoryBlob("rows", data)):
+        for found in taker.parse(MemoryBlob("rows", data)):
             made += [found.reason if isinstance(found, Reject) else found]
     except ParseError as error:
         made.append(error.reason)
-    return connector.name, made
+    return taker.name, made
 
 
 def steps(made: list[Trajectory | str]) -> Iterator[Step]:
@@ -94,8 +94,8 @@ by_data_set = pytest.mark.parametrize("data_set", DATA_SETS, ids=lambda data_set
 
 @by_data_set
 def test_the_calls_and_answers_of_a_data_set_are_those_that_its_rows_hold(data_set: DataSet) -> None:
-    connector, made = read(jsonl(data_set.rows))
-    assert connector == data_set.connector
+    taker, made = read(jsonl(data_set.rows))
+    assert taker == data_set.connector
     if data_set.reason:
         assert data_set.reason in made
         return
@@ -109,8 +109,8 @@ def test_the_calls_and_answers_of_a_data_set_are_those_that_its_rows_hold(data_s
 @pytest.mark.parametrize("kind", FILES)
 def test_the_same_rows_give_the_same_in_every_file(data_set: DataSet, kind: str) -> None:
     _, expected = read(jsonl(data_set.rows))
-    connector, made = read(FILES[kind](data_set.rows))
-    assert connector == ("table" if kind in ("parquet", "arrow stream", "arrow file") else data_set.connector)
+    taker, made = read(FILES[kind](data_set.rows))
+    assert taker == ("table" if kind in ("parquet", "arrow stream", "arrow file") else data_set.connector)
     assert contents(made) == contents(expected)
 
 
@@ -185,6 +185,16 @@ def test_a_file_is_read_of_which_the_first_64_kib_hold_no_call(data: bytes) -> N
     _, made = read(data)
     calls = [step for step in steps(made) if step.action.name == "look"]
     assert [step.next_observation and step.next_observation.content for step in calls][:1] == ["dry"]
+
+
+def test_a_conversation_with_written_calls_and_a_value_that_is_no_message_is_refused() -> None:
+    messages = [
+        CALLED["messages"][0],
+        None,
+        {"role": "assistant", "content": '<tool_call>{"name": "look"}</tool_call>'},
+    ]
+    found = list(connector("chat_tools").parse(MemoryBlob("rows", jsonl([{"messages": messages}, CALLED]))))
+    assert [one.reason for one in found if isinstance(one, Reject)] == ["bad_message"]
 
 
 def test_talk_alone_is_no_log_however_long_it_is_and_what_it_mentions() -> None:

@@ -167,14 +167,16 @@ def _role(message: Any) -> str | None:
     return _ROLES.get(role) if isinstance(role, str) else None
 
 
-def _content(message: Message) -> Any:
-    """The content of a message, with the calls that Olmo's data has beside it."""
+def _content(message: Any) -> Any:
+    """The content of a message, with the calls that Olmo's data has beside it; None of what is no message."""
+    if not isinstance(message, Mapping):
+        return None
     content, lines = content_of(message), str_of(message.get("function_calls"))
     return f"{spoken_text(content)}<function_calls>\n{lines}\n</function_calls>" if lines else content
 
 
 def _text(message: Any) -> str:
-    return spoken_text(_content(message)) if isinstance(message, Mapping) else ""
+    return spoken_text(_content(message))
 
 
 def _around(message: Message) -> dict[str, Any]:
