@@ -87,7 +87,8 @@ class AgentNet(Connector):
         for task, pictures in tasks.items():
             start = task.rpartition("/")[0]
             names = {path[len(start) :].lstrip("/"): path for path in (task, *pictures)}
-            yield Log(task, names, task[len(start) :].lstrip("/"))
+            anchor = task[len(start) :].lstrip("/")
+            yield Log(task, names, anchor, frozenset(names) - {anchor})
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found = False
