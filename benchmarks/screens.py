@@ -28,7 +28,7 @@ import uvicorn
 from benchmarks.small_pictures import made_small
 from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
 from tests.conftest import ROOT
-from trajmill.app.cli.view_command import listening
+from trajmill.app.cli.serving_commands import listening
 from trajmill.app.pages.contents import Contents, RunContents
 from trajmill.app.pages.opening import opened
 from trajmill.app.report.report import report

@@ -25,7 +25,7 @@ from samples.makers.claude_code_log import Session
 from samples.makers.claude_code_tools import SHELL, Folder
 from samples.makers.swe_script import tasks
 from samples.writing.chance import seeded
-from trajmill.app.cli.replay_command import told
+from trajmill.app.cli.world_commands import told
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.worlds.replay.engines import Limits

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from trajmill.app.cli.drift_command import drift
-from trajmill.app.cli.export_commands import export, schema
 from trajmill.app.cli.generation_commands import (
     PASS_ON,
     Config,
@@ -39,15 +38,12 @@ from trajmill.app.cli.inspection_commands import (
     tell_withdrawn,
     verify,
 )
-from trajmill.app.cli.interrupts import interruptible, leave
 from trajmill.app.cli.model_commands import instruct, reason
-from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail
-from trajmill.app.cli.patches_command import patches
+from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail, interruptible, leave
 from trajmill.app.cli.pushing import push
-from trajmill.app.cli.replay_command import replay
-from trajmill.app.cli.report_commands import compare, leave_report, report
-from trajmill.app.cli.serve_command import serve
-from trajmill.app.cli.view_command import view
+from trajmill.app.cli.serving_commands import serve, view
+from trajmill.app.cli.world_commands import patches, replay
+from trajmill.app.cli.writing_commands import compare, export, leave_report, report, schema
 from trajmill.app.console import guard, notices, results
 from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of

@@ -16,7 +16,7 @@ from tests.app.pages.made_runs import made_run, there
 from tests.app.viewer.hostile_texts import TEXTS, hostile_run, pages_of
 from tests.make import trajectory
 from trajmill.app.cli.cli import app as command_line
-from trajmill.app.cli.view_command import listening
+from trajmill.app.cli.serving_commands import listening
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.index import file_index
 from trajmill.app.viewer.app import prepare, viewer

@@ -200,7 +200,7 @@ def test_a_signal_in_the_middle_of_an_import_is_an_interrupt_whatever_the_import
     script = """
 import os, signal
 from trajmill.pipelines.run_record.endings import Interrupted, ending_of
-from trajmill.app.cli.interrupts import interruptible, leave
+from trajmill.app.cli.output_options import interruptible, leave
 try:
     with interruptible():
         try:

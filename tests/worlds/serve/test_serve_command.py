@@ -10,7 +10,7 @@ from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import TERMINAL, recipe
-from trajmill.app.cli.serve_command import begun_with
+from trajmill.app.cli.serving_commands import begun_with
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.worlds.serve.gymnasium_env import WorldEnv
 from trajmill.worlds.serve.serve_client import RemoteWorld
