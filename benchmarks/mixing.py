@@ -33,9 +33,8 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.candidates import candidates
 from trajmill.pipelines.mix.mix import UnitsToShards
-from trajmill.pipelines.mix.mixing import Mixing, mixing_digest
+from trajmill.pipelines.mix.mixing import Mixing, laid_out, mixing_digest
 from trajmill.pipelines.mix.mixture import Judged, write_draws
-from trajmill.pipelines.mix.shard_layout import laid_out
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run

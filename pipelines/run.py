@@ -25,8 +25,7 @@ from trajmill.pipelines.judge.harness_text import NAME as HARNESS_TABLE
 from trajmill.pipelines.judge.harness_text import UNIT as HARNESS_UNIT
 from trajmill.pipelines.judge.harness_text import frame_warnings
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
-from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, packed_records
-from trajmill.pipelines.judge.measure_files import measure_files
+from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, measure_files, packed_records
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
@@ -37,14 +36,13 @@ from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import STAGE as MIX
-from trajmill.pipelines.mix.mixing import Mixing, mixing_digest
+from trajmill.pipelines.mix.mixing import Mixing, Shard, laid_out, mixing_digest
 from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, write_draws
 from trajmill.pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
 from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
-from trajmill.pipelines.mix.shard_layout import Shard, laid_out
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
 from trajmill.pipelines.normalize.normalizer import unit_digest

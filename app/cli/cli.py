@@ -177,7 +177,7 @@ def run(
     recipe = recipe if read_as is None else recipe.with_format(read_as)
 
     from trajmill.app.cli.progress import StageProgress
-    from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
+    from trajmill.pipelines.execution.dataflow.job_options import Ceiling
     from trajmill.pipelines.execution.engines import running
     from trajmill.pipelines.execution.execution import execution_of
     from trajmill.pipelines.run import Run
@@ -248,8 +248,7 @@ def init(
     out: Annotated[Path, typer.Option(help="The recipe that is written.")] = Path("recipe.yaml"),
 ) -> None:
     """Write a recipe for what a folder holds: its formats' domains, with the rules of the built-in recipe."""
-    from trajmill.app.cli.column_draft import SECTION
-    from trajmill.app.cli.recipe_draft import recipe_draft
+    from trajmill.app.cli.recipe_draft import SECTION, recipe_draft
     from trajmill.pipelines.storage.folders import Folder
 
     if out.exists():

@@ -30,7 +30,7 @@ def formats() -> None:
 
 def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
     """Tell what each file or log is, and why."""
-    from trajmill.app.cli.column_draft import unknown_table
+    from trajmill.app.cli.recipe_draft import unknown_table
     from trajmill.pipelines.plan.plan import make_plan
     from trajmill.pipelines.recipe.recipe import Recipe
 
@@ -104,7 +104,7 @@ def diversity(
 ) -> None:
     """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
     from trajmill.app.cli.tables import show_variety
-    from trajmill.pipelines.publish.diversity import variety
+    from trajmill.pipelines.publish.dataset import variety
 
     show_variety(variety(path), results())
 

@@ -1,4 +1,4 @@
-"""The commands that serve until they are ended: `trajmill view`, pages of a run, and `trajmill serve`, a world model."""
+"""The commands that serve until they are ended: `trajmill view`, pages of a run; `trajmill serve`, a world model."""
 
 from __future__ import annotations
 

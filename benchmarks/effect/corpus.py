@@ -14,8 +14,7 @@ import xxhash
 
 from benchmarks.effect.arms import Arm
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import Turn, trajectories, turns
 from trajmill.pipelines.storage.folders import Folder

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW_RUNNER
+from trajmill.pipelines.execution.dataflow.job_options import Ceiling, job_flags
 from trajmill.pipelines.execution.dataflow.job_options import is_installed as is_dataflow_installed
-from trajmill.pipelines.execution.dataflow.job_options import job_flags
 from trajmill.pipelines.execution.dataflow.jobs import METER
 from trajmill.pipelines.execution.execution import RUNNERS, require_answer
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS, FlinkServers

@@ -25,18 +25,18 @@ from trajmill.pipelines.generations.generations import (
     FIRST,
     Generation,
     chain,
+    clear_abandoned,
     commit,
     folder_of,
     ledgers_of,
     plan_of,
     stages_of,
+    write_ledger,
 )
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
-from trajmill.pipelines.generations.ledgers import write_ledger
 from trajmill.pipelines.generations.placed_nodes import place_rows
 from trajmill.pipelines.generations.published import publish
-from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.mix.mixing import mixing_digest
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import passage_inputs

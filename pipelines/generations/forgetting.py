@@ -27,17 +27,18 @@ from trajmill.pipelines.generations.generations import (
     JOURNAL,
     Generation,
     chain,
+    clear_abandoned,
     closed_chain,
     ledgers_of,
     manifest_of,
+    read_ledger,
     reopen,
     stages_of,
+    write_ledger,
 )
 from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.known_inputs import Contents, place_of
-from trajmill.pipelines.generations.ledgers import read_ledger, write_ledger
 from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
-from trajmill.pipelines.generations.stale_generations import clear_abandoned
 from trajmill.pipelines.generations.traces import (
     Change,
     Flags,
@@ -61,8 +62,7 @@ from trajmill.pipelines.generations.traces import (
     told_unseen,
     without_lines,
 )
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file, measure_files
+from trajmill.pipelines.judge.judging import Unit, measure_file, measure_files
 from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name

@@ -3,24 +3,99 @@ there.
 
 Generation 1 is what a run made; each later one lies in a folder of its own below `generations/`, whose name is the
 digest of what it is made of, and is of the chain once `generations/<number>/manifest.json` names it. See
-docs/decisions/generations.md. This module does not know what the files hold.
+docs/decisions/generations.md. Tables stand beside a generation, written once: which group and pool nodes have, and which
+logs were read; that of a folder is those of all its generations.
+
+What killed runs left of generations that were never committed goes. On this machine a lock tells that nobody works there. In a store the marker of a generation's folder is its lease: who
+works there writes it, and all else, again and again, and once more right before the commit. What nobody has written to
+for a day is taken over by that marker, under the version that was seen, and then removed; what is younger stays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from trajmill.pipelines.plan.plan import Plan
-from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.object_store import forget
+from trajmill.pipelines.storage.folders import MARKER, Folder, OvertakenError
+from trajmill.pipelines.storage.object_store import Listed, forget
 from trajmill.pipelines.storage.ownership import PLAN
+from trajmill.pipelines.storage.parquet import read_batches, write_parquet
 from trajmill.pipelines.storage.units import MANIFEST
+from trajmill.quality.sets import holds
 from trajmill.schemas import ConfigError
 from trajmill.schemas.manifest import FileEntry
+
+PLACES: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("pool", "<u8")])
+"""A node of a task, instance, trajectory, environment, log or document, its group, and the number of its pool."""
+
+INPUTS: Final = np.dtype(
+    [("content", "<u8"), ("content_low", "<u8"), ("place", "<u8"), ("place_low", "<u8"), ("stamp", "<u8")]
+)
+"""The first 128 bits of the digest of a log's bytes, and of where they lay, and 64 of its stamp (see `recognition`)."""
+
+KINDS: Final = {"places": PLACES, "inputs": INPUTS}
+
+_ROWS: Final = 1 << 20
+
+
+def ledger_name(kind: str) -> str:
+    """The file of a kind in the folder of a generation's ledgers."""
+    return f"{kind}.parquet"
+
+
+def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileEntry:
+    """Write the distinct rows, sorted, and return what was written."""
+    distinct = np.unique(rows)
+    schema = pa.schema([(field, pa.uint64()) for field in KINDS[kind].names or ()])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for begin in range(0, len(distinct), _ROWS):
+            part = distinct[begin : begin + _ROWS]
+            columns = [pa.array(np.ascontiguousarray(part[name])) for name in schema.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return write_parquet(folder, ledger_name(kind), schema, batches())
+
+
+def read_ledger(
+    folders: Sequence[Folder], kind: str, keys: npt.NDArray[np.uint64] | None = None
+) -> npt.NDArray[np.void]:
+    """The rows of a kind, in order of generation.
+
+    Args:
+        folders: of the ledgers.
+        kind: of them.
+        keys: each once, ascending: only rows are read whose first field is one of these; None reads all.
+
+    Raises:
+        ShardError: a ledger is missing or damaged.
+    """
+    parts = [np.zeros(0, KINDS[kind])]
+    for folder in folders:
+        for batch in read_batches(folder, ledger_name(kind)):
+            some = batch if keys is None else batch.filter(pa.array(holds(keys, batch.column(0).to_numpy())))
+            parts.append(_rows(some, KINDS[kind]))
+    return np.concatenate(parts)
+
+
+def _rows(batch: pa.RecordBatch, kind: np.dtype[Any]) -> npt.NDArray[np.void]:
+    rows = np.zeros(batch.num_rows, kind)
+    for name in kind.names or ():
+        rows[name] = batch[name].to_numpy()
+    return rows
+
 
 GENERATIONS: Final = "generations"
 LEDGERS: Final = "ledgers"
@@ -197,3 +272,58 @@ def commit(out: Folder, one: Generation) -> bool:
             return False
     name = manifest_of(one.number)
     return out.create(name, one.to_json()) or out.read(name) == one.to_json()
+
+
+LEASE: Final = timedelta(days=1)
+_FOLDER: Final = re.compile(r"([0-9a-f]{16})/(.+)", re.DOTALL)
+_AT_ONCE: Final = 64
+"""Files that are removed before it is looked whether another run began there since."""
+
+
+def clear_abandoned(out: Folder, kept: Iterable[str], lease: timedelta | None = None) -> tuple[str, ...]:
+    """Removes what nobody committed and nobody works on, and returns what may still be worked on.
+
+    Args:
+        out: the output folder; one on this machine is locked by the caller, and its marker in a store was just written.
+        kept: folders of generations, relative to it, that are committed or that the caller works on.
+        lease: how long nobody may have written to what is removed; `LEASE` by default.
+    """
+    held = {name.removeprefix(f"{GENERATIONS}/") for name in kept}
+    if out.is_local:
+        for name in (out / GENERATIONS).names(unfinished=True):
+            found = _FOLDER.fullmatch(name)
+            if found and found[1] not in held:
+                out.remove(f"{GENERATIONS}/{name}")
+        return ()
+    begun: dict[str, dict[str, Listed]] = {}
+    for name, one in (out / GENERATIONS).listed().items():
+        found = _FOLDER.fullmatch(name)
+        if found and found[1] not in held:
+            begun.setdefault(found[1], {})[found[2]] = one
+    if not begun:
+        return ()
+    told = out.told(MARKER)
+    now = told.written if told is not None else None
+    last = None if now is None else now - (LEASE if lease is None else lease)
+    left = [name for name, files in sorted(begun.items()) if not _removed(out / GENERATIONS / name, files, last)]
+    return tuple(f"{GENERATIONS}/{name}" for name in left)
+
+
+def _removed(folder: Folder, files: Mapping[str, Listed], last: datetime | None) -> bool:
+    """Whether nobody wrote into a folder after a time of the store's own clock, and all is gone."""
+    written = [one.written for one in files.values()]
+    if last is None or any(one is None or one > last for one in written):
+        return False
+    marker, seen = folder.latest(MARKER)
+    if seen != (files[MARKER].version if MARKER in files else ""):
+        return False
+    taken = json.loads(marker or b"{}") | {"token": token_hex(16)}  # it names the files still: a kill may come
+    with suppress(OvertakenError):
+        mine = folder.write_over(MARKER, json.dumps(taken).encode(), seen)
+        for number, name in enumerate(sorted(files.keys() - {MARKER})):
+            if number % _AT_ONCE == 0 and folder.version(MARKER) != mine:
+                return False
+            folder.remove(name)
+        folder.remove(MARKER)
+        return True
+    return False

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.connectors.registry import connectors
+from trajmill.pipelines.generations.generations import INPUTS, read_ledger
 from trajmill.pipelines.generations.known import KnownGenerations
-from trajmill.pipelines.generations.ledgers import INPUTS, read_ledger
 from trajmill.pipelines.judge.judging import units_in
 from trajmill.pipelines.normalize.forgotten_keys import LOG, Tombstones
 from trajmill.pipelines.plan.plan import Plan

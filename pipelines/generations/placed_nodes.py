@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajmill.pipelines.generations.generations import PLACES, read_ledger
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.ledgers import PLACES, read_ledger
 from trajmill.pipelines.generations.places import NODE_COLUMNS, log_nodes, settled_places
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.generations.generations import read_ledger
 from trajmill.pipelines.judge.judging import Unit, Withdrawn
 from trajmill.pipelines.judge.near_duplicates import read_likeness
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS

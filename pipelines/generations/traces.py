@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.mix.candidates import candidates, draws_name
 from trajmill.pipelines.render.costs import COST_HASHES
 from trajmill.pipelines.storage.folders import Folder

@@ -11,8 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from trajmill.pipelines.generations.generations import GENERATIONS, Generation, chain, ledgers_of, stages_of
-from trajmill.pipelines.generations.ledgers import read_ledger
+from trajmill.pipelines.generations.generations import (
+    GENERATIONS,
+    Generation,
+    chain,
+    ledgers_of,
+    read_ledger,
+    stages_of,
+)
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import unlike_checksums
 from trajmill.pipelines.storage.parquet import rows_of

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.evaluation_index import read_index
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import CONTAMINATED

@@ -1,21 +1,45 @@
-"""A unit of judging, and what judging one needs besides it."""
+"""A unit of judging, what judging one needs besides it, and what was measured of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Key, Span, carried, fetched
 from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.measure import tells
+from trajmill.quality.rule import Decision, decided
 from trajmill.quality.signal import Signal
+from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 from trajmill.schemas import SCHEMA_VERSION, ShardError
+from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
+
+FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers"]
+"""What a unit shows of benchmarks, the histories of its rows, what these are about, what its trajectories tell of their
+texts, their sketches, what rows cost in samples, and the answers by which checks of RL are tried."""
+
+
+def measure_file(label: str, kind: FileKind) -> str:
+    """The file of a kind of measures."""
+    return f"{label}.{kind}.parquet"
+
+
+def measure_files(label: str) -> tuple[str, ...]:
+    """Every file that measuring a unit can write."""
+    return (f"{label}.parquet", *(measure_file(label, kind) for kind in get_args(FileKind)))
+
 
 DECIDED: Final = 1 << 31
 """The number of the first unit that is decided already: those that are to be judged come before."""
@@ -143,3 +167,53 @@ def judging_digest(
     content.append([[unit.name, unit.sha256] for unit in units])
     content.append([known, withdrawn])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What was measured of a unit, and what the rules say of it."""
+
+    table: pa.Table
+    decision: Decision
+    starts: npt.NDArray[np.int64]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A numeric column."""
+        return self.table[name].combine_chunks().to_numpy(zero_copy_only=False)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Rows of each trajectory."""
+        return np.diff(np.append(self.starts, self.table.num_rows))
+
+
+def read_measures(unit: Unit, judging: Judging) -> Measures:
+    """Read the measurements of a unit and judge them by the recipe's rules."""
+    table = pa.Table.from_batches(
+        read_batches(judging.measures, f"{unit.label}.parquet"),
+        schema=measure_schema(judging.signals, judging.telling),
+    ).combine_chunks()
+    numbers = {
+        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals
+    }
+    rules = judging.recipe.judge.ordered_rules()
+    keys = _keys(table) if any(rule.spare for rule in rules) else None
+    decision = decided(rules, numbers, table.num_rows, keys)
+    starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
+    return Measures(table, decision, starts)
+
+
+def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
+    """What trajectories and transitions say, as numbers; a step of a trajectory that says the same is another."""
+    whole = as_lanes(table["trajectory_hash"].combine_chunks())[:, 0]
+    step = table["step"].to_numpy()
+    return {"trajectory": whole, "transition": mixed(whole + step.astype(np.uint64))}
+
+
+def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
+    """The sketches of the unit with that label; `starts` are the first rows of its trajectories, if known."""
+    if starts is None:
+        step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
+        starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
+    batches = read_batches(measures, measure_file(label, "sketch"))
+    return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.evaluation_index import read_index
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import FileKind, measure_file
+from trajmill.pipelines.judge.judging import FileKind, Judging, Unit, measure_file
 from trajmill.pipelines.render import costs
 from trajmill.pipelines.render.answered import HELD, Distractors, turn_of
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing

@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import UNITS, Answers, Key, Keys, Round
-from trajmill.pipelines.judge.judging import DECIDED, Unit
-from trajmill.pipelines.judge.measures import read_sketches
+from trajmill.pipelines.judge.judging import DECIDED, Unit, read_sketches
 from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measures import Measures, read_measures
+from trajmill.pipelines.judge.judging import Judging, Measures, Unit, read_measures
 from trajmill.pipelines.judge.packed_rows import LOSER, losers_of
 from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, NEAR_DUPLICATE, REASONS, SIMULATED
 from trajmill.pipelines.judge.world_models import refused

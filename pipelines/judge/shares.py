@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
 from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
 from trajmill.pipelines.judge.reasons import SHARE_REASONS

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
 from trajmill.pipelines.storage.parquet import read_batches, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.replicate import Words

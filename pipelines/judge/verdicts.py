@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.corpus_rule import Decision
 from trajmill.pipelines.judge.groups import groups_of
-from trajmill.pipelines.judge.judging import Judging, Unit
-from trajmill.pipelines.judge.measures import Measures
+from trajmill.pipelines.judge.judging import Judging, Measures, Unit
 from trajmill.pipelines.judge.near_duplicates import write_likeness
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.mix.coded_names import Coded, fitting, numbers_of
 from trajmill.pipelines.mix.keyed import keyed_hash

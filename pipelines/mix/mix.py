@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.mix.certified import certified, replayed
 from trajmill.pipelines.mix.drawn_rows import stretches
 from trajmill.pipelines.mix.keyed import keyed_hash

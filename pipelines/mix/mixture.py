@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.mix.candidates import (
     Candidates,
     Identities,

@@ -11,10 +11,9 @@ import orjson
 import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Block
-from trajmill.pipelines.mix.mixing import STAGE, Mixing
+from trajmill.pipelines.mix.mixing import STAGE, Mixing, Shard
 from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
 from trajmill.pipelines.mix.samples import held_out_kinds, index_of
-from trajmill.pipelines.mix.shard_layout import Shard
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet

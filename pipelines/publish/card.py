@@ -31,8 +31,7 @@ import yaml
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.mix.simulated import shares
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
-from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, samples_in
-from trajmill.pipelines.publish.diversity import kept_variety, told_variety
+from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, kept_variety, samples_in, told_variety
 from trajmill.pipelines.publish.licences import COUNTED, OTHER, UNKNOWN, licences_of, on_hub
 from trajmill.pipelines.recipe.judgement import RuleValues
 from trajmill.pipelines.recipe.recipe import Recipe

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.make import batch_of, call
-from trajmill.pipelines.publish.diversity import kinds_in
+from trajmill.pipelines.publish.dataset import kinds_in
 from trajmill.quality.diversity import diversity
 from trajmill.schemas import Action, Environment, Observation, Step, Task, Trajectory
 

@@ -168,7 +168,7 @@ def test_an_append_that_was_killed_before_its_commit_goes_on(store, first, grown
 @pytest.mark.parametrize("lease", [timedelta(days=1), timedelta(0)], ids=["of today", "of yesterday"])
 def test_what_a_killed_append_left_is_told_and_goes_when_its_lease_has_ended(store, first, grown, monkeypatch, lease):
     out, left = killed(store, first, grown, monkeypatch)
-    monkeypatch.setattr("trajmill.pipelines.generations.stale_generations.LEASE", lease)
+    monkeypatch.setattr("trajmill.pipelines.generations.generations.LEASE", lease)
     made = Append(RECIPE, [str(grown / "logs3")], out).run()
     there = [name for name in (Folder(out) / "generations").names() if name.startswith(left)]
     assert bool(there) == bool(lease)
@@ -179,7 +179,7 @@ def test_what_a_killed_append_left_is_told_and_goes_when_its_lease_has_ended(sto
 
 def test_what_another_append_takes_up_meanwhile_is_not_cleared(store, first, grown, monkeypatch):
     out, left = killed(store, first, grown, monkeypatch)
-    monkeypatch.setattr("trajmill.pipelines.generations.stale_generations.LEASE", timedelta(0))
+    monkeypatch.setattr("trajmill.pipelines.generations.generations.LEASE", timedelta(0))
     latest, folder = Folder.latest, Folder(f"{out}/generations/{left}")
 
     def seen(self: Folder, name: str) -> tuple[bytes | None, str]:

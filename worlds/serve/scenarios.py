@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.generations.generations import stage_folders
-from trajmill.pipelines.judge.judging import Unit
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.mix.mixture import read_draws
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.recipe.recipe import Mix

@@ -7,8 +7,7 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Final
 
-from trajmill.pipelines.execution.dataflow.cost_ceiling import Meter
-from trajmill.pipelines.execution.dataflow.job_options import limit_to, time_limit
+from trajmill.pipelines.execution.dataflow.job_options import Meter, limit_to, time_limit
 from trajmill.pipelines.storage.paths import filesystem_of, url_of
 from trajmill.schemas import ConfigError, ShardError
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trajmill.pipelines.publish.forms import ids, llamafactory, mds, rl, swift, texts, token_files
-from trajmill.pipelines.publish.forms.form_folder import FormFolder
-from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.job import FormFolder, Job
 from trajmill.pipelines.publish.forms.stored_samples import StoredShards
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
 from trajmill.schemas import ConfigError

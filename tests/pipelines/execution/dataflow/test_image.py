@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 from tests.pipelines.execution.dataflow.conftest import service_in_place
 from tests.pipelines.execution.dataflow.image_root import ImageRoot, launched
 from tests.pipelines.execution.dataflow.service import FLAGS, Submitted
-from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
+from trajmill.pipelines.execution.dataflow.job_options import Ceiling
 from trajmill.pipelines.execution.engines import running
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe

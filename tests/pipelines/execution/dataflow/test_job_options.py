@@ -4,9 +4,16 @@ import pytest
 
 from tests.app.cli.test_cli import ran
 from tests.pipelines.execution.dataflow.service import FLAGS
-from trajmill.pipelines.execution.dataflow import cost_ceiling, job_options
-from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling, Meter
-from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT, cores_of, job_flags, options_of, time_limit
+from trajmill.pipelines.execution.dataflow import job_options
+from trajmill.pipelines.execution.dataflow.job_options import (
+    TIME_LIMIT,
+    Ceiling,
+    Meter,
+    cores_of,
+    job_flags,
+    options_of,
+    time_limit,
+)
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.schemas import ConfigError, ShardError
 
@@ -134,7 +141,7 @@ def test_no_limit_and_more_than_the_limit_are_refused(ceiling, told):
 
 def test_later_jobs_have_what_earlier_ones_left(monkeypatch):
     clock = iter((0.0, 3000.0, 5000.0, 9000.0))
-    monkeypatch.setattr(cost_ceiling, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(job_options, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     meter = Meter()
     with meter.running():
         pass

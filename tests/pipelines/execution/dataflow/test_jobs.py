@@ -10,8 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from tests.conftest import ROOT
 from tests.pipelines.execution.dataflow.service import FLAGS
 from trajmill.pipelines.execution.dataflow import job_options
-from trajmill.pipelines.execution.dataflow.cost_ceiling import Ceiling
-from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT
+from trajmill.pipelines.execution.dataflow.job_options import TIME_LIMIT, Ceiling
 from trajmill.pipelines.execution.dataflow.jobs import METER
 from trajmill.pipelines.execution.engines import running
 from trajmill.pipelines.execution.execution import Execution

@@ -15,9 +15,8 @@ from tests.conftest import ROOT
 from tests.pipelines.publish.forms.conftest import TOKENIZER
 from tests.pipelines.publish.forms.written_shards import VOLATILE
 from trajmill.pipelines.publish.forms import texts
-from trajmill.pipelines.publish.forms.form_folder import FormFolder
 from trajmill.pipelines.publish.forms.forms import FORMS, export_form
-from trajmill.pipelines.publish.forms.job import Job
+from trajmill.pipelines.publish.forms.job import FormFolder, Job
 from trajmill.pipelines.publish.forms.megatron_reader import masked_documents
 from trajmill.pipelines.publish.forms.stored_samples import StoredShards
 from trajmill.schemas import ConfigError
