@@ -4,8 +4,8 @@ Within a trajectory a secret becomes the same placeholder wherever and however i
 coherent; across trajectories placeholders cannot be linked. Pure: nothing is read, written or logged. Names of persons
 in prose, and what only a picture shows, are not found. See docs/decisions/scrubbing.md.
 
-In names of things (paths, ids, members of archives) a secret becomes a keyed hash, one to one. A placeholder of the same
-length could be that of two names, and two paths would meet; so names do not keep their length.
+In names of things (paths, ids, members of archives) a secret becomes a keyed hash, one to one. A placeholder of the
+same length could be that of two names, and two paths would meet; so names do not keep their length.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@ there.
 
 Generation 1 is what a run made; each later one lies in a folder of its own below `generations/`, whose name is the
 digest of what it is made of, and is of the chain once `generations/<number>/manifest.json` names it. See
-docs/decisions/generations.md. Tables stand beside a generation, written once: which group and pool nodes have, and which
-logs were read; that of a folder is those of all its generations.
+docs/decisions/generations.md. Tables stand beside a generation, written once: which group and pool nodes have, and
+which logs were read; that of a folder is those of all its generations.
 
-What killed runs left of generations that were never committed goes. On this machine a lock tells that nobody works there. In a store the marker of a generation's folder is its lease: who
-works there writes it, and all else, again and again, and once more right before the commit. What nobody has written to
-for a day is taken over by that marker, under the version that was seen, and then removed; what is younger stays.
+What killed runs left of generations that were never committed goes. On this machine a lock tells that nobody works
+there. In a store the marker of a generation's folder is its lease: who works there writes it, and all else, again and
+again, and once more right before the commit. What nobody has written to for a day is taken over by that marker, under
+the version that was seen, and then removed; what is younger stays.
 """
 
 from __future__ import annotations

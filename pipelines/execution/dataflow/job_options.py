@@ -4,9 +4,9 @@ An element of ours is a part, which takes minutes and is a few bytes to the serv
 one at a time, and the number of machines is fixed: the service tells by bytes how much is left, would see nothing to do
 for more than one, and take machines away from long parts.
 
-What a run may cost is refused before anything is submitted, and held by a time limit afterwards. The jobs of a run share
-the limit: each is told how much of it is left, and the service itself cancels it then, whether
-or not the process that submitted it is still there.
+What a run may cost is refused before anything is submitted, and held by a time limit afterwards. The jobs of a run
+share the limit: each is told how much of it is left, and the service itself cancels it then, whether or not the process
+that submitted it is still there.
 """
 
 from __future__ import annotations

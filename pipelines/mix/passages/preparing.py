@@ -3,9 +3,9 @@
 Both stages resume by unit, and the same rows give the same parts, whatever the number of workers and the order in which
 files are listed.
 
-Not kept of all that was read are items of benchmarks, then exact duplicates, over all components at once. Of equal passages that of an earlier generation
-stays, then that of the component which the recipe names first, then that of the smallest hash: no order of files or
-rows has a say.
+Not kept of all that was read are items of benchmarks, then exact duplicates, over all components at once. Of equal
+passages that of an earlier generation stays, then that of the component which the recipe names first, then that of the
+smallest hash: no order of files or rows has a say.
 """
 
 from __future__ import annotations
