@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.measure_files import measure_file
+from trajmill.pipelines.judge.judging import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
