@@ -51,7 +51,6 @@ from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.plan.recognition import PlanCounts
 from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, content_digest, finish_dataset
-from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.changes import changes, read_record
 from trajmill.pipelines.run_record.conservation import (
@@ -160,7 +159,7 @@ class Run:
             ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
             ContractError: our own bug.
         """
-        self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
+        self.execution.require_runner([*self.raws, self.out.url, *self.recipe.read_by_workers()])
         with worker_pool(self.execution.workers):
             return self._run_checked(last)
 

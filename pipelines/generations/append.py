@@ -43,7 +43,6 @@ from trajmill.pipelines.mix.passages.preparation import passage_inputs
 from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.recipe.read_by_workers import read_by_workers
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.run_log import RunLog
@@ -111,7 +110,7 @@ class Append:
         Raises:
             ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
         """
-        self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
+        self.execution.require_runner([*self.raws, self.out.url, *self.recipe.read_by_workers()])
         identity = identity_of(self.out)
         if identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -319,6 +320,13 @@ class Recipe(Section):
                 self._known_numbers(where, tuple({**component.where, **(component.weigh or {})}))
             known(f"measured signal in mix.stages.{pool}.weigh_turns", tuple(stage.weigh_turns or ()), self._of_turns())
         return self
+
+    def read_by_workers(self) -> list[str]:
+        """Paths and URLs of models, templates and passages; what comes with trajmill is on every worker already."""
+        own = Path(str(files("trajmill.quality")))
+        models = [path for path in self.judge.files().values() if not Path(path).is_relative_to(own)]
+        templates = [self.mix.templates] if self.mix.templates is not None else []
+        return [*models, *templates, *(one.path for one in self.mix.passages)]
 
     def _known_numbers(self, where: str, names: tuple[str, ...]) -> None:
         """Nothing, if names are of signals that are measured, or of values that are given.
