@@ -41,7 +41,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "adp": Format("trajmill.connectors.published.adp", "5"),
     "agent_traces": Format("trajmill.connectors.published.agent_traces", "1"),
     "step_rows": Format("trajmill.connectors.published.step_rows", "1"),
-    "turn_rows": Format("trajmill.connectors.published.turn_rows", "2"),
+    "turn_rows": Format("trajmill.connectors.published.turn_rows", "3"),
     "asciicast": Format("trajmill.connectors.recordings.asciicast", "4"),
     "qwen_code": Format("trajmill.connectors.agents.qwen_code", "2"),
     "claude_code": Format("trajmill.connectors.agents.claude_code", "11", (".jsonl",)),

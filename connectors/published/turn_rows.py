@@ -34,11 +34,22 @@ from trajmill.schemas import Agent, Context, ParseError, Reject, Task, Trajector
 _NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
 
 
+class _Sessions:
+    """The session of each row; one that cannot be read, or names none, is of the session before it."""
+
+    def __init__(self) -> None:
+        self._last: str | None = None
+
+    def __call__(self, found: tuple[int, Any]) -> str | None:
+        self._last = text_in(found[1], "session_id") or self._last
+        return self._last
+
+
 class TurnRows(Connector):
     """Rows with turns of sessions."""
 
     name: ClassVar[str] = "turn_rows"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "rows that are turns of coding sessions (SWE-chat; JSONL, JSON)"
 
@@ -48,7 +59,7 @@ class TurnRows(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for _, rows in groupby(json_rows(blob), lambda found: text_in(found[1], "session_id")):
+        for _, rows in groupby(json_rows(blob), _Sessions()):
             for found in self._session(blob, list(rows)):
                 empty = empty and isinstance(found, Reject)
                 yield found
@@ -71,7 +82,7 @@ class TurnRows(Connector):
         if not made.calls:
             yield refused(blob, self.name, first, "no_calls", "a session without a call", rows=len(made.steps))
             return
-        row = object_of(rows[-1][1])
+        row = next(object_of(row) for _, row in reversed(rows) if not isinstance(row, ParseError))
         whole = Trajectory(
             native_id=text_in(row, "session_id") or "session",
             domain=domain_of((step.action.name for step in made.steps), "terminal", owned(CLAUDE_CODE)),

@@ -21,6 +21,7 @@ ANDROID = [one for one in connectors().values() if type(one).__module__.startswi
 CASES = [
     pytest.param(one, path, id=f"{one.name}-{path.name}")
     for one in ANDROID
+    if one.name != "autodroid"  # its screens are text of its own, in which elements have its ids
     for path in sorted((FIXTURES / one.name / "input").iterdir())
 ]
 

@@ -25,9 +25,9 @@ def test_the_reference_answer_stands_in_no_row(name):
         assert "REFERENCE-ANSWER" not in path.read_text("utf-8")
 
 
-def test_a_notebook_that_holds_no_agent_is_recognized_as_nothing():
+def test_a_notebook_that_holds_no_agent_is_named_and_not_read():
     cells = [{"cell_type": "code", "outputs": [], "source": ["print(1)"]}]
-    assert sniff(json.dumps({"cells": cells, "nbformat": 4}).encode(), "plot.ipynb") == []
+    assert sniff(json.dumps({"cells": cells, "nbformat": 4}).encode(), "plot.ipynb")[0][0].name == "refused"
 
 
 def test_information_that_the_model_wrote_itself_is_no_observation():

@@ -59,7 +59,12 @@ def both_ways(name, blob):
         large = found_in(name, blob)
     assert large[0] == small[0]
     for place, exact in zip(small[1], large[1], strict=True):
-        assert place <= exact
+        assert place <= exact or is_wrapped(blob)
+
+
+def is_wrapped(blob):
+    """Tell a document whose rows stand within an object: a large one does not tell their places."""
+    return b'"eval_cases"' in blob.read(blob.members[0])
 
 
 @pytest.mark.parametrize(("name", "path"), [(name, path) for name in NAMES for path in logs(name)], ids=str)
