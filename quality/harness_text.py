@@ -183,10 +183,14 @@ def _hashes(texts: pa.Array) -> Hashes:
 
 
 def _is_looked_at(view: Measured) -> npt.NDArray[np.bool_]:
-    """Which answers may have lines of a harness: texts of the environment that an agent was given."""
+    """Which answers may have lines of a harness: texts of the environment that an agent was given.
+
+    What stands in a result object of MCP is the server's own word.
+    """
     text = view.texts("next_observation", "content")
     recorded = view.texts("next_observation", "form").matching("^stream$") & (view.texts("agent", "name").index < 0)
     found = view.texts("next_observation", "origin").matching("^environment$") & text.matching(r"\S")
+    found &= view.texts("next_observation", "envelope").index < 0
     found &= view.texts("next_observation", "form").matching("^(?:response|stream)$") & ~recorded
     documents = [_is_json(one.as_py()) for one in text.texts]
     return (

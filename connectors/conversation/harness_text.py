@@ -257,7 +257,7 @@ def _without_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     for step in steps:
         source = replace(client, tool=step.action.name)
         after, code = _settled(step.next_observation, source)
-        seen = before[1] if step.observation is before[0] else step.observation
+        seen = before[1] if step.observation == before[0] else step.observation
         before = step.next_observation, after
         if after is not step.next_observation or seen is not step.observation:
             code = step.exit_code if step.exit_code is not None else code

@@ -74,6 +74,9 @@ def _recognized(blob: Blob, table: tables.Table, name: str) -> Iterator[Trajecto
         raise ParseError(blob.uri, 0, "own_output", "transitions that trajmill wrote are no raw log")
     lines = RowLines(blob, table, columns_read(held))
     inner = lines.format()
+    if inner is None and lines.faults:
+        yield from (Reject.of(fault, "record", name) for fault in lines.faults.values())
+        raise ParseError(blob.uri, -1, "no_transitions", "no row of the table holds a transition")
     if inner is None:
         told = ", ".join(held[:20])
         detail = f"no known format has the columns {told}; normalize.dataset of the recipe says what they hold"

@@ -191,21 +191,23 @@ def _only(one: _Place) -> set[str] | None:
 
 
 def _by_key(places: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
-    """The keys of all that samples are made of, ascending, and of each the number of its licence in `names`."""
+    """The keys of all that samples are made of, ascending, and of each the numbers of its licences in `names`, once."""
     numbers: dict[str, int] = {}
     keys, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
     for folder, file, column, key in places:
         rows = read_table(folder, file.name, [key, column], file.bytes)
         licence = pc.struct_field(rows["provenance"], "licence") if "." in column else rows[column]
-        pairs = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
-        pairs = pairs.group_by(["key", "licence"]).aggregate([])
-        stated = pc.fill_null(pairs["licence"], UNSTATED).to_pylist()
-        keys.append(_keys(pairs["key"]))
+        told = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
+        told = told.group_by(["key", "licence"]).aggregate([])
+        stated = pc.fill_null(told["licence"], UNSTATED).to_pylist()
+        keys.append(_keys(told["key"]))
         found.append(np.array([numbers.setdefault(one, len(numbers)) for one in stated], np.int32))
     names += numbers
     every = np.concatenate(keys)
-    order = np.argsort(every, kind="stable")
-    return every[order], np.concatenate(found)[order]
+    pairs = np.zeros(len(every), [("key", "<u8"), ("licence", "<i4")])
+    pairs["key"], pairs["licence"] = every, np.concatenate(found)
+    pairs = np.unique(pairs)
+    return pairs["key"], pairs["licence"]
 
 
 def _ids(shards: Folder, files: Sequence[FileEntry]) -> Iterator[npt.NDArray[np.uint64]]:

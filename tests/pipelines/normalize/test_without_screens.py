@@ -22,7 +22,7 @@ def told(name: str) -> list[tuple[str, int]]:
 
 
 def test_actions_without_any_screen_are_refused_with_their_count() -> None:
-    for name in ("android_control_jsonl", "terminator", "agentnet"):
+    for name in ("android_control_jsonl", "terminator"):
         found = told(name)
         assert ("no_observation", 0) not in found
         assert {reason for reason, _ in found} & {"android", "os", "web"} == set()
