@@ -126,7 +126,7 @@ class Signal(ABC):
 
     name: ClassVar[str]
     """snake_case; the verdict column is `signal.<name>`."""
-    scope: ClassVar[str]
+    scope: ClassVar[str] = "transition"
     """What the number is of: `trajectory` or `transition`."""
     measures: ClassVar[str]
     """What the number says, for a person: its row in `docs/signals.md`."""

@@ -62,7 +62,7 @@ from trajmill.pipelines.generations.traces import (
     told_unseen,
     without_lines,
 )
-from trajmill.pipelines.judge.judging import Unit, measure_file, measure_files
+from trajmill.pipelines.judge.judging import Unit, measure_file, measure_files, units_in
 from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name
@@ -149,12 +149,11 @@ class _Journal:
         self.out.write(DONE, self.out.read(JOURNAL), private=True)
         self.out.remove(JOURNAL)
 
-    def is_open(self, folder: Folder, name: str, what: str = "") -> bool:
+    def is_open(self, folder: Folder, name: str) -> bool:
         """Whether a file has still to be changed, which cannot be done twice; notes what it is before that."""
-        mark = f"{folder.path()}/{name}|{what}|"
+        mark = f"{folder.path()}/{name}|"
         now = f"{mark}{folder.sha256(name)}"
-        begun = any(one.startswith(mark) for one in self.done)
-        if not begun:
+        if not any(one.startswith(mark) for one in self.done):
             self.done.add(now)
             self.write()
         return now in self.done
@@ -232,12 +231,11 @@ class Forgetting:
 
     def _note_places(self, at: Folder, journal: _Journal) -> None:
         """Notes what units tell of what is forgotten, which they do not do when they are written again."""
-        lead = f"{self._lead(at)}|"
-        names = {one.removeprefix(lead) for one in journal.units if one.startswith(lead)}
-        units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
-        affected = [unit for unit in units if unit.name in names]
-        drawn = (place for unit in affected for place in drawn_places(at, unit, journal.ids))
-        journal.places |= {f"{lead}{pool}|{domain}" for pool, domain in drawn}
+        drawn = (place for unit in self._affected(at, journal) for place in drawn_places(at, unit, journal.ids))
+        journal.places |= {f"{self._lead(at)}|{pool}|{domain}" for pool, domain in drawn}
+
+    def _affected(self, at: Folder, journal: _Journal) -> list[Unit]:
+        return [unit for unit in units_in(at) if f"{self._lead(at)}|{unit.name}" in journal.units]
 
     def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
         """Writes tombstones, before anything is gone; returns where the logs lie."""
@@ -252,9 +250,7 @@ class Forgetting:
     def _forget_in(self, at: Folder, before: Sequence[Folder], journal: _Journal, ledgers: Folder) -> None:
         """Takes it out of the stages, the ledgers and the shards of one generation."""
         lead = f"{self._lead(at)}|"
-        names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
-        units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
-        affected = [unit for unit in units if unit.name in names]
+        units, affected = units_in(at), self._affected(at, journal)
         shown = (one.removeprefix(lead).split("|") for one in journal.places if one.startswith(lead))
         touched = {(pool, domain) for pool, domain in shown}
         for unit in affected:
@@ -287,7 +283,7 @@ class Forgetting:
         return told_unseen(at, units)
 
     def _note(self, folder: Folder, name: str) -> None:
-        self._rewritten.add(f"{folder.path()[len(self.out.path()) + 1 :]}/{name}")
+        self._rewritten.add(f"{self._lead(folder)}/{name}")
 
     def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal) -> None:
         """All files of a unit, its transitions the last."""
@@ -435,10 +431,10 @@ class Forgetting:
         sealed = read_manifest(stage, MANIFEST)
         if sealed is None:
             return
-        lead, sizes = f"{stage.path()[len(self.out.path()) + 1 :]}/", stage.sizes()
+        sizes = stage.sizes()
 
         def now(file: FileEntry) -> FileEntry:
-            is_other = f"{lead}{file.name}" in self._rewritten or sizes.get(file.name) != file.bytes
+            is_other = f"{self._lead(stage)}/{file.name}" in self._rewritten or sizes.get(file.name) != file.bytes
             return _entry(stage, file.name) if is_other else file
 
         for made in unit_manifests(stage, _labels(stage)):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.judge.judging import Unit, measure_file
+from trajmill.pipelines.judge.judging import Unit, measure_file, units_in
 from trajmill.pipelines.mix.candidates import candidates, draws_name
 from trajmill.pipelines.render.costs import COST_HASHES
 from trajmill.pipelines.storage.folders import Folder
@@ -248,11 +248,7 @@ def attached(transitions: Folder) -> Iterator[str]:
 
 def holding(at: Folder, ids: set[str]) -> list[str]:
     """Names of files of transitions that hold any of the trajectories."""
-    return [
-        file.name
-        for file in manifest_in(at / "transitions").files
-        if not kept_rows(at, Unit(0, file.name, ""), ids).all()
-    ]
+    return [unit.name for unit in units_in(at) if not kept_rows(at, unit, ids).all()]
 
 
 def kept_rows(at: Folder, unit: Unit, ids: set[str]) -> Flags:

@@ -15,7 +15,6 @@ class DanglingCall(Signal):
     """1 where there is no next observation, else 0."""
 
     name: ClassVar[str] = "dangling_call"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the log does not hold the next observation"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -26,7 +25,6 @@ class ForeignAnswer(Signal):
     """1 where the next observation is not the environment's own, else 0: no world model should learn to say it."""
 
     name: ClassVar[str] = "foreign_answer"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the next observation is not the environment's own"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -41,7 +39,6 @@ class HarnessAnswer(Signal):
     """
 
     name: ClassVar[str] = "harness_answer"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: the harness made it: what it says to a last answer, or its request to write the action again"
     )
@@ -54,7 +51,6 @@ class RecorderCut(Signal):
     """1 where the log, not the harness, cut the next observation, else 0. A cut that the agent saw is learnable."""
 
     name: ClassVar[str] = "recorder_cut"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the log lost a part of the next observation"
 
     def measure(self, measured: Measured) -> Numbers:

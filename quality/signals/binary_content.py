@@ -51,7 +51,6 @@ class BinaryContent(Signal):
     """Share of the next observation's characters that are control characters (not of terminals) or U+FFFD."""
 
     name: ClassVar[str] = "binary_content"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "share of the next observation's characters that are control characters (not those of terminals) or U+FFFD"
     )

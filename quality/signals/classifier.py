@@ -72,7 +72,6 @@ class Classifier(Signal):
     """
 
     name: ClassVar[str] = "classifier"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "probability that a classifier of yours holds it for good; 1 without a next observation"
 
     def __init__(self, model: str, label: str = "good") -> None:

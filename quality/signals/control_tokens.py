@@ -20,7 +20,6 @@ class ControlTokens(Signal):
     """1 where the observation, action, next observation, notes between turns or the system prompt hold one, else 0."""
 
     name: ClassVar[str] = "control_tokens"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: a chat template's token such as `<|im_start|>` or `[INST]` in what a sample would show"
     )

@@ -33,7 +33,6 @@ class EmptyAction(Signal):
     """1 where the action is empty, else 0."""
 
     name: ClassVar[str] = "empty_action"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: no call, no keystroke and no wait"
 
     def measure(self, measured: Measured) -> Numbers:

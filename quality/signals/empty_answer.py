@@ -24,7 +24,6 @@ class EmptyAnswer(Signal):
     """
 
     name: ClassVar[str] = "empty_answer"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the stream or response is blank, and no exit code but 0 stands beside it"
 
     def measure(self, measured: Measured) -> Numbers:

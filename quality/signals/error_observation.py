@@ -83,7 +83,6 @@ class ErrorObservation(Signal):
     """1 where the next observation reports an error, else 0."""
 
     name: ClassVar[str] = "error_observation"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: marked as an error, or exit code not 0 (but 1 with nothing put out: `grep` says no); where the "
         "log says neither, a traceback or its like"

@@ -34,7 +34,6 @@ class InventedAnswer(Signal):
     """
 
     name: ClassVar[str] = "invented_answer"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: the next observation tells nothing anew but placeholders of scrubbing, or its tool draws answers by chance"
     )

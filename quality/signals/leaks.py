@@ -133,7 +133,6 @@ class ContextLeak(Signal):
     """
 
     name: ClassVar[str] = "context_leak"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "share of the 8-word runs of what is new that the instruction, initial state or demonstrations hold"
     )
@@ -153,7 +152,6 @@ class ReasoningLeak(Signal):
     """
 
     name: ClassVar[str] = "reasoning_leak"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "share of the 8-word runs of the agent's reasoning that the next observation holds, but for those of "
         "the instruction"

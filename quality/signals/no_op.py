@@ -27,7 +27,6 @@ class NoOp(Signal):
     """1 where the screen or state after the action is the one before, else 0."""
 
     name: ClassVar[str] = "no_op"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the screen or state is as before in canonical form"
 
     def measure(self, measured: Measured) -> Numbers:

@@ -65,7 +65,6 @@ class OpaqueContent(Signal):
     """Share of the next observation's characters that stand in long words as evenly spread as random base64."""
 
     name: ClassVar[str] = "opaque_content"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "share of the next observation's characters in words of 96 or more of base64's characters "
         "with 5.2 bits or more each: ciphertext, signatures, packed bytes"

@@ -80,7 +80,6 @@ class HistoryPredictability(Signal):
     """Compressed share of the next observation where all that its trajectory showed and did before is known."""
 
     name: ClassVar[str] = "history_predictability"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "zstd size of the next observation, with the trajectory so far known, over its size: low is predictable"
     )
@@ -94,7 +93,6 @@ class StepPredictability(Signal):
     """Compressed share of the next observation where only the observation before and the action are known."""
 
     name: ClassVar[str] = "step_predictability"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "the same with only the observation before and the action known"
 
     def measure(self, measured: Measured) -> Numbers:

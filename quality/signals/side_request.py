@@ -79,7 +79,6 @@ class SideRequest(Signal):
     """1 where a request brought nothing that a person at the page would notice, else 0."""
 
     name: ClassVar[str] = "side_request"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: in a network recording, a request to another site than the page's, a beacon, an asset, telemetry, "
         "or an answer without a body"

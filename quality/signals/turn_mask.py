@@ -19,7 +19,6 @@ class Overlap(Signal):
     """OL: the share of the words of the action's values that stand in what is new in the next observation."""
 
     name: ClassVar[str] = "overlap"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "OL: share of the words of the action's values that what is new repeats"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -30,7 +29,6 @@ class Novelty(Signal):
     """Nov: the share of the words of what is new in the next observation that do not stand in the action's values."""
 
     name: ClassVar[str] = "novelty"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "Nov: share of the words of what is new that the action does not hold"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -41,7 +39,6 @@ class LengthRatio(Signal):
     """R: characters of what is new in the next observation over those of the action's values (at least one)."""
 
     name: ClassVar[str] = "length_ratio"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "R: characters of what is new over those of the action's values"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -52,7 +49,6 @@ class TurnCategory(Signal):
     """The category's number: 0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other."""
 
     name: ClassVar[str] = "turn_category"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other"
 
     def measure(self, measured: Measured) -> Numbers:
@@ -63,7 +59,6 @@ class TurnMask(Signal):
     """1 where the mask leaves the loss on the turn, or the turn reports an error, else 0."""
 
     name: ClassVar[str] = "turn_mask"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: the published mask leaves the loss on the turn, or it reports an error"
 
     def measure(self, measured: Measured) -> Numbers:

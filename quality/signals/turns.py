@@ -35,7 +35,6 @@ class TurnTokens(Signal):
     """Tokens of the turn that a row belongs to: of all its actions and next observations, on each of its rows."""
 
     name: ClassVar[str] = "turn_tokens"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "tokens of the turn that it belongs to: all its actions and next observations"
 
     def measure(self, measured: Measured) -> Numbers:

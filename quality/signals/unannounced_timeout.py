@@ -28,7 +28,6 @@ class UnannouncedTimeout(Signal):
     """
 
     name: ClassVar[str] = "unannounced_timeout"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: killed when its time was up, of which nothing before it says how much it was"
 
     def measure(self, measured: Measured) -> Numbers:

@@ -119,7 +119,6 @@ class UndeclaredTool(Signal):
     """A call that was answered, though the action space does not hold its tool."""
 
     name: ClassVar[str] = "undeclared_tool"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
         "1: a call that was answered, of a tool that `context.action_space` does not hold, where it is given and "
         "can be read; a mark, by which no built-in recipe drops. A call that was refused does not count, nor does "

@@ -43,7 +43,6 @@ class Unsettled(Signal):
     """1 where the next observation is a screen that was still changing, else 0."""
 
     name: ClassVar[str] = "unsettled"
-    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = "1: a screen that changed while the agent then waited, or that says that it loads"
 
     def measure(self, measured: Measured) -> Numbers:
