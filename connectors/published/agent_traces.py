@@ -66,7 +66,7 @@ def _log(row: Any) -> bytes | None:
     """The log of which a row holds the lines; None if it holds none."""
     held = row if isinstance(row, dict) else {}
     lines = opened(next((held[column] for column in _COLUMNS if held.get(column)), None))
-    if isinstance(lines, str | dict):
+    if isinstance(lines, str):
         lines = [lines]
     if not isinstance(lines, list) or not lines:
         return None

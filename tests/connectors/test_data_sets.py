@@ -200,3 +200,10 @@ def test_a_conversation_with_written_calls_and_a_value_that_is_no_message_is_ref
 def test_talk_alone_is_no_log_however_long_it_is_and_what_it_mentions() -> None:
     data = jsonl([TALK, {"messages": [{"role": "user", "content": "What is a tool_call?"}]}] * 2000)
     assert sniff(data[:HEAD_BYTES], "rows.jsonl", longer=lambda: data) == []
+
+
+def test_an_export_with_a_trace_beside_its_observations_holds_no_lines_of_a_session() -> None:
+    step = {"id": "o1", "traceId": "t", "projectId": "p", "type": "GENERATION", "startTime": "2025-11-17T14:55:18Z"}
+    trace = {"id": "t", "projectId": "p", "timestamp": "2025-11-17T14:55:18Z", "tags": [], "input": "x"}
+    export = {"trace": {**trace, "observations": [step]}, "observations": [step]}
+    assert connector("agent_traces").sniff(json.dumps(export).encode(), "trace.json") is None
