@@ -194,3 +194,9 @@ def test_a_benchmark_that_cannot_be_read_as_told_stops_the_run_at_launch(benchma
         write_index([one], Folder(str(tmp_path)))
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_damaged_benchmark_stops_the_run_at_launch_by_its_name(benchmarks, tmp_path):
+    (tmp_path / "qa.parquet").write_bytes((benchmarks / "qa.parquet").read_bytes()[:-20] + b"PAR1")
+    with pytest.raises(ConfigError, match="'qa' cannot be read"):
+        write_index([Benchmark(name="qa", path=str(tmp_path / "qa.parquet"), id="key")], Folder(str(tmp_path)))
