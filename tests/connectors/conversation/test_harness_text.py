@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.make import call, steps_of
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed, without_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import connectors
+from trajmill.schemas import Agent, Observation, Trajectory
 
 MOVED = "Shell cwd was reset to /srv/mill"
 SILENT = "(Bash completed with no output)"
@@ -69,3 +72,28 @@ def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
     for text in ("a" * 50_000, "\n" * 50_000, "Command: " + "Wall time: \n" * 5_000, "… 1" * 20_000):
         for form in FORMS:
             assert form.pattern.search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "tool", "answer", "shown", "origin", "code"),
+    [
+        ("droid", "Execute", "sail\n\n[Process exited with code 3]", "sail", "environment", 3),
+        ("droid", "Execute", "Error: Command failed (exit code: 2)\nno mill", "no mill", "environment", 2),
+        ("droid", "Read", "sail\n\n[Process exited with code 3]", None, "environment", None),
+        ("kimi-cli", "Task", "The mill turns.", None, "agent", None),
+        ("opencode", "question", "Yes.", None, "user", None),
+        (None, "python_interpreter", "Execution logs:\n7", "7", "environment", None),
+        (None, "think", "Noted.", None, "harness", None),
+        (None, "Execute", "sail\n\n[Process exited with code 3]", None, "environment", None),
+    ],
+)
+def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answer, shown, origin, code):
+    seen = Observation(answer, form="response")
+    (first, second) = steps_of(answer, "end", first="begin")
+    first = replace(first, action=call(tool), next_observation=seen)
+    second = replace(second, observation=replace(seen))  # as a spool gives it back: equal, and another object
+    made = without_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
+    after = made.steps[0].next_observation
+    assert after is not None
+    assert (after.content, after.origin, made.steps[0].exit_code) == (shown or answer, origin, code)
+    assert made.steps[1].observation == after
