@@ -85,8 +85,8 @@ def history(passed: Passed) -> bytes:
         if one["way"] == "server" and not asks and "id" in message:
             began, request = waiting.pop(message["id"])
             # Times are those of a clock of milliseconds, as the Inspector's are.
-            passed = datetime.fromisoformat(zulu(at)) - datetime.fromisoformat(zulu(began))
-            request |= {"response": message, "duration": round(passed / timedelta(milliseconds=1))}
+            took = datetime.fromisoformat(zulu(at)) - datetime.fromisoformat(zulu(began))
+            request |= {"response": message, "duration": round(took / timedelta(milliseconds=1))}
         elif asks or one["way"] == "server":
             entry["direction"] = "request" if asks else "notification"
             entries.append(entry)

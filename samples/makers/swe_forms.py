@@ -146,9 +146,9 @@ def _mini_calls(task: Task, done: Done) -> dict[str, Any]:
             shown = stopped_output(call.line, answer["output"]) if stopped else shown_output(answer)
             messages.append({"role": "tool", "tool_call_id": key, "content": shown, "extra": extra})
     if done.patch is not None:
-        call = _bash_call("call_submit", SUBMIT)
+        submits = _bash_call("call_submit", SUBMIT)
         extra = {"actions": [{"command": SUBMIT, "tool_call_id": "call_submit"}], "timestamp": done.submitted_at}
-        messages.append({"role": "assistant", "content": "It is done.", "tool_calls": [call], "extra": extra})
+        messages.append({"role": "assistant", "content": "It is done.", "tool_calls": [submits], "extra": extra})
         extra = {
             "exit_status": "Submitted",
             "submission": done.patch,

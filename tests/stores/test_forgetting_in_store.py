@@ -77,7 +77,7 @@ def test_killed_at_whatever_write_it_forgets_to_the_same_bytes(store, grown, for
 
     for name in ("put", "put_over", "remove"):
         monkeypatch.setattr(ObjectStore, name, killed(getattr(ObjectStore, name)))
-    for number, side in ((5, "after"), (45, "before"), (88, "after")):
+    for number, side in ((5, "after"), (45, "before"), (81, "after")):
         name = f"out{number}"
         out = upload(store, grown / "out", name)
         done, when[:] = count(), [side, number]
