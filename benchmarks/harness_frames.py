@@ -1,4 +1,4 @@
-"""How much of invented text of harnesses is found, and how much real output is taken for it.
+"""The share of invented text of harnesses that is found, and of real output that is taken for it.
 
     python -m benchmarks.harness_frames OUT
 
@@ -24,7 +24,14 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from trajmill.quality.harness_text import EDGES_SCHEMA, counts_of, edge_records, edges_batch, framed_spans, frames
+from trajmill.quality.harness_text import (
+    EDGES_SCHEMA,
+    count_skeletons,
+    edge_records,
+    find_frames,
+    measure_edges,
+    spans_in_frames,
+)
 from trajmill.quality.variety import Varying
 from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
@@ -56,7 +63,7 @@ WRAPPERS: Final = (
     ("Heads up: the working tree has changes that are not committed.\n", ""),
     ("", "\n[linter] {number} new diagnostics in {digit} files"),
 )
-"""What stands before and behind answers of each agent."""
+"""The texts before and behind the answers of each agent."""
 
 FIRST_RARE: Final = 15
 
@@ -91,7 +98,8 @@ def planted(rows: list[Row]) -> Iterator[tuple[str, list[Row], list[tuple[int, i
             before, behind = (text.format(**fields) for text in wrapper)
             if number >= FIRST_RARE and chance.random() >= RARE:
                 before = behind = ""
-            after = {**row["next_observation"], "content": before + row["next_observation"]["content"] + behind}
+            content = before + row["next_observation"]["content"] + behind
+            after = {**row["next_observation"], "content": content, "envelope": None}  # no longer the object's text
             agent = {"name": f"agent-{number + 1:02}", "version": "1.0", "model": None}
             wrapped.append({**row, "agent": agent, "next_observation": after})
             around.append((len(before), len(behind)))
@@ -124,16 +132,16 @@ def main() -> None:
     totals = np.zeros(4, np.int64)
     for name, wrapped, around in planted(rows):
         batch = pa.RecordBatch.from_pylist(wrapped, TRANSITION_SCHEMA).cast(encoded_schema())
-        found = pa.Table.from_batches([edges_batch(batch)], EDGES_SCHEMA)
+        found = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
         known: set[tuple[int, int]] = set()
-        for answers, some in counts_of(found, pa.Table.from_batches(Varying().add(batch)), 0).values():
-            for frame in frames(answers, some):
+        for answers, some in count_skeletons(found, pa.Table.from_batches(Varying().add(batch)), 0).values():
+            for frame in find_frames(answers, some):
                 known.add((int(frame["place"]), int(frame["skeleton"])))
         numbers, records = edge_records(found)
         counts = np.zeros(4, np.int64)
         for number, (row, (before, behind)) in enumerate(zip(wrapped, around, strict=True)):
             text = row["next_observation"]["content"]
-            spans = framed_spans(records[numbers == number].tolist(), known)
+            spans = spans_in_frames(records[numbers == number].tolist(), known)
             marked = {place for begin, end in spans for place in range(begin, end) if text[place] != "\n"}
             edges = (*range(before), *range(len(text) - behind, len(text)))
             own = {place for place in edges if text[place] != "\n"}

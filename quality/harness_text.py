@@ -130,14 +130,14 @@ class EdgeLines:
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The edges of `batch`, of `encoded_schema()`."""
         if batch.num_rows:
-            yield edges_batch(batch)
+            yield measure_edges(batch)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing: no edge waits for what comes after."""
         return iter(())
 
 
-def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
     view = Measured.of(batch, TokenCounter())
     texts = view.texts("next_observation", "content")
@@ -155,7 +155,7 @@ def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         sizes[row] = len(text)
         for place, depth, begin, line in _edges(text):
             places.append((row, place, depth, begin, len(line)))
-            lines.append(skeleton_of(line, said))
+            lines.append(make_skeleton(line, said))
     edges = np.zeros(len(lines), EDGE)
     rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = np.array(places, np.int64).reshape(-1, 5).T
     edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
@@ -167,12 +167,12 @@ def edges_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=EDGES_SCHEMA)
 
 
-def example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]:
+def find_example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]:
     """The skeleton and the text that it stands for, of the answer in a batch of one row that has it."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
     said = _said(*_calls(batch)[0])
     for where, _, _, line in _edges(text):
-        found = skeleton_of(line, said)
+        found = make_skeleton(line, said)
         if where == place and found and int(_hashes(pa.array([found]))[0]) == skeleton:
             return found, line
     raise ValueError("the answer has no such edge")
@@ -241,7 +241,7 @@ def _said(name: str, arguments: str) -> list[str]:
     return sorted((one for one in {name, *found} if len(one) >= _LEAST_QUOTED), key=lambda one: (-len(one), one))
 
 
-def skeleton_of(line: str, said: Sequence[str] = ()) -> str | None:
+def make_skeleton(line: str, said: Sequence[str] = ()) -> str | None:
     """What of a line is the same whatever its numbers, ids, times, paths and the words of its call; null if too little.
 
     Args:
@@ -260,13 +260,13 @@ def _signed(word: str) -> str:
     return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word)
 
 
-def pattern_of(skeleton: str) -> str:
+def make_pattern(skeleton: str) -> str:
     """A regular expression that matches what a skeleton stands for."""
     found = "".join(_MATCHES.get(sign) or re.escape(sign) for sign in skeleton)
     return found.replace(r"\ ", " ")
 
 
-def counts_of(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
+def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
     """By group, of the rows of a unit: how many answers there are of each kind, and how many have each skeleton.
 
     Args:
@@ -314,7 +314,7 @@ def _counted(
     return {int(name): found[group[first] == name] for name in np.unique(group)}
 
 
-def frames(answers: Records, told: Records) -> Records:
+def find_frames(answers: Records, told: Records) -> Records:
     """The frames among skeletons of one group, of dtype `FRAME`, by place and skeleton.
 
     Args:
@@ -370,7 +370,7 @@ def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
     return kinds, np.bincount(inverse, answers["answers"]).astype(np.int64)
 
 
-def framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
+def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
     """Of each row how many characters of its answer stand in frames.
 
     A frame counts where nothing but frames, and lines that say little, stands between it and its edge.
@@ -388,16 +388,18 @@ def framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int6
     rows, records = edge_records(edges)
     begins = np.searchsorted(rows, np.arange(edges.num_rows + 1))
     for row in np.flatnonzero(np.isin(group, np.array([*known], np.uint64))).tolist():
-        spans = framed_spans(records[begins[row] : begins[row + 1]].tolist(), known[int(group[row])])
+        spans = spans_in_frames(records[begins[row] : begins[row + 1]].tolist(), known[int(group[row])])
         found[row] = sum(end - begin for begin, end in spans)
     return found
 
 
-def framed_spans(edges: Sequence[tuple[int, int, int, int, int]], known: set[tuple[int, int]]) -> list[tuple[int, int]]:
+def spans_in_frames(
+    edges: Sequence[tuple[int, int, int, int, int]], known: set[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """(begin, end) in characters of what stands in frames, of an answer, in order.
 
     Args:
-        edges: of the answer, as tuples of `EDGE`.
+        edges: of the answer, as tuples of the fields of `EDGE`.
         known: place and skeleton of each frame.
     """
     spans: list[tuple[int, int]] = []

@@ -62,10 +62,10 @@ def inspect(
     """Show counts and one trajectory, step by step, with what each action changed."""
     if harness:
         from trajmill.app.cli.tables import show_harness_text
-        from trajmill.pipelines.judge.harness_text import read_table_of
+        from trajmill.pipelines.judge.harness_text import read_frames
         from trajmill.pipelines.storage.folders import Folder
 
-        show_harness_text(read_table_of(Folder(path) / "measures"), results())
+        show_harness_text(read_frames(Folder(path) / "measures"), results())
         return
     from trajmill.app.cli.inspection import inspect as look
     from trajmill.app.cli.tables import show_found

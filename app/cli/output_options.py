@@ -1,4 +1,4 @@
-"""How a command tells what it does, in words or as JSON, with how many details; and how it ends when it is asked to.
+"""Options of what a command prints, in words or as JSON, with how many details; and its end when it is asked to end.
 
 How any other error ends a command is the matter of `run_record.endings`.
 """
@@ -113,7 +113,7 @@ def fail(error: Exception, code: int) -> NoReturn:
 
 
 _PATIENCE_S: Final = 3.0
-"""What an interrupted run has to put things away; what it has not then is put away by the next."""
+"""Seconds that an interrupted run has to put things away; the next run puts away the rest."""
 
 _LEAVING: Final = threading.Lock()
 

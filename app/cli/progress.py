@@ -1,4 +1,4 @@
-"""How a run is told while it works: bars on a terminal, a line now and then elsewhere, JSON for a program.
+"""Reporters of a run while it works: bars on a terminal, a line now and then elsewhere, JSON for a program.
 
 All of them show the same `Progress`, which comes from manifests; `StageProgress` looks now and then how far the stage
 at work has come, and lets voices tell it.
@@ -57,7 +57,7 @@ class Voice:
 
 
 def words(found: Progress) -> str:
-    """What a person wants to know of a stage: trajectories, what was dropped and why."""
+    """The figures of a stage for a person: trajectories, what was dropped and why."""
     if not found.counts:
         return ""
     what, kept, entered = found.kept()

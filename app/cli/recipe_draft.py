@@ -33,7 +33,7 @@ from trajmill.schemas import DOMAINS, ConfigError, ParseError
 
 _ROWS: Final = 20
 _SHOWN: Final = 20
-"""How many rows of JSON Lines tell the columns, and how many columns are named."""
+"""The number of rows of JSON Lines that tell the columns, and of columns that are named."""
 
 _TABLES: Final = (".jsonl", ".ndjson", ".json")
 SECTION: Final = "# normalize:"

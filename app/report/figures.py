@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from trajmill.app.pages.why import COPIED, KEEPER, rules_of
 from trajmill.app.report.sources import Sources, UnitFiles
-from trajmill.pipelines.judge.harness_text import read_table_of
+from trajmill.pipelines.judge.harness_text import read_frames
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.run_record.conservation import Line, summed_lines
 from trajmill.pipelines.run_record.warnings import nothing_kept
@@ -353,7 +353,7 @@ def _copies(rejects: pa.Table) -> Copies:
 
 def _harness(sources: Sources) -> list[dict[str, Any]]:
     """Of the last generation that found any."""
-    found = (read_table_of(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
+    found = (read_frames(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
     return next((rows for rows in found if rows), [])
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from trajmill.connectors.connector import Blob, Connector
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.harness_text import owned, without_forms
+from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.steps import is_answered_call, mark_dangling
@@ -187,14 +187,14 @@ class AgentSession(Connector):
         names = (step.action.name for step in made.steps)
         whole = Trajectory(
             native_id=facts.id or "session",
-            domain=domain_of(names, "terminal", owned(self.agent), lambda name: is_mcp(name, facts)),
+            domain=domain_of(names, "terminal", tools_of_others(self.agent), lambda name: is_mcp(name, facts)),
             steps=made.steps,
             environment=Environment(instance_id=checkout(facts.cwd)),
             agent=Agent(facts.agent or self.agent, facts.version, facts.model),
             task=Task(instruction=made.instruction),
             context=Context(action_space=facts.tools, agent_system=made.system),
         )
-        return without_forms(whole, self.agent)
+        return strip_forms(whole, self.agent)
 
 
 def _branch(one: Trajectory, main: Trajectory, number: int) -> Trajectory:

@@ -25,7 +25,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, json_of
 from trajmill.connectors.conversation.content import seen_text, shown
 from trajmill.connectors.conversation.failures import exit_code
-from trajmill.connectors.conversation.harness_text import owned, without_forms
+from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -81,7 +81,7 @@ class Amp(Connector):
         folder = str_of(tree.get("uri"))
         whole = Trajectory(
             native_id=str_of(thread.get("id")) or "thread",
-            domain=domain_of((step.action.name for step in made.steps), "terminal", owned("amp")),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others("amp")),
             steps=made.steps,
             environment=Environment(
                 instance_id=checkout(folder.removeprefix(_FILE)) if folder.startswith(_FILE) else None
@@ -89,7 +89,7 @@ class Amp(Connector):
             agent=Agent("amp", text_in(around, "platform", "clientVersion"), model),
             task=Task(instruction=made.instruction),
         )
-        yield without_forms(whole)
+        yield strip_forms(whole)
 
 
 def _parts(message: Any, offset: int) -> Iterator[Part]:

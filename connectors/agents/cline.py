@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import shown
-from trajmill.connectors.conversation.harness_text import owned, without_forms
+from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -88,12 +88,12 @@ class Cline(Connector):
         names = (step.action.name for step in made.steps)
         whole = Trajectory(
             native_id="task",
-            domain=domain_of(names, "terminal", owned("cline")),
+            domain=domain_of(names, "terminal", tools_of_others("cline")),
             steps=made.steps,
             agent=Agent("cline"),
             task=Task(instruction=made.instruction),
         )
-        yield without_forms(whole)
+        yield strip_forms(whole)
 
 
 class _Dialog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, owned, speaker
+from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, speaker, tools_of_others
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.wrapped_output import limit_of
 from trajmill.connectors.reading.values import value_or_none
@@ -45,7 +45,7 @@ def origin(name: str, text: str) -> str:
 
 def domain(names: Iterator[str]) -> str:
     """The domain of a trajectory whose actions have these names."""
-    return domain_of(names, "terminal", owned(CODEX))
+    return domain_of(names, "terminal", tools_of_others(CODEX))
 
 
 def voices(text: str) -> Iterator[tuple[str, str]]:

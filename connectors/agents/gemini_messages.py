@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, is_clients, owned, speaker, truncation
+from trajmill.connectors.conversation.harness_text import (
+    GEMINI_CLI,
+    Source,
+    is_clients,
+    speaker,
+    tools_of_others,
+    truncation,
+)
 from trajmill.connectors.conversation.opaque import attachment_in, text_in
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
@@ -165,7 +172,7 @@ class Rendering:
 
     def domain(self, names: Iterable[str]) -> str:
         """The domain of a trajectory whose actions have these names."""
-        own = owned(GEMINI_CLI)
+        own = tools_of_others(GEMINI_CLI)
         return domain_of(names, "terminal", own, lambda name: name in self.mcp or name.startswith("mcp_"))
 
     def _said(self, message: Message) -> list[Item]:

@@ -33,7 +33,7 @@ from trajmill.connectors.agents.gemini_messages import SEARCHES
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, owned, speaker
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, speaker, tools_of_others
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -62,7 +62,7 @@ _FILES: Final = frozenset(
 _DISPLAYED: Final = _FILES | SEARCHES
 """Tools of which the client displays another text than the agent is given."""
 
-_BUILT_IN: Final = _DISPLAYED | owned(GEMINI_CLI) | {_SHELL}
+_BUILT_IN: Final = _DISPLAYED | tools_of_others(GEMINI_CLI) | {_SHELL}
 _EXIT: Final = re.compile(r"Command exited with code: (-?\d{1,9})")
 _BY_HARNESS: Final = frozenset({"invalid_tool_params", "tool_not_registered", "policy_violation"})
 _SNIFFED_LINES: Final = 16
@@ -120,7 +120,7 @@ class _Stream(EventSession):
             steps[-1] = replace(steps[-1], truncated=True)
         return Trajectory(
             native_id=self._session or "",
-            domain=domain_of(self._names, "terminal", owned(GEMINI_CLI), lambda name: name not in _BUILT_IN),
+            domain=domain_of(self._names, "terminal", tools_of_others(GEMINI_CLI), lambda name: name not in _BUILT_IN),
             steps=steps,
             agent=Agent("gemini-cli", None, self._model),
             task=Task(instruction=made.instruction),

@@ -26,7 +26,7 @@ from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.failures import exit_code
-from trajmill.connectors.conversation.harness_text import owned, without_forms
+from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused
 from trajmill.connectors.conversation.steps import mark_dangling
@@ -106,7 +106,7 @@ class OpenCode(Connector):
             model = next((name for one in models if (name := text_in(one, "modelID"))), None)
             whole = Trajectory(
                 native_id=native,
-                domain=domain_of((one.action.name for one in steps), "terminal", owned(_CLIENT), _is_mcp),
+                domain=domain_of((one.action.name for one in steps), "terminal", tools_of_others(_CLIENT), _is_mcp),
                 steps=steps,
                 environment=Environment(instance_id=checkout(text_in(info, "directory"))),
                 agent=Agent(_CLIENT, text_in(info, "version"), model),
@@ -115,7 +115,7 @@ class OpenCode(Connector):
                 parent_step=step if parent in names else None,
                 relation="subagent" if parent is not None else None,
             )
-            yield without_forms(whole)
+            yield strip_forms(whole)
             names.add(native)
             for number, one in enumerate(steps):
                 if (child := children.get(one.action.call_id or "")) is not None:

@@ -39,7 +39,15 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import call
-from trajmill.connectors.conversation.harness_text import ANY, CLAUDE_CODE, Source, headed, owned, signed, without_forms
+from trajmill.connectors.conversation.harness_text import (
+    ANY,
+    CLAUDE_CODE,
+    Source,
+    headed,
+    signed,
+    strip_forms,
+    tools_of_others,
+)
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import unmatched
 from trajmill.connectors.conversation.steps import mark_dangling
@@ -109,14 +117,14 @@ class SpecStory(Connector):
             client = CLAUDE_CODE if history.client == _CLAUDE else ANY
             whole = Trajectory(
                 native_id=f"{name}/sidechain" if is_inner else name,
-                domain=domain_of((step.action.name for step in made.steps), "terminal", owned(client)),
+                domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others(client)),
                 steps=made.steps,
                 agent=Agent(history.client, None, history.model),
                 task=Task(instruction=None if is_inner else made.instruction),
                 parent=main or None,
                 relation="subagent" if is_inner else None,
             )
-            yield without_forms(whole, client)
+            yield strip_forms(whole, client)
             main = name
         if not main:
             raise ParseError(blob.uri, -1, "no_transitions", "the history holds no block of a call with its answer")

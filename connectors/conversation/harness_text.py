@@ -23,7 +23,7 @@ from trajmill.schemas.record import record
 Meaning = Literal[
     "head", "tail", "before", "status", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"
 ]
-r"""What a form says, and where it stands.
+r"""The meaning of a form, and its place.
 
 - `head`, `tail`: at the beginning or the end of an answer of the environment, whatever reads the log: no part of it;
   the group `code` is the exit status of its command.
@@ -215,7 +215,7 @@ def is_clients(text: str, agent: str) -> bool:
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
 
 
-def within(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
+def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
     """An answer without the lines that stand around what its command put out, and these in order.
 
     Args:
@@ -234,13 +234,13 @@ def within(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
 
 
 @cache
-def owned(agent: str = ANY) -> frozenset[str]:
+def tools_of_others(agent: str = ANY) -> frozenset[str]:
     """The tools of a client that the user, the client or a language model answers; those of any client by default."""
     told = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
     return frozenset().union(*(form.tools for form in told))
 
 
-def without_forms(found: Trajectory, client: str | None = None) -> Trajectory:
+def strip_forms(found: Trajectory, client: str | None = None) -> Trajectory:
     """The trajectory as the environment answered: answers of others say who gave them, and `head` and `tail` are gone.
 
     Args:
@@ -249,10 +249,10 @@ def without_forms(found: Trajectory, client: str | None = None) -> Trajectory:
     """
     kind = list if isinstance(found.steps, list) else Steps
     source = Source(client or found.agent.name or ANY, found.agent.version)
-    return replace(found, steps=kind(_without_forms(found.steps, source)))
+    return replace(found, steps=kind(_strip_forms(found.steps, source)))
 
 
-def _without_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
+def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
         source = replace(client, tool=step.action.name)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, owned, without_forms
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import parts
@@ -85,13 +85,13 @@ class TurnRows(Connector):
         row = next(object_of(row) for _, row in reversed(rows) if not isinstance(row, ParseError))
         whole = Trajectory(
             native_id=text_in(row, "session_id") or "session",
-            domain=domain_of((step.action.name for step in made.steps), "terminal", owned(CLAUDE_CODE)),
+            domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others(CLAUDE_CODE)),
             steps=made.steps,
             agent=Agent(text_in(row, "agent"), model=text_in(row, "model")),
             task=Task(None, made.instruction),
             context=Context(agent_system=made.system),
         )
-        yield without_forms(whole, CLAUDE_CODE)
+        yield strip_forms(whole, CLAUDE_CODE)
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:

@@ -33,11 +33,11 @@ from trajmill.quality.harness_text import (
     FRAME,
     PLACES,
     Records,
-    counts_of,
-    example,
-    framed,
-    frames,
-    pattern_of,
+    count_framed,
+    count_skeletons,
+    find_example,
+    find_frames,
+    make_pattern,
 )
 from trajmill.quality.variety import VARIETY_SCHEMA
 from trajmill.schemas import SCHEMA_VERSION
@@ -81,12 +81,12 @@ def _edges(standing: Standing) -> pa.Table:
     return pa.Table.from_batches(batches, schema=EDGES_SCHEMA)
 
 
-def counted(standing: Standing) -> Keys:
+def count_by_agent(standing: Standing) -> Keys:
     """How often skeletons stand in answers of a unit, by agent, version and partition of skeletons."""
     variety = pa.Table.from_batches(
         read_batches(standing.measured, measure_file(standing.unit.label, "variety")), schema=VARIETY_SCHEMA
     )
-    for group, (answers, told) in counts_of(_edges(standing), variety, standing.unit.number).items():
+    for group, (answers, told) in count_skeletons(_edges(standing), variety, standing.unit.number).items():
         partition = told["skeleton"] % np.uint64(_PARTITIONS)
         for number in np.unique(partition).tolist():
             some = told[partition == number]
@@ -94,7 +94,7 @@ def counted(standing: Standing) -> Keys:
             yield f"{group:016x}{number:02x}", header.tobytes() + answers.tobytes() + some.tobytes()
 
 
-def found(_: Key, packed: Iterable[bytes]) -> Answers:
+def find_by_agent(_: Key, packed: Iterable[bytes]) -> Answers:
     """The frames among the skeletons of an agent, told to each unit that has answers of it."""
     answers, told, units = [], [], []
     group = 0
@@ -104,7 +104,7 @@ def found(_: Key, packed: Iterable[bytes]) -> Answers:
         answers.append(np.frombuffer(data, COUNT, number, _HEADER.itemsize))
         told.append(np.frombuffer(data, COUNT, int(header["told"]), _HEADER.itemsize + number * COUNT.itemsize))
         units.append(int(answers[-1]["unit"][0]))
-    known = frames(np.concatenate(answers), np.concatenate(told))
+    known = find_frames(np.concatenate(answers), np.concatenate(told))
     if len(known):
         header = np.array([(group, len(known), 0)], _HEADER).tobytes()
         yield from ((_FRAMES, unit, header + known.tobytes()) for unit in units)
@@ -137,14 +137,14 @@ class HarnessFrames:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """Skeletons are counted by agent; then the shares that stand in frames."""
-        counting = Round(_COUNTED, counted, found, sees_losses=False)
+        counting = Round(_COUNTED, count_by_agent, find_by_agent, sees_losses=False)
         return (counting, Round(HARNESS_TEXT, self.shares, self.losers, (_COUNTED,), sees_losses=False))
 
     def shares(self, standing: Standing) -> Keys:
         """By agent: how much of its answers of a unit stands in frames, which rows are over, and examples."""
         edges, known = _edges(standing), _frames(standing)
         group, size = (edges[name].combine_chunks().to_numpy() for name in ("group", "size"))
-        within = framed(edges, known)
+        within = count_framed(edges, known)
         over = within > self.most * size
         examples = _examples(standing, known)
         starts = standing.measures.starts
@@ -192,13 +192,13 @@ def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[d
     for batch in read_transitions(standing.judging.transitions, standing.unit.name):
         for row, group, frame in wanted:
             if first <= row < first + batch.num_rows:
-                told.setdefault(group, []).append(_told(batch.slice(row - first, 1), frame))
+                told.setdefault(group, []).append(_table_row(batch.slice(row - first, 1), frame))
         first += batch.num_rows
     return told
 
 
-def _told(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
-    skeleton, text = example(batch, int(frame["place"]), int(frame["skeleton"]))
+def _table_row(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
+    skeleton, text = find_example(batch, int(frame["place"]), int(frame["skeleton"]))
     (row,) = batch.select(["agent", "action", "provenance"]).to_pylist()
     return {
         "agent": row["agent"]["name"] or row["provenance"]["connector"],
@@ -212,7 +212,7 @@ def _told(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
     }
 
 
-def read_table_of(measures: Folder) -> list[dict[str, Any]]:
+def read_frames(measures: Folder) -> list[dict[str, Any]]:
     """The rows of `TABLE` in a folder of measures; none where nobody looked for frames."""
     data = measures.found(NAME)
     return [] if data is None else pq.read_table(BytesIO(data)).to_pylist()
@@ -224,14 +224,14 @@ def table_line(row: Mapping[str, Any]) -> str:
     meaning, _, label = row["place"].partition("_")
     end = r"(?:\n|\Z)" if meaning == "head" else r"\s*\Z"
     begin = r"\n?" if meaning == "tail" else ""
-    pattern = begin + pattern_of(row["skeleton"]) + ("" if label and meaning == "head" else end)
+    pattern = begin + make_pattern(row["skeleton"]) + ("" if label and meaning == "head" else end)
     return "\t".join((row["agent"], version, row["tool"] or "-", "any", meaning, pattern))
 
 
 def frame_warnings(measures: Folder) -> tuple[str, ...]:
     """A line for each version of an agent whose answers stand in frames, with the most frequent ones."""
     found = []
-    for agent, rows in groupby(read_table_of(measures), lambda row: (row["agent"], row["version"])):
+    for agent, rows in groupby(read_frames(measures), lambda row: (row["agent"], row["version"])):
         some = list(rows)
         lines = ", ".join(f"'{row['example'].strip()[:_SHOWN]}'" for row in some[:_MOST_FREQUENT])
         name = " ".join(filter(None, agent))

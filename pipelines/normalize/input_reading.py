@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.harness_text import without_forms
+from trajmill.connectors.conversation.harness_text import strip_forms
 from trajmill.connectors.registry import connector
 from trajmill.pipelines.normalize.connector_errors import noted
 from trajmill.pipelines.plan.plan import Input
@@ -38,7 +38,7 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
         origin = origin_of(one, blob, recipe)
         try:
             for found in _few_rejects(connector(one.connector).parse(blob), one.uri):
-                yield (found if isinstance(found, Reject) else _with_a_screen(without_forms(found), one)), origin
+                yield (found if isinstance(found, Reject) else _with_a_screen(strip_forms(found), one)), origin
         except ParseError as error:
             yield Reject.of(error, connector=one.connector), origin
         except Exception as error:

@@ -12,13 +12,13 @@ import pytest
 from tests.make import batch_of, call, steps_of
 from trajmill.quality.harness_text import (
     PLACES,
-    counts_of,
-    edges_batch,
-    example,
-    framed,
-    frames,
-    pattern_of,
-    skeleton_of,
+    count_framed,
+    count_skeletons,
+    find_example,
+    find_frames,
+    make_pattern,
+    make_skeleton,
+    measure_edges,
 )
 from trajmill.quality.variety import Varying
 from trajmill.schemas import Agent, Trajectory
@@ -36,15 +36,15 @@ def edges_of(answers: list[tuple[str, str]], agent: str | None = "crane") -> Mea
         replace(step, action=call("bash", command=command)) for step, (command, _) in zip(steps, answers, strict=True)
     ]
     batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent(agent, "1.0")))
-    return pa.Table.from_batches([edges_batch(batch)]), pa.Table.from_batches(Varying().add(batch))
+    return pa.Table.from_batches([measure_edges(batch)]), pa.Table.from_batches(Varying().add(batch))
 
 
 def found(answers: list[tuple[str, str]]) -> tuple[list[tuple[str, int]], list[int]]:
     """Place and number of answers of each frame, and the characters of each answer that stand in frames."""
     edges, variety = edges_of(answers)
-    ((group, (total, told)),) = counts_of(edges, variety, 0).items()
-    some = frames(total, told)
-    return [(PLACES[one["place"]], int(one["answers"])) for one in some], framed(edges, {group: some}).tolist()
+    ((group, (total, told)),) = count_skeletons(edges, variety, 0).items()
+    some = find_frames(total, told)
+    return [(PLACES[one["place"]], int(one["answers"])) for one in some], count_framed(edges, {group: some}).tolist()
 
 
 def test_a_line_behind_every_answer_is_a_frame_and_all_of_it_is_marked():
@@ -97,11 +97,13 @@ def test_recordings_of_people_are_not_looked_at():
 
 def test_the_frames_of_one_corpus_are_the_same_in_one_unit_and_in_several():
     answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)] * 2
-    ((_, whole),) = counts_of(*edges_of(answers), 0).items()
-    halves = [next(iter(counts_of(*edges_of(some), n).values())) for n, some in enumerate((answers[:8], answers[8:]))]
-    joined = [np.concatenate(parts) for parts in zip(*halves, strict=True)]
+    ((_, whole),) = count_skeletons(*edges_of(answers), 0).items()
+    halves = [
+        next(iter(count_skeletons(*edges_of(some), n).values())) for n, some in enumerate((answers[:8], answers[8:]))
+    ]
+    joined = [np.concatenate(half) for half in zip(*halves, strict=True)]
     names = ["skeleton", "place", "answers", "among", "kinds"]
-    assert frames(*whole)[names].tolist() == frames(*joined)[names].tolist() != []
+    assert find_frames(*whole)[names].tolist() == find_frames(*joined)[names].tolist() != []
 
 
 @pytest.mark.parametrize(
@@ -109,15 +111,15 @@ def test_the_frames_of_one_corpus_are_the_same_in_one_unit_and_in_several():
     ["[done x7f2 after 31 ms]", "Session saved at /tmp/a1/b.log (Mon)", "  tokens left: 12,345", "call \x01 (3.5 s)"],
 )
 def test_the_pattern_of_a_skeleton_matches_the_line_it_was_made_of(line):
-    skeleton = skeleton_of(line)
+    skeleton = make_skeleton(line)
     assert skeleton is not None
-    assert re.search(pattern_of(skeleton), line)
-    assert not re.search(pattern_of(skeleton), "another line altogether")
+    assert re.search(make_pattern(skeleton), line)
+    assert not re.search(make_pattern(skeleton), "another line altogether")
 
 
 def test_an_example_is_the_line_as_it_stands():
     answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)]
     steps = steps_of(answers[0][1], first="$")
     batch = batch_of(Trajectory("s", "terminal", steps, agent=Agent("crane", "1.0")))
-    frame = frames(*next(iter(counts_of(*edges_of(answers), 0).values())))[0]
-    assert example(batch, int(frame["place"]), int(frame["skeleton"]))[1] == "[done in 01 ms]"
+    frame = find_frames(*next(iter(count_skeletons(*edges_of(answers), 0).values())))[0]
+    assert find_example(batch, int(frame["place"]), int(frame["skeleton"]))[1] == "[done in 01 ms]"

@@ -25,9 +25,9 @@ from trajmill.connectors.conversation.harness_text import (
     CLAUDE_CODE,
     Source,
     headed,
-    owned,
     signed,
     speaker,
+    tools_of_others,
     truncation,
 )
 from trajmill.connectors.conversation.tools import domain_of
@@ -85,7 +85,7 @@ def course(nodes: Nodes, path: Sequence[int]) -> Course:
 
 def domain(made: Iterable[Step]) -> str:
     """The domain of a trajectory by its tools, those of user, harness and sub-agents left aside."""
-    return domain_of((step.action.name for step in made), "terminal", owned(CLAUDE_CODE))
+    return domain_of((step.action.name for step in made), "terminal", tools_of_others(CLAUDE_CODE))
 
 
 class _Start(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin, voices
 from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import truncation, within
+from trajmill.connectors.conversation.harness_text import split_by_twin, truncation
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -242,7 +242,7 @@ class Reader:
         call_id = call_id if isinstance(call_id, str) else self._searching() if "tools" in item else ""
         given = item.get("output", item.get("tools"))
         told, error, attachments = self._given(offset, given)
-        inner, around = within(told.text or "", self._put_out.pop(call_id, None))
+        inner, around = split_by_twin(told.text or "", self._put_out.pop(call_id, None))
         told = replace(told, text=inner, notes=(*told.notes, *around)) if around else told
         waiting = self._waiting.get(call_id)
         if not waiting:

@@ -11,7 +11,7 @@ import pytest
 from tests.make import call, steps_of
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed, without_forms
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed, strip_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -92,7 +92,7 @@ def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answ
     (first, second) = steps_of(answer, "end", first="begin")
     first = replace(first, action=call(tool), next_observation=seen)
     second = replace(second, observation=replace(seen))  # as a spool gives it back: equal, and another object
-    made = without_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
+    made = strip_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
     after = made.steps[0].next_observation
     assert after is not None
     assert (after.content, after.origin, made.steps[0].exit_code) == (shown or answer, origin, code)

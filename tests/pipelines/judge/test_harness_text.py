@@ -11,7 +11,7 @@ import pytest
 
 from trajmill.connectors.conversation import harness_text
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.judge.harness_text import read_table_of, table_line
+from trajmill.pipelines.judge.harness_text import read_frames, table_line
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -60,7 +60,7 @@ def judged(raw: Path, out: Path, part_bytes: int = 1 << 28, **settings: object) 
 def test_rows_that_stand_in_frames_bear_no_loss_whatever_the_parts(raw: Path, tmp_path: Path, part_bytes: int):
     counts, _ = judged(raw, tmp_path, part_bytes, max=0.1)
     assert counts == {("crane", "no_target"): 12, ("heron", ""): 12}
-    (row,) = read_table_of(Folder(str(tmp_path)) / "measures")
+    (row,) = read_frames(Folder(str(tmp_path)) / "measures")
     assert (row["agent"], row["version"], row["tool"], row["place"]) == ("crane", "2.1", "bash", "tail")
     assert (row["answers"], row["among"], row["kinds"]) == (12, 12, 6)
     assert row["example"].startswith("<took ")
@@ -87,7 +87,7 @@ def test_a_line_of_the_table_made_of_a_frame_takes_it_out_of_answers(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     judged(raw, tmp_path / "before", max=0.1)
-    lines = [table_line(row) for row in read_table_of(Folder(str(tmp_path / "before")) / "measures")]
+    lines = [table_line(row) for row in read_frames(Folder(str(tmp_path / "before")) / "measures")]
     monkeypatch.setattr(harness_text, "FORMS", (*harness_text.FORMS, *harness_text.read_forms("\n".join(lines))))
     harness_text.forms.cache_clear()
     counts, _ = judged(raw, tmp_path / "after", max=0.1)
