@@ -1,21 +1,20 @@
-"""What checks of RL turns are worth: how many turns have one, what they let pass, what lazy answers earn by rules.
+"""How well the reward ranks: adversarial answers within their bounds, and what checks of turns are worth.
 
     python -m benchmarks.rewards --out OUT [--show N]
 
-Turns are the targets of a run. Answers are halved by hash: by those of one half checks are tried, those of the other
-are the unseen negatives. A negative of a turn is another answer of the same tool that is not the turn's own; a false
-accept is one that rules give a 1. Sanity is the mean score by rules: of the truth, of the answer before, of nothing, of
-the action, and of the answer of another turn of the domain, on turns with a check whose answer differs from the one
-before. Of turns that change nothing only those count as checked that may be asked for. The second table is what these
-earn on changed states without a check, by the F1 of changed lines. `--show` prints about N turns a domain with their
-checks, and every false accept. Volatile spans are those of the run, where it was made with `judge: {spans: true}`.
+The first table tells by domain which share of the adversarial answers (`pipelines.mix.adversaries`, drawn with
+another seed than the pipeline's) scores within its bounds, over every target turn of the run. The second one is of
+checks: answers are halved by hash, by those of one half checks are tried, and those of the other half are unseen;
+`let pass` is the share of them that pass all checks of a turn whose answer they are not. `--show` prints about N
+turns a domain with their checks, and answers out of bounds. Volatile spans are those of the run, where it was made
+with `judge: {spans: true}`, and the random values of answers.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,29 +24,36 @@ import pyarrow.parquet as pq
 import xxhash
 
 from trajmill.pipelines.mix import reward
-from trajmill.pipelines.mix.checks import checks_of, ground_truth, keeps_no_change
+from trajmill.pipelines.mix.adversaries import adversaries
+from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
+from trajmill.pipelines.mix.checks import checks_of, ground_truth, keeps_no_change, weight
 from trajmill.pipelines.render.answered import Answered, Distractors, Known, turn_of
 from trajmill.pipelines.render.fixed_texts import COMMANDS, ending
 from trajmill.schemas import DOMAINS
 
 _COLUMNS = "row_id trajectory_id segment step domain observation action next_observation exit_code timed_out scrubbed"
 _UNSEEN = 16
-"""Negatives of a turn that are tried."""
+"""Answers of other turns that are tried on the checks of one."""
 
-_LAZY = ("truth", "previous", "empty", "echo", "shuffled")
+_SEED = 1
+_ADVERSARIES = (
+    *("truth", "fenced", "other JSON", "empty", "previous", "rubbish", "echo"),
+    *("shuffled", "number", "other answer", "half"),
+)
 
 
 @dataclass(slots=True)
-class Told:
-    """Of one domain: turns, those with a check, negatives tried and let pass, and what lazy answers earn."""
+class Measured:
+    """Of one domain: adversarial answers in all and within bounds by name, and what checks are worth."""
 
     turns: int = 0
+    unknowable: int = 0
     checked: int = 0
-    states: int = 0
-    negatives: int = 0
+    unseen: int = 0
     accepted: int = 0
     types: Counter[str] = field(default_factory=Counter)
-    scores: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    tried: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
 
 
 def trajectories(out: Path, domain: str) -> Iterator[list[Answered]]:
@@ -93,91 +99,83 @@ def _parity(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"), 7) & 1
 
 
-def measured(found: Sequence[Sequence[Answered]], show: int) -> Told:
-    """What checks of a domain's trajectories are worth."""
+def measured(found: Sequence[Sequence[Answered]], show: int) -> Measured:
+    """Measure the targets among the turns of a domain's trajectories."""
     sides = (Distractors(), Distractors(64))
-    everything = [turn for turns in found for turn in turns]
-    for turn in everything:
+    for turn in (turn for turns in found for turn in turns):
         sides[_parity(turn.observation)].add(turn)
-    told = Told()
+    told = Measured()
     for turns in found:
         known = Known()
         for turn in turns:
             known.saw(turn.previous)
             if turn.spans:
-                _measure(told, turn, known, sides, everything, show)
+                _measure(told, mark_random_values(turn, known), known, sides, show)
             known.add(turn)
     return told
 
 
-def _measure(
-    told: Told,
-    turn: Answered,
-    known: Known,
-    sides: tuple[Distractors, Distractors],
-    all_of: Sequence[Answered],
-    show: int,
-) -> None:
-    checks = checks_of(turn, known, sides[0].of(turn))
+def _measure(told: Measured, turn: Answered, known: Known, sides: tuple[Distractors, Distractors], show: int) -> None:
+    others = sides[0].of(turn)
+    checks = checks_of(turn, known, others)
     if any(check["type"] == "no_change" for check in checks) and not keeps_no_change(turn.key, 0):
         checks = []
-    truth = ground_truth(turn, checks)
-    changes = not reward.same(turn.previous or "", turn.observation, turn.form)
     told.turns += 1
+    if is_unknowable(turn, known, others):
+        told.unknowable += 1
+        return
     told.checked += bool(checks)
-    told.states += turn.form in reward.STATES and changes and not checks
     told.types.update({check["type"] for check in checks})
+    truth = ground_truth(turn, checks)
     if checks:
         unseen = [one for one in sides[1].of(turn) if not reward.same(one, turn.observation, turn.form)][:_UNSEEN]
-        accepted = [one for one in unseen if reward.scored(one, truth)["rules"] == 1.0]
-        told.negatives += len(unseen)
-        told.accepted += len(accepted)
-        number = xxhash.xxh3_64_intdigest(turn.key.encode(), 3)
-        if number % 100_003 / 100_003 < show / max(len(all_of), 1) * 3 or (show and accepted):
-            _print(turn, checks, accepted)
-    if not changes or not turn.observation.strip() or (not checks and turn.form not in reward.STATES):
+        loaded = reward.parsed(truth)
+        told.unseen += len(unseen)
+        told.accepted += sum(all(reward.passes(check, one, loaded) for check in checks) for one in unseen)
+    if not weight(turn, checks):
         return
-    other = all_of[xxhash.xxh3_64_intdigest(turn.key.encode(), 11) % len(all_of)].observation
-    answers = (turn.observation, turn.previous or "", "", turn.action, other)
-    for name, answer in zip(_LAZY, answers, strict=True):
-        if name != "shuffled" or not reward.same(other, turn.observation, turn.form):
-            told.scores[name if checks else f"lines {name}"].append(reward.scored(answer, truth)["rules"])
-
-
-def _print(turn: Answered, checks: Sequence[dict[str, Any]], accepted: Sequence[str]) -> None:
-    print(f"\n=== {turn.domain} {turn.head} {turn.form}\n<<< {turn.action[:500]}\n>>> {turn.observation[:700]}")
-    for check in checks:
-        print("  CHECK", json.dumps(check, ensure_ascii=False)[:300])
-    for one in accepted[:1]:
-        print("  FALSELY ACCEPTED", repr(one[:400]))
-
-
-def _mean(scores: Sequence[float]) -> str:
-    return f"{sum(scores) / len(scores):.3f}" if scores else ""
+    shown = show and xxhash.xxh3_64_intdigest(turn.key.encode(), 3) % 1000 < show
+    if shown:
+        print(f"\n=== {turn.domain} {turn.head} {turn.form}\n<<< {turn.action[:500]}\n>>> {turn.observation[:700]}")
+        for check in checks:
+            print("  CHECK", json.dumps(check, ensure_ascii=False)[:300])
+    for one in adversaries(turn, others, _SEED):
+        score = reward.scored(one.answer, truth)["score"]
+        told.tried[one.name] += 1
+        told.held[one.name] += one.low <= score <= one.high
+        if show and not one.low <= score <= one.high:
+            print(f"  {score:.3f} FOR {one.name}: {turn.key} {turn.observation[:200]!r} {one.answer[:200]!r}")
 
 
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, type=Path, help="folder of a run")
-    parser.add_argument("--show", type=int, default=0, help="checks a domain to print, about")
+    parser.add_argument("--show", type=int, default=0, help="turns in a thousand to print")
     parser.add_argument("--domain", action="append", choices=DOMAINS)
-    told = parser.parse_args()
-    rows = {domain: measured(list(trajectories(told.out, domain)), told.show) for domain in told.domain or DOMAINS}
-    print("\n| domain | turns | with a check | unseen negatives | let pass | " + " | ".join(_LAZY) + " |")
-    print("|---|" + "---:|" * (4 + len(_LAZY)))
+    asked = parser.parse_args()
+    rows = {domain: measured(list(trajectories(asked.out, domain)), asked.show) for domain in asked.domain or DOMAINS}
+    print("\n| domain | turns | " + " | ".join(_ADVERSARIES) + " |\n|---|" + "---:|" * (1 + len(_ADVERSARIES)))
+    for domain, one in [*rows.items(), ("all", _sum(list(rows.values())))]:
+        shares = [f"{one.held[name] / one.tried[name]:.1%}" if one.tried[name] else "" for name in _ADVERSARIES]
+        print(f"| {domain} | {one.turns - one.unknowable} | {' | '.join(shares)} |")
+    print("\n| domain | turns | unknowable | with a check | unseen answers | let pass | by type of check |")
+    print("|---|" + "---:|" * 5 + "---|")
     for domain, one in rows.items():
         share = f"{one.checked} ({one.checked / max(one.turns, 1):.0%})"
-        passed = f"{one.accepted / max(one.negatives, 1):.2%}"
-        means = " | ".join(_mean(one.scores[name]) for name in _LAZY)
-        print(f"| {domain} | {one.turns} | {share} | {one.negatives} | {passed} | {means} |")
-    print("\n| domain | changed states without a check | " + " | ".join(_LAZY) + " |")
-    print("|---|" + "---:|" * (1 + len(_LAZY)))
-    for domain, one in rows.items():
-        print(f"| {domain} | {one.states} | " + " | ".join(_mean(one.scores[f"lines {name}"]) for name in _LAZY) + " |")
-    print("\n| domain | turns by type of check |\n|---|---|")
-    for domain, one in rows.items():
-        print(f"| {domain} | " + ", ".join(f"{kind} {count}" for kind, count in one.types.most_common()) + " |")
+        kinds = ", ".join(f"{kind} {count}" for kind, count in one.types.most_common())
+        print(
+            f"| {domain} | {one.turns} | {one.unknowable} | {share} | {one.unseen} | "
+            f"{one.accepted / max(one.unseen, 1):.2%} | {kinds} |"
+        )
+
+
+def _sum(parts: Sequence[Measured]) -> Measured:
+    total = Measured(sum(part.turns for part in parts), sum(part.unknowable for part in parts))
+    for part in parts:
+        total.tried.update(part.tried)
+        total.held.update(part.held)
+    return total
 
 
 if __name__ == "__main__":

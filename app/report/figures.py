@@ -118,6 +118,7 @@ class Figures:
         copies: clusters of copies.
         ceilings: domain → what replicates agree on.
         harness: text of harnesses that no parser knows, as `measures/harness_text.parquet` has it.
+        rewards: domain → rows of RL, and the least, median and greatest of their reward quality.
         diversity: as the manifest of shards has it.
         mixture: likewise.
         seen: units that were looked at, and all of them.
@@ -137,6 +138,7 @@ class Figures:
     copies: Copies
     ceilings: Mapping[str, Mapping[str, float]]
     harness: Sequence[Mapping[str, Any]]
+    rewards: Mapping[str, Sequence[float]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
     seen: tuple[int, int]
@@ -172,6 +174,7 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
         copies=_copies(rejects),
         ceilings=_ceilings(sources),
         harness=_harness(sources),
+        rewards=_rewards(sources),
         diversity=shards.diversity if shards else {},
         mixture=shards.mixture if shards else {},
         seen=(len(sources.units), len(sources.all_units)),
@@ -335,6 +338,18 @@ def _classes(sources: Sources) -> dict[str, dict[str, int]]:
             for label, number in zip(every.field("label").to_pylist(), size.to_pylist(), strict=True):
                 sizes[ANSWER if label is None else label] += number
         found[f"{pool}.{domain}"] = dict(sorted(sizes.items()))
+    return found
+
+
+def _rewards(sources: Sources) -> dict[str, list[float]]:
+    """(rows, least, median and greatest reward quality) by domain, of what is looked at."""
+    found = {}
+    for pool, domain, name in sources.shards():
+        if pool == "rl":
+            values = pc.struct_field(sources.table(name, ["extra_info"])["extra_info"], "reward_quality")
+            if len(values):
+                least, median, greatest = pc.quantile(values, [0, 0.5, 1]).to_pylist()
+                found[domain] = [len(values), least, median, greatest]
     return found
 
 

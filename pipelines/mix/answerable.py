@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -73,6 +74,46 @@ def _cuts(piece: str) -> range:
 def _stand_together(some: Iterable[str], text: str) -> bool:
     places = _places_of(text)
     return bool(frozenset.intersection(*(places.get(word, frozenset()) for word in some)))
+
+
+_RANDOM: Final = re.compile(
+    r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"  # UUID
+    r"|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b|\b0x[0-9a-fA-F]{6,16}\b"  # hash, address
+    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"  # point in time
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d(?::\d\d)?\b"
+    r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b|\b1[4-9]\d{8}(?:\d{3})?\b"
+    r"|\b\d+\.\d+ ?(?:s|ms|secs?|seconds)\b|/tmp/tmp[\w.]+"  # duration, temporary file
+)
+"""Values that no model can know unless they were shown before: ids, times, durations."""
+
+
+def mark_random_values(turn: Answered, known: Known) -> Answered:
+    """Add the random values of an answer that nothing held before to its volatile spans."""
+    said = words(turn.action)
+    found = [
+        match.span() for match in _RANDOM.finditer(turn.observation) if not known.has_words(words(match.group()) - said)
+    ]
+    return replace(turn, volatile=tuple(sorted({*turn.volatile, *found}))) if found else turn
+
+
+def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
+    """Whether nothing tells an answer beforehand.
+
+    All it says is random, or the action has no arguments and most words of the answer stand neither in what was shown
+    nor in the tool's other answers.
+    """
+    if turn.form in reward.STATES:
+        return False
+    parts, end = list[str](), 0
+    for first, last in turn.volatile:
+        parts.append(turn.observation[end:first])
+        end = max(end, last)
+    said = words(" ".join([*parts, turn.observation[end:]]))
+    if turn.volatile and not said:
+        return True
+    context = Context(turn, known, others)
+    new = [word for word in said - context.action_words - context.frame if not known.has_words((word,))]
+    return not turn.values and 2 * len(new) > len(said)
 
 
 @remembering_record

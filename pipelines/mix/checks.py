@@ -80,8 +80,8 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
             break
     if all(check.get("pattern") in COUNTED for check in found):
         return []
-    together = {**truth, "checks": found}
-    return found if all(reward.rules(other, together) == 0 for other in different) else []
+    refused = (any(not reward.passes(check, other, truth) for check in found) for other in different)
+    return found if all(refused) else []
 
 
 @lru_cache(maxsize=1 << 12)
@@ -198,7 +198,7 @@ def _truth(turn: Answered) -> dict[str, Any]:
 
 
 def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by: tuple[str, str] | None = None) -> str:
-    """What a reward compares a prediction with, as one JSON text (version 2).
+    """What a reward compares a prediction with, as one JSON text (version 3).
 
     `exact` says that the answer follows letter by letter from what was known, so that a check asks for it so.
     `previous` stands where the turn shows a state: lines that changed are told by it.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from trajmill.pipelines.mix.adversaries import reward_quality
+from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
 from trajmill.pipelines.mix.checks import checks_of, drawn, ground_truth, rubric_id, weight
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Answered, Distractors, Known
@@ -84,8 +86,8 @@ def question(
     others: Distractors,
     seed: int,
     chance: Callable[[str], float] = lambda _: 1.0,
-) -> tuple[int, str] | None:
-    """(place, ground truth) of the turn that is asked for; None if there is none whose answer a rule can tell.
+) -> tuple[int, str, float] | None:
+    """Draw the turn that is asked for: (place, ground truth, reward quality); None if rules can rank no turn's answers.
 
     Args:
         allowed: places of the turns that one is drawn from, by their keys.
@@ -96,15 +98,23 @@ def question(
         chance: by what the chance of a turn is multiplied.
     """
     told = _Told(turns, initial_state)
-    checks: dict[str, list[dict[str, Any]]] = {}
+    truths: dict[str, str] = {}
 
     def weighed(key: str) -> float:
         turn, known = told.at(allowed[key])
-        checks[key] = checks_of(turn, known, others.of(turn))
-        return weight(turn, checks[key], seed) * chance(key)
+        if is_unknowable(turn, known, others.of(turn)):
+            return 0.0
+        checks = checks_of(turn, known, others.of(turn))
+        truths[key] = ground_truth(turn, checks, rubric_id())
+        return weight(turn, checks, seed) * chance(key)
 
-    key = drawn(allowed, weighed, seed)
-    return None if key is None else (allowed[key], ground_truth(told.at(allowed[key])[0], checks[key], rubric_id()))
+    left = dict(allowed)
+    while (key := drawn(left, weighed, seed)) is not None:
+        turn, _ = told.at(left.pop(key))
+        quality = reward_quality(turn, truths[key], others.of(turn))
+        if quality is not None:
+            return allowed[key], truths[key], quality
+    return None
 
 
 class _Told:
@@ -121,9 +131,10 @@ class _Told:
         self._known.saw(initial_state)
 
     def at(self, place: int) -> tuple[Answered, Known]:
-        """The turn at a place, and what was known before it."""
+        """The turn at a place, random values of its answer volatile, and what was known before it."""
         for one in islice(self._turns, max(0, place + 1 - len(self._told))):
             self._known.saw(one.previous)
             self._told.append((one, self._known.now()))
             self._known.add(one)
-        return self._told[place]
+        turn, known = self._told[place]
+        return mark_random_values(turn, known), known

@@ -1,7 +1,7 @@
 """What a predicted observation is worth: a reward for verl and TRL, in one file that a trainer's folder can hold.
 
 Doors: `compute_score` for verl, `reward` (or what `reward_function` makes, with a judge) for TRL. Both read the ground
-truth of an RL row, one JSON text of version 2 (`pipelines.mix.checks` writes it), and score by rules: all checks of the
+truth of an RL row, one JSON text of version 3 (`pipelines.mix.checks` writes it), and score by rules: all checks of the
 turn pass or none counts. A turn without a check scores the F1 of its lines; where it shows a state, of the lines that
 changed, so that copying the state before earns nothing. With a judge, five dimensions from 1 to 5 count nine times what
 rules count, each scaled (raw - 1) / 4 (Qwen-AgentWorld, arXiv 2606.24597, section 3.4); rules alone without one.
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 import secrets
 import urllib.request
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -26,25 +26,27 @@ from typing import Any, Final, TypeAlias
 
 try:
     import re2
-except ImportError:
-    re2 = None
-    warnings.warn("google-re2 is not installed: checks of the type regex will raise", RuntimeWarning, stacklevel=2)
+except ImportError as error:
+    raise ImportError("checks of the type regex need google-re2: pip install google-re2") from error
 
-VERSION: Final = 2
+VERSION: Final = 3
 MARKER: Final = "**Environment Observation:**"
 DIMENSIONS: Final = ("format", "factuality", "consistency", "realism", "quality")
 STATES: Final = ("screen", "state")
 """Forms of observations that show all there is, so that what changed can be told."""
 
 JUDGE_SHARE: Final = 0.9
+CHECKED_SHARE: Final = 0.75
+"""Share of the score by rules that hangs on the checks of a turn that has some."""
+
 LONGEST: Final = 1_000_000
 """Characters of an answer beyond which it counts as none."""
 
 _HELD: Final = 32_768
 """Characters of a text up to which its lines are remembered, since many checks ask for them."""
 
-_COMPARED: Final = 200_000
-"""Pairs of a line and a line with volatile parts up to which they are compared."""
+_COMPARED: Final = 40_000
+"""Pairs of lines up to which they are compared."""
 
 Check: TypeAlias = Mapping[str, Any]
 Truth: TypeAlias = Mapping[str, Any]
@@ -52,6 +54,7 @@ Judge: TypeAlias = Callable[[Truth, str], str | Mapping[str, Any]]
 """(ground truth, prediction) → the judge's reply: the five dimensions, as a mapping or as text that holds JSON."""
 
 _TAGS: Final = re.compile(r"</?think>|</?predicted_observation>")
+_FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?[ \t]*\1\s*", re.DOTALL)
 _ELEMENT: Final = re.compile(r"^[\s|*]*(?:#\d+ |\[[a-z]?\d+\] ?|[_\d]+\[:\])?\s*")
 _NUMBERED: Final = re.compile(r"^\s*\d+(?:\t|→|:|\s\|)\s?|^\s*\d+\s")
 _STEP: Final = re.compile(r"\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]")
@@ -79,8 +82,11 @@ def prediction(answer: str) -> str | None:
     for tag in _TAGS.finditer(text):
         name = tag.group()
         if thinks or (name == "</think>" and opened < 0):
-            if name == "</think>":
+            is_stray = not thinks and text[begin : tag.start()].strip() and not text[tag.end() :].strip()
+            if name == "</think>" and not is_stray:
                 thinks, tagged, begin = False, False, tag.end()
+            elif is_stray:
+                text = text[: tag.start()]
         elif name == "<think>":
             thinks = opened < 0 and not text[begin : tag.start()].strip()
         elif name == "<predicted_observation>":
@@ -98,6 +104,12 @@ def _bare(text: str) -> str:
     if told.startswith(MARKER):
         text = told[len(MARKER) :].lstrip(" ")
     return text.lstrip("\r\n").rstrip()
+
+
+def _unfenced(text: str) -> str:
+    """The text inside the code fence that a text is; the text itself if it is none."""
+    found = _FENCE.fullmatch(text)
+    return _bare(found[2]) if found else text
 
 
 def lines_of(text: str, form: str = "response") -> tuple[str, ...]:
@@ -123,16 +135,8 @@ def same(one: str, other: str, form: str = "response") -> bool:
 
 
 def value_in(check: Check, text: str, truth: Truth) -> Any:
-    """What a text has where a check looks; None where there is nothing of the kind.
-
-    Raises:
-        RuntimeError: the check is a pattern and google-re2 is missing.
-        ValueError: the type is not known.
-    """
-    kind = check["type"]
-    if kind not in _READERS:
-        raise ValueError(f"check of the type {kind!r}: this reward knows {', '.join(_READERS)}")
-    return _READERS[kind](check, text, truth)
+    """Read what a text has where a check looks; None where there is nothing of the kind."""
+    return _READERS[check["type"]](check, text, truth)
 
 
 def passes(check: Check, text: str, truth: Truth) -> bool:
@@ -146,8 +150,6 @@ def passes(check: Check, text: str, truth: Truth) -> bool:
 
 def _captures(check: Check, text: str, _: Truth) -> Any:
     """What all matches of a pattern capture: one text if they agree, else the list of them in order."""
-    if re2 is None:
-        raise RuntimeError("a check of the type regex needs a linear-time engine: pip install google-re2")
     found = [match.group(1) for match in _pattern(check["pattern"]).finditer(text)]
     if isinstance(check.get("value"), list):
         return found or None
@@ -212,7 +214,7 @@ def _number(check: Check, text: str, truth: Truth) -> float | None:
     """The number at a path, behind the words that lead a line, or that is the whole text; several tell none."""
     if "path" in check:
         value = _at_path(check, text, truth)
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        return _finite(value) if isinstance(value, int | float) else None
     before, found = check.get("before", ""), []
     lines = lines_of(text)
     if not before and len(lines) != 1:
@@ -220,8 +222,16 @@ def _number(check: Check, text: str, truth: Truth) -> float | None:
     for line in lines:
         if line.startswith(before):
             match = _NUMBER.fullmatch(line[len(before) :].strip()[:60])
-            found += [float(match.group().replace(",", ""))] if match else []
-    return found[0] if len(found) == 1 and math.isfinite(found[0]) else None
+            found += [match.group().replace(",", "")] if match else []
+    return _finite(found[0]) if len(found) == 1 else None
+
+
+def _finite(number: str | float) -> float | None:
+    try:
+        value = float(number)
+    except (OverflowError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _written(check: Check, text: str, _: Truth) -> bool:
@@ -239,7 +249,7 @@ def _written(check: Check, text: str, _: Truth) -> bool:
 
 
 _READERS: Final[Mapping[str, Callable[[Check, str, Truth], Any]]] = {
-    "exact": lambda _, text, truth: "\n".join(lines_of(text)) == "\n".join(lines_of(truth["observation"])),
+    "exact": lambda _, text, truth: _equal(text, truth["observation"]),
     "contains": lambda check, text, truth: check["line"] in lines_of(text, truth.get("form", "response")),
     "regex": _captures,
     "json_path": _at_path,
@@ -250,43 +260,334 @@ _READERS: Final[Mapping[str, Callable[[Check, str, Truth], Any]]] = {
 }
 
 
+def _equal(text: str, observation: str) -> bool:
+    """Whether two texts are equal, as lines or as JSON."""
+    if lines_of(text) == lines_of(observation):
+        return True
+    document = document_in(observation)
+    if document is None or ending(text) != ending(observation):
+        return False
+    return bool(_canonical(document_in(text)) == _canonical(document))
+
+
 # Rules
 
 
 def rules(predicted: str, truth: Truth) -> float:
-    """What rules say of a prediction, from 0 to 1.
+    """Score a prediction by rules, from 0 to 1: its similarity, of which three quarters hang on the turn's checks."""
+    return max(_scored_by_rules(answer, truth) for answer in dict.fromkeys((predicted, _unfenced(predicted))))
 
-    An answer of more than twice the length of the truth is worth nothing where checks decide: a list of all that could
-    have happened holds what did.
+
+def _scored_by_rules(predicted: str, truth: Truth) -> float:
+    near, checks = similarity(predicted, truth), truth["checks"]
+    if not checks or near in (0.0, 1.0):
+        return near
+    passed = sum(passes(check, predicted, truth) for check in checks) / len(checks)
+    return near * (1 - CHECKED_SHARE * (1 - passed))
+
+
+# Similarity
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]+|\0")
+_MOST_COMPARED: Final = 100_000_000
+"""Product of the lengths of two sequences up to which their longest common subsequence is found; beyond it, pairs of
+neighbors are counted instead."""
+
+_DEEPEST: Final = 48
+"""Levels of a JSON value that are compared member by member."""
+
+_EDGES: Final = 0.1
+"""Share of the common beginning and end, in characters, in the similarity of two texts: a word that is half right
+counts something."""
+
+_UNPARSED: Final = 0.8
+"""What an answer that should be JSON and is none is worth at most."""
+
+_KEPT: Final = 0.75
+"""Share of a state's score that hangs on what stays as it was."""
+
+_NUMBERING: Final = 0.02
+"""Share of a state's score that hangs on the numbers of its elements."""
+
+_NEAR: Final = 0.5
+"""F1 of the tokens of two lines from which one is taken for the other."""
+
+_RESIDUE: Final = 0.01
+"""What a state without one right change is worth at most: the more it differs from the state before, and the nearer
+it is to the truth."""
+
+
+def similarity(predicted: str, truth: Truth) -> float:
+    """How near a prediction is to the observation, from 0 to 1: 1 for the same but for form, 0 for an empty one.
+
+    JSON is compared by its values, a state by what changed and what stayed, any other text by its tokens in order.
+    Volatile parts match anything.
     """
-    observation = truth["observation"]
+    observation, form = truth["observation"], truth.get("form", "response")
     if not predicted.strip():
         return float(not observation.strip())
-    if truth["checks"]:
-        if len(predicted) > 2 * len(observation) + 200:
-            return 0.0
-        return float(all(passes(check, predicted, truth) for check in truth["checks"]))
-    return changed_lines(predicted, truth)
+    if same(predicted, observation, form):
+        return _numbered(predicted, observation) if form in STATES else 1.0
+    document = _Document(truth)
+    if document.known:
+        answer = document_in(predicted)
+        if answer is not None:
+            return document.similarity(answer, ending(predicted))
+    masked, masks = _masked(truth, form)
+    answer_lines = _unmasked(lines_of(predicted, form), masks)
+    if form in STATES and truth["previous"]:
+        before = _unmasked(lines_of(truth["previous"], form), masks)
+        score = _state_similarity(answer_lines, masked, before) * _numbered(predicted, observation)
+    else:
+        score = _ordered_similarity(answer_lines, masked)
+    return score * (_UNPARSED if document.known else 1.0)
 
 
-def changed_lines(predicted: str, truth: Truth) -> float:
-    """F1 of the lines that come or go; volatile parts match anything, numbers of elements do not count.
-
-    Right are lines that came; where none came, lines that went. Wrong are lines that came and should not have, stayed
-    and should have gone, or went and should have stayed. So the state before earns 0, as does any other screen.
-    """
-    form = truth.get("form", "response")
-    kept, masks = _masked(truth, form)
-    before, after, told = (
-        _unmasked(lines, masks) for lines in (lines_of(truth["previous"] or "", form), kept, lines_of(predicted, form))
+def _numbered(predicted: str, observation: str) -> float:
+    """1, less the part that hangs on the numbers of elements for those that differ."""
+    told, true = (
+        Counter(number for line in text.split("\n") if (number := _ELEMENT.match(line)[0].strip(" |*\t")))  # type: ignore[index]
+        for text in (predicted, observation)
     )
-    came, gone = after - before, before - after
-    says_came, says_gone = told - before, before - told
-    right_came, right_gone = (came & says_came).total(), (gone & says_gone).total()
-    right = right_came if came else right_gone
-    wrong = (says_came - came).total() + (came - says_came).total()
-    wrong += (gone - says_gone).total() + (says_gone - gone).total()
-    return 2 * right / (2 * right + wrong) if right else 0.0
+    return 1 - _NUMBERING * (1 - (told & true).total() / max(told.total(), true.total())) if told or true else 1.0
+
+
+def _state_similarity(told: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
+    """How near the lines of a state are to the true ones; those of the state before earn 0.
+
+    The product of four shares: of the change that is told, each line that came counted by its gain over the lines that
+    went; a quarter, and three quarters of the lines that stay; of what is told that belongs to the state; of common
+    lines that stand in order.
+    """
+    after, old = Counter(true), Counter(before)
+    stay = after & old
+    if stay == after == old:
+        return _ordered_similarity(told, true)
+    kept = Counter(told) & stay
+    came, went, says = (_without(lines, lines, some) for lines, some in ((true, stay), (before, stay), (told, kept)))
+    near, used = _matches(came, says)
+    if came:
+        bases = _matches(came, went, reused=True)[0]
+        gains = [max(0.0, one - base) / (1 - base) if base < 1 else 0.0 for one, base in zip(near, bases, strict=True)]
+        change = sum(map(operator.mul, gains, map(len, came))) / sum(map(len, came))
+    else:
+        change = 1 - (Counter(says) & Counter(went)).total() / len(went)
+    rest = [line for place, line in enumerate(says) if place not in used]
+    almost, belongs = _matches(list((stay - kept).elements()), rest)
+    left = (kept.total() + sum(almost)) / stay.total() if stay else 1.0
+    floor = 1 - _KEPT if came else 0.0
+    owned = (kept.total() + len(used) + len(belongs)) / len(told)
+    score = change * (floor + (1 - floor) * min(1.0, left)) * owned * _order(told, true)
+    return max(score, _RESIDUE * _token_similarity(told, true) * (1 - _token_similarity(told, before)))
+
+
+def _matches(lines: Sequence[str], others: Sequence[str], reused: bool = False) -> tuple[list[float], set[int]]:
+    """(of each line the F1 of its tokens and those of the nearest other line, the places of the others that are near).
+
+    Each other line is taken once, unless it is `reused`. Of very many lines, those are compared that stand at about the
+    same place.
+    """
+    bags = [_bag(line) for line in others]
+    reach = max(1, _COMPARED // max(1, len(lines)))
+    found, used, near = [], set[int](), set[int]()
+    for number, line in enumerate(lines):
+        bag, best, place = _bag(line), 0.0, -1
+        middle = number * len(others) // len(lines)
+        for other in range(max(0, middle - reach), min(len(others), middle + reach)):
+            if other not in used:
+                common = 2 * len(bag & bags[other]) / (len(bag) + len(bags[other])) if bag else float(not bags[other])
+                if common > best:
+                    best, place = common, other
+        found.append(best)
+        if best >= _NEAR:
+            near.add(place)
+            if not reused:
+                used.add(place)
+    return found, near
+
+
+def _bag(line: str) -> frozenset[tuple[str, int]]:
+    """The tokens of a line, each with how many of its kind stand before it."""
+    seen = Counter[str]()
+    bag = set()
+    for token in _TOKEN.findall(line):
+        bag.add((token, seen[token]))
+        seen[token] += 1
+    return frozenset(bag)
+
+
+def _ordered_similarity(told: Sequence[str], true: Sequence[str]) -> float:
+    """The similarity of two texts by their tokens, times the share of their common lines that stand in order."""
+    one, other = "\n".join(told), "\n".join(true)
+    if one == other:
+        return 1.0
+    edges = _common(one, other) / max(len(one), len(other))
+    return ((1 - _EDGES) * _token_similarity(told, true) + _EDGES * edges) * _order(told, true)
+
+
+def _token_similarity(told: Sequence[str], true: Sequence[str]) -> float:
+    """F1 of the tokens of some lines that stand in the same order in others."""
+    one, other = (_TOKEN.findall("\n".join(lines)) for lines in (told, true))
+    return 2 * _in_order(one, other) / (len(one) + len(other)) if one or other else 1.0
+
+
+def _order(told: Sequence[str], true: Sequence[str]) -> float:
+    """The share of the lines that two texts have in common which stand in order; 1 where they have none."""
+    common = (Counter(told) & Counter(true)).total()
+    return _in_order(told, true) / common if common else 1.0
+
+
+def _common(one: str, other: str) -> int:
+    """Characters of the beginning and of the end that two texts have in common."""
+    most = min(len(one), len(other))
+    begin = next((place for place in range(most) if one[place] != other[place]), most)
+    rest = most - begin
+    return begin + next((place for place in range(rest) if one[-1 - place] != other[-1 - place]), rest)
+
+
+def _in_order(one: Sequence[str], other: Sequence[str]) -> float:
+    """The length of the longest common subsequence (Hyyrö 2004: a bit for each item of the one, a step an item of
+    the other); of sequences too long for it, the number of pairs of neighbors that both have."""
+    begin, most = 0, min(len(one), len(other))
+    while begin < most and one[begin] == other[begin]:
+        begin += 1
+    end = 0
+    while end < most - begin and one[-1 - end] == other[-1 - end]:
+        end += 1
+    short, long = sorted((one[begin : len(one) - end], other[begin : len(other) - end]), key=len)
+    if len(short) * len(long) > _MOST_COMPARED:
+        pairs = [Counter(zip(["", *items], items, strict=False)) for items in (short, long)]
+        return begin + end + (pairs[0] & pairs[1]).total()
+    places: dict[str, int] = {}
+    wanted = set(long)
+    for place, item in enumerate(short):
+        if item in wanted:
+            places[item] = places.get(item, 0) | 1 << place
+    every = row = (1 << len(short)) - 1
+    for item in long:
+        if match := row & places.get(item, 0):
+            row = ((row + match) | (row - match)) & every
+    return begin + end + len(short) - row.bit_count()
+
+
+class _Document:
+    """The JSON value that an observation is, with what stands in its place where volatile parts are others.
+
+    Attributes:
+        known: whether the observation is JSON.
+    """
+
+    def __init__(self, truth: Truth) -> None:
+        text = truth["observation"]
+        self._value, self._ending = document_in(text), ending(text)
+        self.known = self._value is not None
+        self._other = self._value
+        if self.known and truth["volatile"]:
+            other = document_in(_redrawn(text, truth["volatile"]))
+            self._other = self._value if other is None else other
+
+    def similarity(self, answer: Any, ending: str) -> float:
+        """F1 of the weights of values: of each, one plus the logarithm of its tokens."""
+        right, told, true = _values(answer, self._value, self._other, 0)
+        if self._ending or ending:
+            right, told, true = right + (ending == self._ending), told + bool(ending), true + bool(self._ending)
+        return 2 * right / (told + true) if told + true else 1.0
+
+
+def ending(text: str) -> str:
+    """The last line of a document, where it says how a command ended."""
+    last = text.rstrip().rpartition("\n")[2].strip()
+    return last if last == "[timed out]" or _EXITS.fullmatch(last) else ""
+
+
+def _redrawn(text: str, spans: Sequence[Sequence[int]]) -> str:
+    """The text with another digit or letter for each in some spans."""
+    parts, end = [], 0
+    for first, last in sorted(map(tuple, spans)):
+        if first >= end:
+            changed = re.sub(r"[0-9]", lambda found: str(int(found[0]) % 9 + 1), text[first:last])
+            parts += [text[end:first], re.sub(r"[a-zA-Z]", lambda found: "b" if found[0] == "a" else "a", changed)]
+            end = last
+    return "".join([*parts, text[end:]])
+
+
+def _values(told: Any, true: Any, other: Any, depth: int) -> tuple[float, float, float]:
+    """(weight that is right, weight of the one, weight of the other) of two JSON values."""
+    if depth < _DEEPEST and isinstance(told, dict) and isinstance(true, dict):
+        others = other if isinstance(other, dict) else true
+        pairs = [(told[key], true[key], others.get(key, true[key])) for key in true if key in told]
+        alone = [told[key] for key in told if key not in true], [true[key] for key in true if key not in told]
+    elif depth < _DEEPEST and isinstance(told, list) and isinstance(true, list):
+        others = other if isinstance(other, list) and len(other) == len(true) else true
+        return _items(told, true, others, depth)
+    else:
+        return _leaf(told, true, other)
+    sums = [_values(*pair, depth + 1) for pair in pairs]
+    right, mine, wanted = (sum(column) for column in zip(*sums, strict=True)) if sums else (0.0, 0.0, 0.0)
+    return right, mine + sum(map(_weight, alone[0])), wanted + sum(map(_weight, alone[1]))
+
+
+def _items(told: list[Any], true: list[Any], others: list[Any], depth: int) -> tuple[float, float, float]:
+    """The same of two arrays: equal items count in full in order and half elsewhere; of others the pairs in order."""
+    mine, wanted = [_canonical(item) for item in told], [_canonical(item) for item in true]
+    common = Counter(mine) & Counter(wanted)
+    in_order = _in_order(mine, wanted) / common.total() if common else 1.0
+    equal = {text: _weight(item) for text, item in zip(wanted, true, strict=True) if text in common}
+    both = sum(equal[text] * number for text, number in common.items())
+    rest = _without(told, mine, common)
+    asked = _without(list(zip(true, others, strict=True)), wanted, common)
+    sums = [_values(item, *pair, depth + 1) for item, pair in zip(rest, asked, strict=False)]
+    right = both * (0.5 + 0.5 * in_order) + sum(one[0] for one in sums)
+    told_weight = both + sum(one[1] for one in sums) + sum(map(_weight, rest[len(asked) :]))
+    return right, told_weight, both + sum(one[2] for one in sums) + sum(_weight(item) for item, _ in asked[len(rest) :])
+
+
+def _without(items: Sequence[Any], texts: Sequence[str], some: Counter[str]) -> list[Any]:
+    """The items but for as many of each text as counted."""
+    left, rest = Counter(some), []
+    for item, text in zip(items, texts, strict=True):
+        left[text] -= 1
+        if left[text] < 0:
+            rest.append(item)
+    return rest
+
+
+def _leaf(told: Any, true: Any, other: Any) -> tuple[float, float, float]:
+    """The same of two values that have no members in common: numbers are equal or not, texts more or less."""
+    mine, wanted = _weight(told), _weight(true)
+    if isinstance(told, str) and isinstance(true, str):
+        changed = [place for place, pair in enumerate(zip(true, str(other), strict=False)) if pair[0] != pair[1]]
+        masked, masks = _masked(
+            {"observation": true, "volatile": [(place, place + 1) for place in changed]}, "response"
+        )
+        near = _ordered_similarity(_unmasked(lines_of(told), masks), masked)
+        return near * (mine + wanted) / 2, mine, wanted
+    if type(other) is type(true) is type(told) and other != true:
+        return wanted, wanted, wanted  # volatile
+    equal = told == true and isinstance(told, bool) == isinstance(true, bool)
+    if isinstance(told, float) and isinstance(true, float):
+        equal = equal or math.isclose(told, true, rel_tol=1e-9) or (math.isnan(told) and math.isnan(true))
+    return (mine + wanted) / 2 * equal, mine, wanted
+
+
+def _canonical(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _weight(value: Any) -> float:
+    """The weight of a value: of each leaf, one plus the logarithm of its tokens."""
+    held, weight = [value], 0.0
+    while held:
+        one = held.pop()
+        if isinstance(one, dict | list) and one:
+            held.extend(one.values() if isinstance(one, dict) else one)
+        else:
+            tokens = len(_TOKEN.findall(one)) if isinstance(one, str) else 1
+            weight += 1 + math.log2(max(1, tokens))
+    return weight
 
 
 def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
@@ -300,15 +601,15 @@ def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
     return lines, [line.split("\0") for line in dict.fromkeys(lines) if "\0" in line and line.strip("\0 ")]
 
 
-def _unmasked(lines: Sequence[str], masks: Sequence[Sequence[str]]) -> Counter[str]:
-    """The lines counted, those that fit a line with volatile parts as that line."""
-    budget, found = _COMPARED, Counter[str]()
+def _unmasked(lines: Sequence[str], masks: Sequence[Sequence[str]]) -> list[str]:
+    """The lines, those that fit a line with volatile parts as that line."""
+    budget, found = _COMPARED, []
     for line in lines:
         mask = None
         if masks and "\0" not in line and budget > 0:
             budget -= len(masks)
             mask = next((pieces for pieces in masks if _fits(line, pieces)), None)
-        found["\0".join(mask) if mask else line] += 1
+        found.append("\0".join(mask) if mask else line)
     return found
 
 
@@ -424,11 +725,14 @@ def parsed(ground_truth: str) -> Truth:
     """The ground truth of a row.
 
     Raises:
-        ValueError: it is no JSON object of version 2.
+        ValueError: it is no JSON object of version 3, or has a check of an unknown type.
     """
     truth = json.loads(ground_truth)
     if not isinstance(truth, dict) or truth.get("v") != VERSION:
         raise ValueError(f"ground truth of version {VERSION} wanted; this file belongs to the rows it came with")
+    for check in truth["checks"]:
+        if check["type"] not in _READERS:
+            raise ValueError(f"check of the type {check['type']!r}: this reward knows {', '.join(_READERS)}")
     return truth
 
 

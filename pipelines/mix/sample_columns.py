@@ -52,6 +52,7 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
                         ("num_tokens", pa.int64()),
                         ("max_response_tokens", pa.int32()),
                         ("template", pa.string()),
+                        ("reward_quality", pa.float64()),
                     ]
                 ),
             ),
@@ -80,11 +81,11 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 """Columns of each pool's samples.
 
-`spans` are code points that bear the loss (see `render.loss_spans`); `rl` is what verl and TRL read as it is; `eval`
-is AgentWorldBench's, with keys of ours behind it: whether training shows the `environment` (`seen`, `unseen`,
-`unknown`), when the turn began (`started_at`, ISO 8601, empty if not known), and by it whether that is `before` or
-`after` the recipe's date (`unknown` without one). None of them is null, since JSON tells null from text and a column
-of both does not load.
+`spans` are code points that bear the loss (see `render.loss_spans`); `rl` is what verl and TRL read as it is, with
+`reward_quality` (see `mix.adversaries`); `eval` is AgentWorldBench's, with keys of ours behind it: whether training
+shows the `environment` (`seen`, `unseen`, `unknown`), when the turn began (`started_at`, ISO 8601, empty if not
+known), and by it whether that is `before` or `after` the recipe's date (`unknown` without one). None of them is null,
+since JSON tells null from text and a column of both does not load.
 """
 
 ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]

@@ -53,6 +53,7 @@ class Planned(NamedTuple):
         key: its id.
         opening: what stands before its first turn.
         truth: what a reward compares a prediction with.
+        quality: how well the reward tells wrong answers from the truth, from 0 to 1.
     """
 
     number: int
@@ -62,6 +63,7 @@ class Planned(NamedTuple):
     key: str
     opening: str = ""
     truth: str = ""
+    quality: float = 0.0
 
 
 class Refused(NamedTuple):
@@ -236,7 +238,7 @@ class Plan:
         """No turn of a trajectory may be asked for, or none fits."""
         return self.refuse(number, HOLDING if self.drops and self.control_turns[number] else self.over())
 
-    def question(self, number: int, place: int, fits: bool, actions: Sequence[str], truth: str = "") -> Planned | None:
+    def question(self, number: int, place: int, fits: bool, actions: Sequence[str]) -> Planned | None:
         """The sample that asks for a turn, given those before it, or the newest of these; None if it alone is too long.
 
         Args:
@@ -244,19 +246,18 @@ class Plan:
             place: of the turn among those that are shown.
             fits: whether all before it does.
             actions: the texts of the trajectory's actions.
-            truth: as of `Planned`.
         """
         begin, key = int(self.unit.begins[number]), self.unit.keys[number]
         rows = self.rows_of(number)[: place + 1]
         if self.pool == "eval":
             key = f"{key}:{self.unit.steps[rows[-1]]}"
         if fits:
-            return Planned(number, begin, rows, self.unit.bears[rows], key, "", truth)
+            return Planned(number, begin, rows, self.unit.bears[rows], key)
         end = int(rows[-1]) + 1
         (cut,) = self._cut(number, rows, end, actions[: end - begin], "cut_oldest")
         if not cut.fits or not cut.bears[-1]:
             return None
-        return Planned(number, begin, cut.rows, cut.bears, key, cut.opening, truth)
+        return Planned(number, begin, cut.rows, cut.bears, key, cut.opening)
 
     def evaluated(self, number: int, can: Numbers) -> list[int]:
         """The places of the turns of a trajectory that eval asks for, as AgentWorldBench does: the first, the last and

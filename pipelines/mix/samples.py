@@ -218,9 +218,9 @@ class Assembler:
             else:
                 yield number, places, fits[rows]
 
-    def _question(self, number: int, place: int, fits: Flags, stretch: Stretch, truth: str = "") -> Planned | None:
+    def _question(self, number: int, place: int, fits: Flags, stretch: Stretch) -> Planned | None:
         actions = [] if fits[place] else self._actions(number, stretch)
-        return self._plan.question(number, place, bool(fits[place]), actions, truth)
+        return self._plan.question(number, place, bool(fits[place]), actions)
 
     def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
         for one in self._asked(part):
@@ -262,14 +262,19 @@ class Assembler:
             answered = turns.answered(range(begin, begin + len(rows)), allowed)
             begin += len(rows)
             chances = self._chances(rows, allowed)
-            told = question(
+            asked_turn = question(
                 allowed, answered, context["initial_state"], self._others, self._mix.seed, chances.__getitem__
             )
-            if told is None:
+            if asked_turn is None:
                 yield self._plan.refuse(number, UNANSWERABLE)
-            else:
-                sample = self._question(number, told[0], fits, stretch, told[1])
-                yield sample or self._plan.refuse(number, self._plan.over())
+                continue
+            place, truth, quality = asked_turn
+            sample = self._question(number, place, fits, stretch)
+            yield (
+                sample._replace(truth=truth, quality=quality)
+                if sample
+                else self._plan.refuse(number, self._plan.over())
+            )
 
     def _chances(self, rows: Numbers, allowed: Mapping[str, int]) -> dict[str, float]:
         """The factor of each turn's chance: the product of its signals, each cut to 0 … 1, to their powers."""
@@ -443,6 +448,7 @@ class Assembler:
             "num_tokens": self._plan.prompts[numbers] + written.openings + turns + self._counter.of(ASKING),
             "max_response_tokens": [self._mix.max_response_tokens] * size,
             "template": [one.template for one in written.prompts],
+            "reward_quality": [one.quality for one in planned],
         }
         reward = {"style": ["rule"] * size, "ground_truth": [one.truth for one in planned]}
         return {

@@ -106,7 +106,7 @@ def _typed(kind: pa.DataType) -> dict[str, Any]:
         return {"list": features(pa.schema(list(item))) if pa.types.is_struct(item) else str(item)}
     if pa.types.is_struct(kind):
         return {"struct": features(pa.schema(list(kind)))}
-    return {"dtype": str(kind)}
+    return {"dtype": "float64" if pa.types.is_float64(kind) else str(kind)}
 
 
 _CHARACTERS: Final = 160

@@ -64,7 +64,13 @@ _CONTEXT: Final[dict[str, Any]] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-_TYPES: Final = {"string": "sc:Text", "int32": "cr:Int32", "int64": "cr:Int64", "bool": "sc:Boolean"}
+_TYPES: Final = {
+    "string": "sc:Text",
+    "int32": "cr:Int32",
+    "int64": "cr:Int64",
+    "double": "cr:Float64",
+    "bool": "sc:Boolean",
+}
 _PARQUET: Final = "application/x-parquet"
 _LINES: Final = "application/jsonlines"
 

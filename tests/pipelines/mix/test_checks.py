@@ -261,7 +261,7 @@ def test_what_a_click_toggles_is_checked_and_a_number_of_an_element_is_not():
     checks = found(one, TREES)
     truth = ground_truth(one, checks)
     assert "checked" in [check.get("value") for check in checks]
-    assert reward.scored(one.observation.replace("#", "#5"), truth)["rules"] == 1.0
+    assert reward.scored(one.observation.replace("#", "#5"), truth)["rules"] == pytest.approx(0.98)
     assert reward.scored(TREE.format("unchecked", "7"), truth)["rules"] == 0.0
 
 
@@ -319,7 +319,7 @@ def test_no_check_stands_that_something_false_passes(observation, before, comman
     if checks:
         assert reward.rules(reward.prediction(observation) or "", truth) == 1.0
         different = [other for other in others if not reward.same(other, observation, form)]
-        assert all(reward.rules(other, truth) == 0.0 for other in different)
+        assert all(any(not reward.passes(check, other, truth) for check in checks) for other in different)
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_ground_truth_keeps_the_state_before_where_lines_that_changed_are_told_b
     rubric = ("awb/terminal", "0" * 64)
     told = json.loads(ground_truth(turn("a", form="screen", spans=((0, 1, "new"),)), [], rubric))
     assert told == {
-        "v": 2,
+        "v": 3,
         "domain": "terminal",
         "form": "screen",
         "observation": "a",

@@ -1,0 +1,113 @@
+"""The adversarial answers of a turn, and the agreement of the reward with answers ranked by hand."""
+
+import json
+from pathlib import Path
+
+from benchmarks.reward_ranking import tau_b
+from tests.conftest import ROOT
+from trajmill.pipelines.mix import reward
+from trajmill.pipelines.mix.adversaries import adversaries, reward_quality
+from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
+from trajmill.pipelines.mix.checks import ground_truth
+from trajmill.pipelines.render.answered import Answered, Known
+
+RANKED = Path(ROOT) / "benchmarks" / "reward_ranking.jsonl"
+BEFORE = 'window "Shop"\n  text "Tea"\n  text "5 left"\n  button "Buy"'
+
+
+def turn(observation, arguments='{"item": "tea"}', form="response", previous=None, **more):
+    return Answered(
+        "k:1",
+        "mcp",
+        form,
+        "buy",
+        arguments,
+        f'{{"name": "buy", "arguments": {arguments}}}',
+        observation,
+        previous,
+        **more,
+    )
+
+
+def answers(one, others=()):
+    return {adversary.name: adversary for adversary in adversaries(one, others)}
+
+
+def test_each_adversarial_answer_differs_from_the_truth_as_its_name_says():
+    found = answers(turn('{"item": "tea", "left": 4}\n[exit code 0]'), ['{"item": "salt", "left": 9}'])
+    assert found["fenced"].answer.endswith('```\n{"item": "tea", "left": 4}\n[exit code 0]\n```')
+    assert json.loads(found["other JSON"].answer.split("\n")[0]) == {"item": "tea", "left": 4}
+    assert json.loads(found["number"].answer.split("\n")[0].replace("[exit", ""))["item"] == "tea"
+    assert found["number"].answer != '{"item": "tea", "left": 4}\n[exit code 0]'
+    assert found["other answer"].answer == '{"item": "salt", "left": 9}'
+    assert found["half"].answer == '{"item": "tea", "lef'
+
+
+def test_a_state_is_spoiled_where_it_stays_and_kept_where_it_changes():
+    found = answers(turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE))
+    assert found["previous"].answer == BEFORE
+    lines = found["rubbish"].answer.split("\n")
+    assert lines[2] == '  text "4 left"'
+    assert not {*lines} & {*BEFORE.split("\n")}
+    assert sorted(found["shuffled"].answer.split("\n")) == sorted(BEFORE.replace("5 left", "4 left").split("\n"))
+
+
+def test_an_answer_told_by_volatile_parts_alone_has_no_half_and_no_changed_number():
+    found = answers(turn("id 4711", volatile=((3, 7),)))
+    assert "half" not in found
+    assert "number" not in found
+
+
+def test_quality_tells_the_best_of_the_wholly_wrong_answers():
+    one = turn("bought 1 tea, 4 left")
+    truth = ground_truth(one, [])
+    far, near = "no such item", "bought 1 salt, 4 left"
+    assert reward_quality(one, truth, [far]) == round(1 - max(_scores(one, truth, far)), 4)
+    assert reward_quality(one, truth, [near]) == round(1 - max(_scores(one, truth, near)), 4)
+    assert (reward_quality(one, truth, [near]) or 0) < (reward_quality(one, truth, [far]) or 0)
+
+
+def _scores(one, truth, other):
+    return [reward.scored(answer, truth)["score"] for answer in (other, one.action)]
+
+
+def test_a_turn_has_no_quality_where_a_wrong_answer_earns_too_much():
+    one = turn("a\nb\nc\n", arguments='{"text": "a\\nb\\nc"}')
+    assert reward_quality(one, ground_truth(one, []), []) is not None
+    echo = Answered(
+        "k:1", "terminal", "response", "echo", None, "bought one tea and two salts", "bought one tea and two salts!"
+    )
+    assert reward_quality(echo, ground_truth(echo, []), []) is None
+
+
+def test_random_values_are_volatile_until_they_were_shown():
+    text = "[main 3f2a91c] Add the mill\n at 2026-01-05T10:11:12Z in 0.42s, 17 lines"
+    marked = mark_random_values(turn(text), Known())
+    assert [text[begin:end] for begin, end in marked.volatile] == ["3f2a91c", "2026-01-05T10:11:12Z", "0.42s"]
+    known = Known()
+    known.add(turn("commit 3f2a91c"))
+    marked = mark_random_values(turn(text), known.now())
+    assert "3f2a91c" not in [text[begin:end] for begin, end in marked.volatile]
+
+
+def test_an_answer_is_unknowable_where_nothing_tells_it():
+    assert is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), Known(), [])
+    assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"of": "Utopia"}'), Known(), [])
+    known = Known()
+    known.add(turn("You are in Utopia, in its capital Amaurot"))
+    assert not is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), known.now(), [])
+    random = turn("3f2a91c8", volatile=((0, 8),))
+    assert is_unknowable(random, Known(), [])
+
+
+def test_the_reward_agrees_with_answers_ranked_by_hand():
+    agreement = []
+    for line in RANKED.read_text("utf-8").splitlines():
+        ranked = json.loads(line)
+        ranks = [answer["first"] + answer["second"] for answer in ranked["answers"]]
+        scores = [
+            round(reward.scored(answer["text"], ranked["ground_truth"])["score"], 2) for answer in ranked["answers"]
+        ]
+        agreement.append(tau_b(ranks, scores) or 0.0)
+    assert len(agreement) == 200
+    assert sum(agreement) / len(agreement) > 0.8
