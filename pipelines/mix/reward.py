@@ -512,19 +512,22 @@ def _redrawn(text: str, spans: Sequence[Sequence[int]]) -> str:
 
 
 def _values(told: Any, true: Any, other: Any, depth: int) -> tuple[float, float, float]:
-    """(weight that is right, weight of the one, weight of the other) of two JSON values."""
+    """Compare two JSON values: (weight that is right, weight of the one, weight of the other)."""
     if depth < _DEEPEST and isinstance(told, dict) and isinstance(true, dict):
-        others = other if isinstance(other, dict) else true
-        pairs = [(told[key], true[key], others.get(key, true[key])) for key in true if key in told]
-        alone = [told[key] for key in told if key not in true], [true[key] for key in true if key not in told]
-    elif depth < _DEEPEST and isinstance(told, list) and isinstance(true, list):
-        others = other if isinstance(other, list) and len(other) == len(true) else true
-        return _items(told, true, others, depth)
-    else:
-        return _leaf(told, true, other)
-    sums = [_values(*pair, depth + 1) for pair in pairs]
-    right, mine, wanted = (sum(column) for column in zip(*sums, strict=True)) if sums else (0.0, 0.0, 0.0)
-    return right, mine + sum(map(_weight, alone[0])), wanted + sum(map(_weight, alone[1]))
+        return _members(told, true, other if isinstance(other, dict) else true, depth)
+    if depth < _DEEPEST and isinstance(told, list) and isinstance(true, list):
+        return _items(told, true, other if isinstance(other, list) and len(other) == len(true) else true, depth)
+    return _leaf(told, true, other)
+
+
+def _members(
+    told: dict[str, Any], true: dict[str, Any], other: dict[str, Any], depth: int
+) -> tuple[float, float, float]:
+    """The same of two objects: members of one name are compared, all others are wrong."""
+    sums = [_values(told[key], true[key], other.get(key, true[key]), depth + 1) for key in true if key in told]
+    told_weight = sum(one[1] for one in sums) + sum(_weight(told[key]) for key in told if key not in true)
+    true_weight = sum(one[2] for one in sums) + sum(_weight(true[key]) for key in true if key not in told)
+    return sum(one[0] for one in sums), told_weight, true_weight
 
 
 def _items(told: list[Any], true: list[Any], others: list[Any], depth: int) -> tuple[float, float, float]:
