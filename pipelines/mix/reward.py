@@ -539,7 +539,8 @@ def _items(told: list[Any], true: list[Any], others: list[Any], depth: int) -> t
     both = sum(equal[text] * number for text, number in common.items())
     rest = _without(told, mine, common)
     asked = _without(list(zip(true, others, strict=True)), wanted, common)
-    sums = [_values(item, *pair, depth + 1) for item, pair in zip(rest, asked, strict=False)]
+    pairs = zip(rest, asked, strict=False)
+    sums = [_values(item, true_item, other, depth + 1) for item, (true_item, other) in pairs]
     right = both * (0.5 + 0.5 * in_order) + sum(one[0] for one in sums)
     told_weight = both + sum(one[1] for one in sums) + sum(map(_weight, rest[len(asked) :]))
     return right, told_weight, both + sum(one[2] for one in sums) + sum(_weight(item) for item, _ in asked[len(rest) :])
