@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.desktop.element import clean
+from trajmill.connectors.desktop.folding import fold
 from trajmill.connectors.desktop.widgets import role_of
 from trajmill.connectors.reading.documents import document_in
 from trajmill.connectors.screens.element_ids import lasting
@@ -80,7 +81,9 @@ class Window:
         if box is not None:
             found = [place for place, node in nodes if node.bounds == box]
             named = [place for place in found if self.tree.nodes[place - 1].name == name]
-            return next(iter(named or found[-1:]), None)
+            if found or not name:
+                return next(iter(named or found[-1:]), None)
+            return self.node_at(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), name)
         alike = [place for place, node in nodes if name and node.name == name]
         return alike[0] if len(alike) == 1 else None
 
@@ -142,7 +145,7 @@ def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str,
     if not nodes:
         detail = f"wanted a tree of controls with a {spelling.kind}"
         raise ParseError(uri, offset, "no_nodes", detail, member, source[:512].encode("utf-8", "replace"))
-    tree = Tree(nodes, depths)
+    tree = Tree(*fold(nodes, depths))
     return Window(tree, tree.text, source, spelling.dialect)
 
 
