@@ -100,8 +100,8 @@ class Screen:
         """The id of the innermost control at the point; None if no window is there, or the window alone.
 
         Menus and other popups that are open lie over everything, then windows count in `order`. Of the nodes of a
-        window that hold the point the smallest counts, the later one where two are equal; and the control around it, if it
-        is a part of one.
+        window that hold the point the smallest counts, the later one where two are equal; if it is a part of a control,
+        the control.
         """
         nodes = self.tree.nodes
         for places in self._layers():

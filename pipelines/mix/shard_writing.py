@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Block
 from trajmill.pipelines.mix.mixing import STAGE, Mixing, Shard
-from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.sample_columns import ORDER, SHOWING, made_schema, sample_schema
 from trajmill.pipelines.mix.samples import held_out_kinds, index_of
+from trajmill.pipelines.mix.screenshots import with_images
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
@@ -40,13 +41,17 @@ def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifes
 
 def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     ordered = _ordered(shard.pool, blocks)
-    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
+    longest, shown = mixing.recipe.mix.images, Counter[str]()
+    if longest is not None and shard.pool in SHOWING:
+        ordered, shown = with_images(ordered, shard.pool, mixing.blobs, longest)
+    schema = sample_schema(shard.pool, images=longest is not None)
+    table = ordered.select(schema.names).replace_schema_metadata(schema.metadata)
     table = _with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
     name = shard.copy or shard.name
     entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
     key = f"{shard.pool}.{shard.domain}"
-    counts = {f"samples.{key}": table.num_rows}
+    counts = {f"samples.{key}": table.num_rows} | {f"{what}.{key}": number for what, number in shown.items()}
     if shard.domain in DOMAINS:
         counts[f"trajectories.{key}"] = _begun(ordered)
         for what, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
