@@ -43,6 +43,7 @@ from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJE
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
 from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
 from trajmill.pipelines.normalize.normalizer import unit_digest
@@ -257,7 +258,7 @@ class Run:
         samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
         nothing = nothing_kept(lines)
         told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
-        shown = sum(n for k, n in counts.items() if k.startswith("images."))
+        shown = images_in(counts)
         told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
         more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
         return self._reached(replace(summary, last="mix", lines=lines, **more))

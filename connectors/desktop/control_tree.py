@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.desktop.element import clean
-from trajmill.connectors.desktop.folding import fold
+from trajmill.connectors.desktop.folding import control_around, fold
 from trajmill.connectors.desktop.widgets import role_of
 from trajmill.connectors.reading.documents import document_in
 from trajmill.connectors.screens.element_ids import lasting
@@ -88,7 +88,7 @@ class Window:
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
-        """The smallest control of that name at the point, else the only one of that name in the window.
+        """The smallest node of that name at the point, or the control around it; else the only node of that name.
 
         Args:
             point: where the pointer was.
@@ -99,7 +99,9 @@ class Window:
             for place, node in enumerate(self.tree.nodes, 1)
             if node.holds(*point) and (not name or node.name == name)
         ]
-        return min(held)[2] if held else self.node(name, None)
+        if not held:
+            return self.node(name, None)
+        return control_around(min(held)[2] - 1, self.tree.nodes, self.tree.depths) + 1
 
 
 def _area(node: Node) -> int:

@@ -105,6 +105,11 @@ def sample_schema(pool: str, *, images: bool) -> pa.Schema:
     return SAMPLE_SCHEMAS[pool].append(pa.field("images", pa.list_(IMAGE))).with_metadata({"huggingface": _FEATURES})
 
 
+def images_in(counts: Mapping[str, int]) -> int:
+    """How many pictures samples show, by the counts of a manifest."""
+    return sum(count for key, count in counts.items() if key.startswith("images."))
+
+
 ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any, Final
@@ -33,8 +32,8 @@ def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:
     return [one["sha256"] for one in attached if one["role"] == "screenshot"]
 
 
-def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: int) -> tuple[pa.Table, Counter[str]]:
-    """The samples with their pictures and placeholders; how many pictures there are, and how many could not be shown.
+def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: int) -> tuple[pa.Table, int]:
+    """The samples with their pictures and placeholders, and how many screenshots could not be shown.
 
     Args:
         samples: of `made_schema`.
@@ -46,7 +45,7 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
         ShardError: an attachment is not what was written.
     """
     known: dict[str, bytes | None] = {}
-    counts = Counter({"images": 0, "images_lost": 0})
+    lost = 0
     images: list[list[dict[str, Any]]] = []
     messages = samples[_MESSAGES[pool]].to_pylist()
     for said, screenshots in zip(messages, samples["_screenshots"].to_pylist(), strict=True):
@@ -56,15 +55,16 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
             if sha256 not in known:
                 known[sha256] = _png(sha256, blobs, longest)
             png = known[sha256]
-            counts["images" if png is not None else "images_lost"] += 1
-            if png is not None:
+            if png is None:
+                lost += 1
+            else:
                 message = said[one["message"]]
                 message["content"] = f"{PLACEHOLDER}\n{message['content']}"
                 images[-1].insert(0, {"bytes": png, "path": None})
     place = samples.schema.get_field_index(_MESSAGES[pool])
     field = samples.schema.field(place)
     samples = samples.set_column(place, field, pa.array(messages, field.type))
-    return samples.append_column("images", pa.array(images, pa.list_(IMAGE))), counts
+    return samples.append_column("images", pa.array(images, pa.list_(IMAGE))), lost
 
 
 def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:

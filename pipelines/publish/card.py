@@ -28,7 +28,7 @@ from typing import Any, Final
 import pyarrow as pa
 import yaml
 
-from trajmill.pipelines.mix.sample_columns import IMAGE, sample_schema
+from trajmill.pipelines.mix.sample_columns import IMAGE, images_in, sample_schema
 from trajmill.pipelines.mix.simulated import shares
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
 from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, kept_variety, samples_in, told_variety
@@ -288,7 +288,7 @@ def card(dataset: Dataset) -> str:
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),
-        images=sum(count for key, count in counts.items() if key.startswith("images.")),
+        images=images_in(counts),
         images_lost=sum(count for key, count in counts.items() if key.startswith("images_lost.")),
         control={config.name: held_in(config.name, counts) for config in configs},
         apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},

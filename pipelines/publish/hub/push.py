@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.publish.card import DESCRIBED_IN
 from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
 from trajmill.pipelines.publish.hub.secret_scan import Found, found_in
@@ -122,7 +123,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     """
     manifest = manifest_of(shards)
     check_licences(manifest, request.allowed_licences)
-    shown = sum(count for key, count in manifest.counts.items() if key.startswith("images."))
+    shown = images_in(manifest.counts)
     if shown and not request.images:
         raise ConfigError(
             f"Nothing was sent: the samples show {shown:,} screenshots, and no picture is scrubbed. Look at what they "
