@@ -122,12 +122,12 @@ def test_a_state_saved_more_than_ten_seconds_before_the_app_was_killed_or_after_
     assert (first.observation is not None) is is_known
 
 
-def test_a_state_from_before_a_pause_of_over_a_minute_is_not_taken() -> None:
+@pytest.mark.parametrize(
+    "told", [{"event_type": "key", "name": "BACK"}, {"view": view(1, "Done", [[0, 0], [9, 9]])}], ids=["key", "touch"]
+)
+def test_a_state_from_before_a_pause_of_over_a_minute_is_not_taken(told: dict[str, object]) -> None:
     for time, is_known in (("080100", True), ("080101", False)):
-        members = {
-            f"events/event_2024-05-06_{tag}.json": event("d", "e", name="BACK", event_type="key")
-            for tag in ("080000", time)
-        }
+        members = {f"events/event_2024-05-06_{tag}.json": event("d", "e", **told) for tag in ("080000", time)}
         members |= {"states/state_2024-05-06_080000.json": DONE, f"states/state_2024-05-06_{time}.json": state("e")}
         found = [step for run in read(CONNECTOR, MemoryBlob("out", members))[0] for step in run.steps]
         assert [step.observation is not None for step in found] == [True, is_known]

@@ -31,9 +31,9 @@ A folder may hold several runs, each a trajectory of its own: see `runs`.
 
 DroidBot names a state by a hash of its activity and its views' signatures, and saves it when it meets that name first;
 two files may still carry one name. The one tagged like the event, else the nearest before it, is its start, and the
-first one after it its stop. A start must hold the touched view in its box: where no file of the name does, the file
-that is tagged like the event may be the start, and else the screen before is null. Where no view tells, a file counts
-only if DroidBot saved it since it last started afresh and at most ten seconds after the event.
+first one after it its stop. A file counts only if DroidBot saved it since it last started afresh and at most ten
+seconds after the event. A start must hold the touched view in its box: where no file of the name does, the file that is
+tagged like the event may be the start, and else the screen before is null.
 
 If an event could not be read, the event before it has only its own `stop_state` as next observation. The run
 goes on all the same, since each row states its own observation.
@@ -260,12 +260,11 @@ class _Output:
             starts: whether the event started from it.
             view: the touched view, which the file must hold.
         """
-        files = self._by_name.get(name, []) if isinstance(name, str) else []
+        named = self._by_name.get(name, []) if isinstance(name, str) else []
+        files = [file for file in named if self._is_near(file.tag, tag)]
         if view is not None and isinstance(view.get("view_str"), str):
             tagged = self._by_name.get(tag, [])  # What is tagged alike was saved in the same second.
             files = _holding(files, view) or _holding(tagged, view)
-        else:
-            files = [file for file in files if self._is_near(file.tag, tag)]
         if not files:
             return None
         after = bisect_right(files, act.natural(tag), key=lambda file: act.natural(file.tag))
