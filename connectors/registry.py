@@ -62,7 +62,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "cline": Format("trajmill.connectors.agents.cline", "3"),
     "harbor": Format("trajmill.connectors.agents.harbor", "4", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "8", ("trajectory.json",)),
-    "droidbot": Format("trajmill.connectors.android.droidbot", "9", (".json",)),
+    "droidbot": Format("trajmill.connectors.android.droidbot", "10", (".json",)),
     "autodroid": Format("trajmill.connectors.android.autodroid", "1"),
     "appagent": Format("trajmill.connectors.android.appagent", "6", (".xml",)),
     "uiautomator": Format("trajmill.connectors.android.uiautomator", "7", (".xml", ".uix")),
@@ -119,14 +119,14 @@ FORMATS: Final[Mapping[str, Format]] = {
     "browsergym": Format("trajmill.connectors.web.browsergym", "3", ("summary_info.json",)),
     "rrweb": Format("trajmill.connectors.web.rrweb", "8"),
     "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
-    "osworld": Format("trajmill.connectors.desktop.osworld", "7", ("traj.jsonl",)),
+    "osworld": Format("trajmill.connectors.desktop.osworld", "8", ("traj.jsonl",)),
     "agentnet": Format("trajmill.connectors.desktop.agentnet", "6", (".png",)),
     "agentnet_recording": Format(
-        "trajmill.connectors.desktop.agentnet_recording", "1", ("reduced_events_complete.jsonl",)
+        "trajmill.connectors.desktop.agentnet_recording", "2", ("reduced_events_complete.jsonl",)
     ),
     "steps_recorder": Format("trajmill.connectors.desktop.steps_recorder", "1"),
     "terminator": Format("trajmill.connectors.desktop.workflow", "6"),
-    "ufo": Format("trajmill.connectors.desktop.ufo", "4", ("response.log",)),
+    "ufo": Format("trajmill.connectors.desktop.ufo", "5", ("response.log",)),
     "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "7", (".trace",)),
     "refused": Format("trajmill.connectors.refused", "1"),
 }

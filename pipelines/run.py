@@ -43,6 +43,7 @@ from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJE
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
 from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
 from trajmill.pipelines.normalize.normalizer import unit_digest
@@ -257,6 +258,8 @@ class Run:
         samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
         nothing = nothing_kept(lines)
         told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
+        shown = images_in(counts)
+        told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
         more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
         return self._reached(replace(summary, last="mix", lines=lines, **more))
 
@@ -442,7 +445,8 @@ class Run:
         found = Judged(units, *judged_in, preparation, instructions, self._known, self._likeness)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
-        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions, replays)
+        blobs = tuple(one / BLOBS for one in (self._work, *self._known.stages))
+        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions, replays, blobs)
         shards = laid_out(mixture.counts, self.recipe.mix, self._known.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))

@@ -18,7 +18,7 @@ _ANGLE: Final = (
     r"|start_header_id|end_header_id|begin_of_text|end_of_text|python_tag|finetune_right_pad_id|system|user|assistant"
     r"|observation|end|eos|bos|pad|channel|message|start|return|call|constrain|vision_start|vision_end|image_pad"
     r"|START_OF_TURN_TOKEN|END_OF_TURN_TOKEN|CHATBOT_TOKEN|USER_TOKEN|SYSTEM_TOKEN)\|>"
-    r"|</?SYS>>|(?:start|end)_of_turn>"
+    r"|</?SYS>>|(?:start|end)_of_turn>|(?:image|video|audio)>"
     r"|[|｜](?:begin▁of▁sentence|end▁of▁sentence|User|Assistant|tool▁calls?▁begin|tool▁calls?▁end)[|｜]>"
 )
 """What follows `<`."""
@@ -28,7 +28,8 @@ _SQUARE: Final = r"/?INST\]|/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\]|gMAS
 
 PATTERN: Final = rf"<(?:{_ANGLE})|\[(?:{_SQUARE})"
 """The strings, in the syntax of RE2: those of the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek,
-GLM, Command R and gpt-oss, and of their predecessors. `<s>` and `</s>` are left out, since HTML holds them."""
+GLM, Command R and gpt-oss, and of their predecessors, and what trainers take for the place of a picture, a video or a
+sound. `<s>` and `</s>` are left out, since HTML holds them."""
 
 ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
 """What escaping changes, in the syntax of RE2: the strings, and what is written as they are when escaped."""

@@ -14,9 +14,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ParquetSink, read_batches
 from trajmill.pipelines.storage.units import check_file
+from trajmill.schemas import ConfigError
 from trajmill.schemas.manifest import FileEntry, Manifest
 from trajmill.synthesis.output import Output
 from trajmill.synthesis.reasoning import REASONED_SCHEMA, Reasoned, Reasoner, Reasoning
@@ -40,11 +42,14 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
         cache: where answers are kept; None is within `out`.
 
     Raises:
-        ConfigError: the run is not finished, or the folder is not ours, or an endpoint does not take our requests.
+        ConfigError: the run is not finished, its samples show pictures, the folder is not ours, or an endpoint does not
+            take our requests.
         ShardError: a shard is not what was written, or an endpoint does not answer.
     """
     run.check_apart(out)
     shards, counter, spending = run.shards, run.counter(), Spending(models.max_cost)
+    if images_in(shards.counts):
+        raise ConfigError("The samples show pictures, which the models are not given: reason over a run without.")
     output = Output(out, "reason", {**models.settings(), **_settings(how), "shards": shards.digest})
     with session(models, cache or output.replies, spending) as (writer, judge):
         output.take()

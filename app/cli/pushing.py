@@ -24,7 +24,7 @@ def push(
     shards: Annotated[str, typer.Argument(help="A run's folder, or the shards folder in it.")],
     repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The data set on the Hub.")],
     recipe: Annotated[
-        str | None, typer.Option(help="The recipe that says which licences may be published; by default the run's.")
+        str | None, typer.Option(help="The recipe that says what may be published; by default the run's.")
     ] = None,
     allow_finding: Annotated[
         list[str] | None, typer.Option(metavar="DIGEST", help="A finding that you looked at; may be given again.")
@@ -47,9 +47,9 @@ def push(
 ) -> None:
     """Publish a finished dataset on the Hub, in one commit: only what is not there yet is sent.
 
-    Refused are rows whose licence the recipe does not let be published, and anything in which scrubbing or another
-    scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given again, it goes on where it
-    stopped.
+    Refused are rows whose licence the recipe does not let be published, screenshots that it does not, and anything in
+    which scrubbing or another scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given
+    again, it goes on where it stopped.
     """
     from trajmill.pipelines.publish.hub.push import FindingsError, Request
     from trajmill.pipelines.publish.hub.push import push as pushed
@@ -63,8 +63,8 @@ def push(
     if (folder / _SHARDS).exists("manifest.json"):
         folder = folder / _SHARDS
     allowed = allowances(allow_finding or (), allow_findings or ())
-    licences = _allowed_licences(recipe, folder.path())
-    request = Request(licences, allowed, private=private, tag=tag, replace=replace, dry_run=dry_run)
+    licences, images = _let_through(recipe, folder.path())
+    request = Request(licences, allowed, images, private=private, tag=tag, replace=replace, dry_run=dry_run)
     try:
         done = pushed(folder, Repository(repository, revision), request, lambda line: notices().print(line))
     except FindingsError as error:
@@ -76,8 +76,10 @@ def push(
     _show(done, dry_run=dry_run)
 
 
-def _allowed_licences(recipe: str | None, shards: str) -> frozenset[str]:
-    """The licences that a recipe lets be published: the one that is named, or that in the record of the run.
+def _let_through(recipe: str | None, shards: str) -> tuple[frozenset[str], bool]:
+    """The licences that a recipe lets be published, and whether it lets screenshots be.
+
+    The recipe is the one that is named, or that in the record of the run.
 
     Raises:
         ConfigError: there is none.
@@ -86,11 +88,12 @@ def _allowed_licences(recipe: str | None, shards: str) -> frozenset[str]:
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     if recipe is not None:
-        return allowed_by(load_recipe(recipe).model_dump(mode="json"))
+        loaded = load_recipe(recipe)
+        return allowed_by(loaded.model_dump(mode="json")), loaded.card.images
     record = Path(shards).parent / "run.json"
     try:
         values: dict[str, Any] = json.loads(record.read_bytes())["recipe"]
-        return allowed_by(values)
+        return allowed_by(values), values["card"].get("images") is True
     except FileNotFoundError:
         raise ConfigError(
             f"{record} is not there: --recipe is needed to know which licences may be published."

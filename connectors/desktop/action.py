@@ -18,8 +18,8 @@
 | task_complete | the agent says it is done | |
 | fail | the agent says it cannot be done | |
 
-`element` is the id of the innermost node at the point, where the observation shows one; of a scroll that of the list,
-table or page around it. The point stays beside it, since in a text, a slider or a canvas the place decides what
+`element` is the id of the innermost control at the point, where the observation shows one; of a scroll that of the
+list, table or page around it. The point stays beside it, since in a text, a slider or a canvas the place decides what
 happens. Points are as logged: pixels, or shares of the screen where the log has these (at most 1). An action that is
 none of these keeps the log's own word as its name. `arguments` holds what the log has: of code, the code itself.
 """

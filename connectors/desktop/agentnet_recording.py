@@ -59,7 +59,7 @@ class AgentNetRecording(Connector):
     """Folders that AgentNet Tool records."""
 
     name: ClassVar[str] = "agentnet_recording"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "AgentNet Tool recordings (reduced_events_complete.jsonl, trees of Windows controls)"
     companions = re.compile(

@@ -11,8 +11,13 @@ What becomes a line:
 - On Ubuntu only what has both `st:showing` and `st:visible`; on Windows what is not `st:visible="false"`; AX has no
   such state. What is not shown leaves no line, but what is in it may.
 - Nothing without area, and nothing wholly left of or above the screen.
-- Not what only lays out others: a panel without name, text or state is passed over.
+- Not what only lays out others: a panel without name, text or state is passed over. Nor a text that is empty or only
+  repeats what it stands in (`folding`).
 - The children of an `<application>` are the windows, described by its name.
+
+GTK 4 says of no widget in a window that it is showing, only that it is visible. Such a window has the state
+`content_unknown`, since the dump does not tell what it shows; where it is the active one, or none is, the observation
+is marked as cut by the recorder.
 
 OSWorld makes a dump with several threads, so the order of windows, and on Windows and macOS that of siblings, differs
 by chance. They are sorted, so that equal screens have equal text: the active window comes first and the others by the
@@ -32,7 +37,8 @@ from lxml import etree
 
 from trajmill.connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from trajmill.connectors.desktop.element import FARTHEST, clean, kind_of
-from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING
+from trajmill.connectors.desktop.folding import control_around, fold
+from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING, role_of
 from trajmill.connectors.reading.values import BOM, json_value
 from trajmill.connectors.screens.tree import DIALECT, MAX_DEPTH, MAX_TAGS, Node, Tree
 from trajmill.schemas import Attachment, Observation, ParseError
@@ -43,6 +49,7 @@ RAW_DIALECT: Final = "osworld-a11y"
 MAX_BYTES: Final = 64 << 20
 """A larger dump is refused; the largest real ones, of spreadsheets, have some megabytes."""
 
+_UNKNOWN: Final = "content_unknown"
 _CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
 
 NAMESPACES: Final = re.compile(
@@ -53,14 +60,14 @@ NAMESPACES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A screen: its tree, the tree's text, the dump's XML, and whether it was still changing.
+    """A screen: its tree, the tree's text, the dump's XML, and whether the tree is what a person saw.
 
     Attributes:
         tree: the windows, the active one first.
         text: of the tree.
         xml: the dump as it stood in the log, decoded.
         program: of the active window, else of the first.
-        busy: the active window says that it is still loading (`st:busy`).
+        is_cut: the active window says that it is still loading (`st:busy`), or its content is unknown.
         order: ids of the top-level nodes, from the one a pointer meets first to the last.
     """
 
@@ -68,7 +75,7 @@ class Screen:
     text: str
     xml: str
     program: str
-    busy: bool
+    is_cut: bool
     order: tuple[range, ...] = field(repr=False)
 
     def observation(self, raw: bool, attachments: tuple[Attachment, ...] = (), settled: bool = True) -> Observation:
@@ -85,15 +92,16 @@ class Screen:
             media_type="application/xml" if raw else "text/plain",
             form="screen",
             dialect=RAW_DIALECT if raw else DIALECT,
-            truncation="none" if settled and not self.busy else "recorder",
+            truncation="none" if settled and not self.is_cut else "recorder",
             attachments=attachments,
         )
 
     def at(self, x: float, y: float) -> int | None:
-        """The id of the innermost node at the point; None if no window is there, or the window alone.
+        """The id of the innermost control at the point; None if no window is there, or the window alone.
 
         Menus and other popups that are open lie over everything, then windows count in `order`. Of the nodes of a
-        window that hold the point the smallest counts, the later one where two are equal.
+        window that hold the point the smallest counts, the later one where two are equal; if it is a part of a control,
+        the control.
         """
         nodes = self.tree.nodes
         for places in self._layers():
@@ -135,7 +143,7 @@ class Screen:
             return (right - left) * (bottom - top), -place
 
         place = min(held, key=size)
-        return place + 1 if self.tree.depths[place] > 0 else None
+        return control_around(place, nodes, self.tree.depths) + 1 if self.tree.depths[place] > 0 else None
 
 
 def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader: Reader | None = None) -> Screen:
@@ -262,12 +270,15 @@ class _Walk:
         nodes, depths = self._inside(branch)
         second = program if program != found.name else ""
         if found.window is not None:
-            top = replace(found.window, description=second)
+            is_unknown = not nodes and self._system == "ubuntu" and _holds_unshown(branch)
+            states = (*found.window.states, _UNKNOWN) if is_unknown else found.window.states
+            top = replace(found.window, description=second, states=states)
         elif nodes:
             # The window itself is not shown, but something in it is: its line says only which program it is of.
             top = Node("window", found.name, "", second)
         else:
             return
+        nodes, depths = fold(nodes, depths, top)
         self.tops.append(_Top(program, [top, *nodes], [0, *depths]))
 
     def _inside(self, branch: Branch) -> tuple[list[Node], list[int]]:
@@ -305,7 +316,21 @@ class _Walk:
         order = sorted(windows, key=lambda places: ("active" not in nodes[places[0]].states, _area(nodes[places[0]])))
         first = [node for node, place in zip(self.tops[0].nodes, self.tops[0].depths, strict=True) if place <= 2]
         busy = any("busy" in node.states for node in first if node.role in ("window", "dialog", "document"))
-        return Screen(tree, tree.text, xml, self.tops[0].program or nodes[0].name, busy, tuple(order))
+        active = [top.nodes[0].states for top in self.tops if "active" in top.nodes[0].states]
+        unknown = any(_UNKNOWN in states for states in active or [top.nodes[0].states for top in self.tops])
+        return Screen(tree, tree.text, xml, self.tops[0].program or nodes[0].name, busy or unknown, tuple(order))
+
+
+def _holds_unshown(branch: Branch) -> bool:
+    """Whether a window of AT-SPI holds a control that is visible, as it says, and not showing."""
+    waiting = list(branch[1])
+    while waiting:
+        tag, inner = waiting.pop()
+        states = {name for kind, name in map(kind_of, tag.names) if kind == "state"}
+        if role_of(tag.name) != "group" and "visible" in states and "showing" not in states:
+            return True
+        waiting += inner
+    return False
 
 
 def _area(node: Node) -> int:

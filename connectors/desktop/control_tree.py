@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.desktop.element import clean
+from trajmill.connectors.desktop.folding import control_around, fold
 from trajmill.connectors.desktop.widgets import role_of
 from trajmill.connectors.reading.documents import document_in
 from trajmill.connectors.screens.element_ids import lasting
@@ -80,12 +81,14 @@ class Window:
         if box is not None:
             found = [place for place, node in nodes if node.bounds == box]
             named = [place for place in found if self.tree.nodes[place - 1].name == name]
-            return next(iter(named or found[-1:]), None)
+            if found or not name:
+                return next(iter(named or found[-1:]), None)
+            return self.node_at(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), name)
         alike = [place for place, node in nodes if name and node.name == name]
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
-        """The smallest control of that name at the point, else the only one of that name in the window.
+        """The smallest node of that name at the point, or the control around it; else the only node of that name.
 
         Args:
             point: where the pointer was.
@@ -96,7 +99,9 @@ class Window:
             for place, node in enumerate(self.tree.nodes, 1)
             if node.holds(*point) and (not name or node.name == name)
         ]
-        return min(held)[2] if held else self.node(name, None)
+        if not held:
+            return self.node(name, None)
+        return control_around(min(held)[2] - 1, self.tree.nodes, self.tree.depths) + 1
 
 
 def _area(node: Node) -> int:
@@ -142,7 +147,7 @@ def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str,
     if not nodes:
         detail = f"wanted a tree of controls with a {spelling.kind}"
         raise ParseError(uri, offset, "no_nodes", detail, member, source[:512].encode("utf-8", "replace"))
-    tree = Tree(nodes, depths)
+    tree = Tree(*fold(nodes, depths))
     return Window(tree, tree.text, source, spelling.dialect)
 
 

@@ -77,7 +77,7 @@ class Ufo(Connector):
     """Logs of UFO."""
 
     name: ClassVar[str] = "ufo"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "UFO logs (response.log, trees of Windows controls)"
     companions = re.compile(

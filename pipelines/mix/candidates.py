@@ -136,6 +136,7 @@ class Candidates:
         tokens: of what it becomes, rendered; 0 until its pool is known.
         loss_tokens: of them, those under loss.
         text_bytes: of actions and next observations.
+        attachments: of the screens before its actions. None where no sample shows any.
         signals: by name, the mean over the trajectory's targets.
     """
 
@@ -152,6 +153,7 @@ class Candidates:
     tokens: npt.NDArray[np.integer[Any]]
     loss_tokens: npt.NDArray[np.integer[Any]]
     text_bytes: npt.NDArray[np.integer[Any]]
+    attachments: npt.NDArray[np.integer[Any]]
     signals: Mapping[str, npt.NDArray[np.float64]]
 
     def __len__(self) -> int:
@@ -166,7 +168,7 @@ _CODED: Final = ("domain", "source", "kind", "world_model")
 _KINDS: Final[Mapping[str, Any]] = {
     "unit": np.uint32,
     **dict.fromkeys(("draw_key", "index_key", "group", "task", "environment"), np.uint64),
-    **dict.fromkeys(("tokens", "loss_tokens", "text_bytes"), np.uint32),
+    **dict.fromkeys(("tokens", "loss_tokens", "text_bytes", "attachments"), np.uint32),
 }
 """Columns of candidates but their names and signals, as they are at least."""
 
@@ -179,6 +181,7 @@ class Wanted:
         seed: of the hashes by which they are drawn; None where nothing is.
         signals: names of the signals and given values that components ask for.
         given: the values.
+        images: whether samples show what is attached.
         tasks: whether a bound tells tasks apart.
     """
 
@@ -186,6 +189,7 @@ class Wanted:
     signals: Sequence[str] = ()
     tasks: bool = False
     given: GivenValues | None = None
+    images: bool = False
 
     @classmethod
     def by(cls, mix: Mix) -> Wanted:
@@ -200,7 +204,7 @@ class Wanted:
         tasks = any(bound.by == "task" for stage in stages for bound in stage.bounds)
         values = sorted(name for name in signals if name.startswith(VALUES))
         given = None if mix.values is None else read_values(mix.values, values)
-        return cls(mix.seed, sorted(signals), tasks, given)
+        return cls(mix.seed, sorted(signals), tasks, given, mix.images is not None)
 
     def keys(self, ids: pa.Array) -> dict[str, npt.NDArray[np.uint64]]:
         """The keys of these ids."""
@@ -297,7 +301,8 @@ def candidates(
     columns += [SIGNAL_PREFIX + name for name in measured]
     judged = _read(verdicts, unit.name, columns)
     varied = _read(measures, measure_file(unit.label, "variety"), ["environment", *(["task"] if wanted.tasks else [])])
-    rows = _read(transitions, unit.name, ["source", "environment"])
+    screens = ["observation.attachments"] if wanted.images else []
+    rows = _read(transitions, unit.name, ["source", "environment", *screens])
     kept = judged["kept"].to_numpy()
     judged, varied, rows = (table.filter(pa.array(kept)) for table in (judged, varied, rows))
     starts = np.flatnonzero(judged["step"].to_numpy() == 0)
@@ -322,6 +327,7 @@ def candidates(
         tokens=np.zeros(len(starts), np.uint32),
         loss_tokens=np.zeros(len(starts), np.uint32),
         text_bytes=narrow(summed(judged["text_bytes"].to_numpy())),
+        attachments=narrow(summed(_attachments(rows))) if wanted.images else np.zeros(0, np.uint32),
         signals={
             name: summed(np.nan_to_num(judged[SIGNAL_PREFIX + name].to_numpy()).astype(np.float64) * is_target)
             / targets
@@ -329,6 +335,12 @@ def candidates(
         }
         | ({} if given is None else {name: given.of(name, ids) for name in given.columns}),
     )
+
+
+def _attachments(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """How many attachments the screen before each row's action has."""
+    told = [len((one or {}).get("attachments") or ()) for one in rows["observation"].to_pylist()]
+    return np.array(told, np.int64)
 
 
 def _world_models(rows: pa.Table, starts: npt.NDArray[np.int64]) -> Coded:

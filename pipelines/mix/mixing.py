@@ -85,6 +85,7 @@ class Mixing:
         passages: rows of other corpora that are passed through.
         instructions: to the simulator, by trajectory id.
         replays: where it stands which turns RL may ask for; None where it may ask for any.
+        blobs: where attachments lie.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
     """
@@ -101,6 +102,7 @@ class Mixing:
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     replays: Folder | None = None
+    blobs: tuple[Folder, ...] = ()
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
 

@@ -36,6 +36,7 @@ from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
 from trajmill.pipelines.mix.pools import grouped, pools_of
+from trajmill.pipelines.mix.sample_columns import SHOWING
 from trajmill.pipelines.mix.sample_plan import budgeted
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
 from trajmill.pipelines.mix.simulated import check_components, drawn_simulated, summed
@@ -121,6 +122,9 @@ Sizes: TypeAlias = Callable[[Coded], tuple[Tokens, Tokens]]
 _POOLS: Final = (*POOLS, "")
 """The names of pools, and that of none yet."""
 
+_PIXELS_A_BYTE: Final = 4
+"""Of a square of the largest size that a picture may have, what a byte of a screenshot stands for about."""
+
 _AT_ONCE: Final = 1 << 18
 
 
@@ -161,7 +165,7 @@ def make_mixture(
             copies[chosen] = drawn.copies
             stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
             simulated += drawn_simulated(name, component, models, items.tokens, drawn.copies)
-    made = Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix), simulated)
+    made = Mixture(_counts(found, pool, copies, mix.images), stages, _asked(found, pool, mix), simulated)
     return made, Chosen(groups, pool, copies, tokens)
 
 
@@ -223,7 +227,7 @@ def _named(nodes: npt.NDArray[np.uint64]) -> pa.Array:
     return pa.compute.if_else(pa.array(nodes != 0), hex_texts(nodes), None)
 
 
-def _counts(found: Candidates, pool: Coded, copies: npt.NDArray[np.int32]) -> dict[str, int]:
+def _counts(found: Candidates, pool: Coded, copies: npt.NDArray[np.int32], images: int | None) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name in POOLS:
         given = pool.is_in([name])
@@ -235,6 +239,9 @@ def _counts(found: Candidates, pool: Coded, copies: npt.NDArray[np.int32]) -> di
                 counts[f"trajectories.{key}"] = int((drawn > 0).sum())
                 for what in ("text_bytes", "tokens", "loss_tokens"):
                     counts[f"{what}.{key}"] = int((getattr(found, what)[mine] * drawn).sum())
+                if images is not None and name in SHOWING:  # pictures count for the size of shards as texts do
+                    shown = int((found.attachments[mine] * drawn).sum())
+                    counts[f"text_bytes.{key}"] += shown * images * images // _PIXELS_A_BYTE
     return dict(sorted(counts.items()))
 
 

@@ -88,6 +88,28 @@ known), and by it whether that is `before` or `after` the recipe's date (`unknow
 since JSON tells null from text and a column of both does not load.
 """
 
+IMAGE: Final = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+"""A picture as the feature `Image` of `datasets` holds it."""
+
+_FEATURES: Final = '{"info": {"features": {"images": {"_type": "List", "feature": {"_type": "Image"}}}}}'
+"""By what `datasets` decodes pictures where it reads a file without the card."""
+
+SHOWING: Final = ("sft", "rl")
+"""Pools whose samples have `images`, where the recipe asks for these."""
+
+
+def sample_schema(pool: str, *, images: bool) -> pa.Schema:
+    """The columns of a pool's samples, with the pictures of their user messages, if these are asked for."""
+    if not images or pool not in SHOWING:
+        return SAMPLE_SCHEMAS[pool]
+    return SAMPLE_SCHEMAS[pool].append(pa.field("images", pa.list_(IMAGE))).with_metadata({"huggingface": _FEATURES})
+
+
+def images_in(counts: Mapping[str, int]) -> int:
+    """How many pictures samples show, by the counts of a manifest."""
+    return sum(count for key, count in counts.items() if key.startswith("images."))
+
+
 ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
@@ -95,7 +117,12 @@ _HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
 """What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
 
 
+_SCREENSHOTS: Final = ("_screenshots", pa.list_(pa.struct([("message", pa.int32()), ("sha256", pa.string())])))
+"""The attachments that a sample shows, and the place of the message that shows each."""
+
+
 @cache
 def made_schema(pool: str) -> pa.Schema:
     """The columns of a pool's samples until they are written, with those that no trainer reads."""
-    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in (*ORDER, *_HELD))])
+    more = [*ORDER, *_HELD, *([_SCREENSHOTS] if pool in SHOWING else [])]
+    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in more)])

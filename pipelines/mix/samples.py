@@ -19,8 +19,9 @@ from trajmill.pipelines.mix.checks import looked_at
 from trajmill.pipelines.mix.drawn_rows import Stretch, python_values
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.questions import ShownTurns, question, turn_powers
-from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, SHOWING, made_schema
 from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused
+from trajmill.pipelines.mix.screenshots import screenshots_of
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN, MARKER
@@ -50,6 +51,7 @@ _OWNERS: Final = ("group", "task_hash", "instance_hash")
 """Of what no two pools have the same."""
 
 _SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
+_ATTACHED: Final = ("observation.attachments",)
 _OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "rl": ("action.name", "action.arguments", "next_observation.form"),
     "eval": ("started_at",),
@@ -60,6 +62,7 @@ def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
     """The leaves of transitions that the samples of some pools are made of."""
     more = ["interleaved"] if mix.harness == "keep" else []
     more += [f"{side}.envelope" for side in ("observation", "next_observation") if mix.mcp == "envelope"]
+    more += _ATTACHED if mix.images is not None and not set(pools).isdisjoint(SHOWING) else ()
     own = [leaf for pool in pools for leaf in _OF_POOLS.get(pool, ())]
     return list(dict.fromkeys([*_SHOWN, *(f"context.{name}" for name in CONTEXT), *more, *own]))
 
@@ -333,6 +336,7 @@ class Assembler:
             "_hash": np.array([keyed_hash(f"order:{key}", self._mix.seed) for key in keys], np.uint64),
             "_id": keys,
             "_row": self._column(stretch, "row_id", np.array([one.begin for one in planned])),
+            "_screenshots": self._screenshots(written, stretch) if self._pool in SHOWING else (),
             "_control_turns": holds,
             "_control": (holds > 0) | self._unit.prompt_holds[written.numbers],
         }
@@ -340,6 +344,21 @@ class Assembler:
         batch = pa.RecordBatch.from_arrays([_array(told[one.name], one.type) for one in schema], schema=schema)
         copies = np.array([one["copies"] for one in draws])
         return batch if (copies == 1).all() else batch.take(pa.array(np.repeat(np.arange(len(planned)), copies)))
+
+    def _screenshots(self, written: _Written, stretch: Stretch) -> list[list[dict[str, Any]]]:
+        """Of each sample the screenshots of the screens that its turns begin with, and the messages that show them."""
+        found: list[list[dict[str, Any]]] = [[] for _ in written.planned]
+        if self._mix.images is None:
+            return found
+        shown = written.shown
+        firsts = self._unit.first[shown.rows]
+        firsts[shown.begins] = True
+        turns = np.flatnonzero(firsts)
+        before = stretch.taken(_ATTACHED, self._places[shown.rows[turns]])["observation"].to_pylist()
+        samples = np.repeat(np.arange(len(found)), shown.counts)[turns].tolist()
+        for sample, number, observation in zip(samples, shown.numbers[turns].tolist(), before, strict=True):
+            found[sample] += [{"message": 1 + 2 * number, "sha256": one} for one in screenshots_of(observation)]
+        return found
 
     def _written(self, planned: Sequence[Planned], stretch: Stretch) -> _Written:
         numbers, rows = [one.number for one in planned], np.concatenate([one.rows for one in planned])

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Block
 from trajmill.pipelines.mix.mixing import STAGE, Mixing, Shard
-from trajmill.pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.sample_columns import ORDER, SHOWING, made_schema, sample_schema
 from trajmill.pipelines.mix.samples import held_out_kinds, index_of
+from trajmill.pipelines.mix.screenshots import with_images
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
@@ -40,32 +41,38 @@ def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifes
 
 def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     ordered = _ordered(shard.pool, blocks)
-    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
+    longest, lost = mixing.recipe.mix.images, 0
+    if longest is not None and shard.pool in SHOWING:
+        ordered, lost = with_images(ordered, shard.pool, mixing.blobs, longest)
+    schema = sample_schema(shard.pool, images=longest is not None)
+    table = ordered.select(schema.names).replace_schema_metadata(schema.metadata)
     table = _with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
     name = shard.copy or shard.name
     entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
     key = f"{shard.pool}.{shard.domain}"
-    counts = {f"samples.{key}": table.num_rows}
+    counts = {f"samples.{key}": table.num_rows, **({f"images_lost.{key}": lost} if lost else {})}
     if shard.domain in DOMAINS:
         counts[f"trajectories.{key}"] = _begun(ordered)
         for what, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
             counts[f"{what}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
     if shard.pool == "eval":
         counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
-    for what, values in told_tokens(table).items():
+    for what, values in told_sizes(table).items():
         counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
         mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
     )
 
 
-def told_tokens(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """The tokens of each sample, and those that bear the loss, as far as its pool tells them."""
-    if "extra_info" in samples.schema.names:
-        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens")}
+def told_sizes(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The tokens of each sample, those that bear the loss, and its pictures, as far as its pool tells them."""
+    names = samples.schema.names
+    shown = {"images": pa.compute.list_value_length(samples["images"])} if "images" in names else {}
+    if "extra_info" in names:
+        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens"), **shown}
     told = {"tokens": "num_tokens", "loss_tokens": "num_loss_tokens"}
-    return {name: samples[column] for name, column in told.items() if column in samples.schema.names}
+    return {name: samples[column] for name, column in told.items() if column in names} | shown
 
 
 def _begun(ordered: pa.Table) -> int:

@@ -28,7 +28,7 @@ from typing import Any, Final
 import pyarrow as pa
 import yaml
 
-from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.sample_columns import IMAGE, images_in, sample_schema
 from trajmill.pipelines.mix.simulated import shares
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
 from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, kept_variety, samples_in, told_variety
@@ -64,7 +64,7 @@ def card_head(dataset: Dataset) -> str:
         "tags": list(card.tags),
         "task_categories": list(tasks),
         "size_categories": [size_category(dataset.samples)],
-        "dataset_info": [_info(config) for config in configs],
+        "dataset_info": [_info(config, images=dataset.recipe.mix.images is not None) for config in configs],
         "configs": [_config(config, dataset.digest, is_first=not place) for place, config in enumerate(configs)],
     }
     return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=_WIDE)}---\n"
@@ -75,11 +75,11 @@ def size_category(samples: int) -> str:
     return next((word for bound, word in (*_SIZES, *_LARGER) if samples < bound), _LARGEST)
 
 
-def _info(config: Config) -> dict[str, Any]:
+def _info(config: Config, *, images: bool) -> dict[str, Any]:
     size = sum(file.bytes for file in config.files)  # as stored: how large rows are in memory is for readers to say
     return {
         "config_name": config.name,
-        "features": features(SAMPLE_SCHEMAS[config.name]),
+        "features": features(sample_schema(config.name, images=images)),
         "splits": [{"name": config.split, "num_bytes": size, "num_examples": config.samples}],
         "download_size": size,
         "dataset_size": size,
@@ -103,6 +103,8 @@ def features(schema: pa.Schema) -> list[dict[str, Any]]:
 def _typed(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_list(kind):
         item = kind.value_type
+        if item == IMAGE:
+            return {"list": "image"}
         return {"list": features(pa.schema(list(item))) if pa.types.is_struct(item) else str(item)}
     if pa.types.is_struct(kind):
         return {"struct": features(pa.schema(list(kind)))}
@@ -143,6 +145,8 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str):
         rest = len(value) - _CHARACTERS
         return value if rest <= 0 else f"{value[:_CHARACTERS]}… ({rest:,} more characters)"
+    if isinstance(value, bytes):
+        return f"({len(value):,} bytes)"
     if isinstance(value, dict):
         return {name: shortened(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -284,6 +288,8 @@ def card(dataset: Dataset) -> str:
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),
+        images=images_in(counts),
+        images_lost=sum(count for key, count in counts.items() if key.startswith("images_lost.")),
         control={config.name: held_in(config.name, counts) for config in configs},
         apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},
         schema_version=SCHEMA_VERSION,

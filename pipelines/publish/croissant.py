@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
+from trajmill.pipelines.mix.sample_columns import IMAGE, sample_schema
 from trajmill.pipelines.publish.dataset import Config, Dataset
 from trajmill.pipelines.publish.licences import UNKNOWN
 from trajmill.schemas import ContractError
@@ -78,6 +78,7 @@ _LINES: Final = "application/jsonlines"
 def croissant(dataset: Dataset) -> bytes:
     """The description as JSON, the same bytes for the same dataset."""
     recipe, configs = dataset.recipe, dataset.configs()
+    images = recipe.mix.images is not None
     values = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -93,9 +94,9 @@ def croissant(dataset: Dataset) -> bytes:
         "rai:dataCollection": f"Logs of agents and environments, as they were recorded ({recipe.source}).",
         "rai:dataPreprocessing": f"trajmill {PROGRAM_VERSION}, recipe {recipe.name} ({recipe.digest()[:16]}).",
         "rai:personalSensitiveInformation": "Secrets and personal data that their form or place tells were replaced "
-        "by placeholders; names of persons in prose are not found.",
+        f"by placeholders; names of persons in prose are not found.{' No picture is scrubbed.' if images else ''}",
         "distribution": [*_files(dataset), *map(_file_set, configs)],
-        "recordSet": [_record_set(config) for config in configs],
+        "recordSet": [_record_set(config, images=images) for config in configs],
     }
     return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
 
@@ -130,13 +131,13 @@ def _file_set(config: Config) -> dict[str, Any]:
     }
 
 
-def _record_set(config: Config) -> dict[str, Any]:
+def _record_set(config: Config, *, images: bool) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
         "@id": config.name,
         "name": config.name,
         "description": f"{config.row} (split {config.split}, {config.samples} rows).",
-        "field": [_field(config, one) for one in SAMPLE_SCHEMAS[config.name]],
+        "field": [_field(config, one) for one in sample_schema(config.name, images=images)],
     }
 
 
@@ -147,10 +148,14 @@ def _field(config: Config, field: pa.Field, parent: str = "", path: str = "") ->
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     below = f"{path}.{field.name}" if path else field.name if parent else ""
     source: dict[str, Any] = {"fileSet": {"@id": f"files-{config.name}"}, "extract": {"column": column}}
-    if below:
+    if kind == IMAGE:
+        source["transform"] = {"jsonPath": "bytes"}
+    elif below:
         source["transform"] = {"jsonPath": below}
     values: dict[str, Any] = {"@type": "cr:Field", "@id": name, "name": name}
-    if pa.types.is_struct(kind):
+    if kind == IMAGE:
+        values |= {"dataType": "sc:ImageObject", "source": source}
+    elif pa.types.is_struct(kind):
         values["subField"] = [_field(config, one, name, below) for one in kind]
     else:
         values |= {"dataType": _typed(kind), "source": source}

@@ -41,12 +41,14 @@ class _Pool:
 
     Attributes:
         lines: whether these are the lines of JSON that eval has besides.
+        images: whether its samples have a column of pictures.
     """
 
     name: str
     files: tuple[str, ...]
     samples: int
     lines: bool = False
+    images: bool = False
 
 
 def loaded(found: Verification) -> Verification:
@@ -84,7 +86,8 @@ def _pools(manifest: Manifest) -> Iterator[_Pool]:
         rows = tuple(name for name in files if name.endswith(".parquet"))
         lines = tuple(name for name in files if name not in rows)
         if rows or not lines:
-            yield _Pool(pool, rows, samples)
+            images = any(name.startswith(f"images.{pool}.") for name in manifest.counts)
+            yield _Pool(pool, rows, samples, images=images)
         if lines:
             yield _Pool(pool, lines, samples, lines=True)
 
@@ -118,6 +121,8 @@ def _wrong(pool: _Pool, folder: str, cache: str) -> str:
             return f"'{pool.name}' takes {len(taken)} files, and not the {len(pool.files)} of the manifest"
         rows = made.as_streaming_dataset(split=split)
         wanted = datasets.Features.from_arrow_schema(SAMPLE_SCHEMAS[pool.name])
+        if pool.images:
+            wanted["images"] = datasets.List(datasets.Image())
         same = list(rows.features) == list(wanted) if pool.lines else rows.features == wanted
         if not same:  # lines of JSON hold no types, only names
             return f"'{pool.name}' has other columns than its samples"

@@ -143,6 +143,8 @@ class Mix(Section):
         control_tokens: strings in what samples show that chat tokenizers take for control tokens, such as `<|im_end|>`
             in a file that was read: `keep` leaves them, `escape` puts a blank behind their first character, by which
             they are no such token any more (`quality.control_strings`), `drop` leaves out what shows one.
+        images: pixels of the longer side, at most, of the screenshots that user messages of SFT and RL show beside the
+            text, in a column `images`; null shows none. It needs `normalize.attachments: keep`. No picture is scrubbed.
         loss: what bears the loss in CPT and SFT: whole answers (`turns`), or of each answer the spans that are drawn by
             `loss_weights` (`spans`, which needs `judge.spans`).
         loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; one that
@@ -174,6 +176,7 @@ class Mix(Section):
     actions: Literal["call", "native"] = "call"
     mcp: Literal["text", "envelope"] = "text"
     control_tokens: Literal["keep", "escape", "drop"] = "keep"
+    images: Annotated[int, Field(ge=32, le=1 << 13)] | None = None
     loss: Literal["turns", "spans"] = "turns"
     loss_weights: dict[SpanClass, Share] = Field(default_factory=lambda: dict(LOSS_WEIGHTS))
     templates: str | None = None
@@ -263,6 +266,7 @@ class Card(Section):
         license: the Hub's name of the dataset's licence; `other` for those of its rows, as they state them.
         licences: SPDX ids and expressions under which rows may be published, as rows state them, `unknown` for rows
             that state none; by default those that the recipe itself names, of logs and passages.
+        images: whether a dataset whose samples show screenshots may be published; no picture is scrubbed.
         language: of the texts; several with commas between them.
         tags: as the Hub has them.
     """
@@ -270,6 +274,7 @@ class Card(Section):
     pretty_name: str = "Interaction trajectories"
     license: str = "other"
     licences: Annotated[tuple[str, ...], LISTED] = ()
+    images: bool = False
     language: str = "en"
     tags: Annotated[tuple[str, ...], LISTED] = ("world-model", "trajectories", "agents")
 
@@ -306,6 +311,10 @@ class Recipe(Section):
             raise ValueError(
                 "normalize.grown: extend needs judge.mask_duplicate_transitions, so that nothing bears the loss twice"
             )
+        if self.mix.images is not None and self.normalize.attachments == "drop":
+            raise ValueError("mix.images needs normalize.attachments: keep, which keeps the screenshots of logs")
+        if self.mix.images is not None and self.mix.control_tokens == "keep":
+            raise ValueError("mix.images needs mix.control_tokens: escape or drop, so that no text holds a placeholder")
         if self.mix.loss == "spans" and not self.judge.spans:
             raise ValueError("mix.loss: spans needs judge.spans: true, which tells the spans of an answer apart")
         fault = self.normalize.dataset.fault(self.domains)

@@ -79,6 +79,77 @@ def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
     assert read_screen(dump.encode(), "dump").text == '#1 window "W" description="a" [1,2][4,6]'
 
 
+def test_text_leaves_that_are_empty_or_repeat_what_they_stand_in_have_no_line() -> None:
+    def label(name: str, left: int, more: str = "") -> str:
+        return f'<label name="{name}" {more}{SHOWN}{box(left, 0, 9, 9)}/>'
+
+    busy, hint = 'st:busy="true" ', 'attr:id="hint" '
+    body = (
+        f'<link name="Order 12 boats" {SHOWN}{box(0, 0, 90, 9)}>{label("Order 12", 0)}{label("boats", 20)}</link>'
+        + label(" ", 90)
+        + f'<link name="Inbox 10" {SHOWN}{box(100, 0, 90, 9)}>{label("1", 100)}{label("Inbox", 110, busy)}</link>'
+        + f'<label name="Mail" {SHOWN}{box(200, 0, 90, 9)}>{label("Mail", 200)}'
+        + f'<entry name="Mail" st:editable="true" {SHOWN}{box(250, 0, 9, 9)}/></label>'
+        + label("", 300, hint)
+    )
+    assert [
+        line.partition(" [")[0] for line in screen(frame("Order", body + label("Order", 320))).text.splitlines()
+    ] == [
+        '#1 window "Order" description="order"',
+        '  #2 link "Order 12 boats"',
+        '  #3 link "Inbox 10"',
+        '    #4 text "1"',
+        '    #5 text "Inbox" busy',
+        '  #6 text "Mail"',
+        '    #7 textbox "Mail"',
+        "  #8 text id=hint",
+        '  #9 text "Order"',
+    ]
+
+
+def test_a_point_on_a_part_of_a_control_meets_the_control() -> None:
+    body = (
+        f'<link name="Home" {SHOWN}{box(0, 0, 40, 9)}><image name="House" {SHOWN}{box(0, 0, 9, 9)}/></link>'
+        f'<list-item name="" {SHOWN}{box(0, 20, 40, 9)}><label name="Milk" {SHOWN}{box(0, 20, 9, 9)}/></list-item>'
+        f'<combo-box name="Boat" st:expandable="true" {SHOWN}{box(0, 40, 40, 20)}>'
+        f'<menu-item name="Orca" {SHOWN}{box(0, 40, 40, 9)}/></combo-box>'
+        f'<combo-box name="Crew" st:expandable="true" st:expanded="true" {SHOWN}{box(0, 60, 40, 20)}>'
+        f'<menu-item name="Two" {SHOWN}{box(0, 60, 40, 9)}/></combo-box>'
+    )
+    shown = screen(frame("W", body))
+    nodes = [shown.tree.nodes[(shown.at(5, down) or 0) - 1] for down in (5, 25, 45, 65)]
+    assert [(node.role, node.name) for node in nodes] == [
+        ("link", "Home"),
+        ("text", "Milk"),
+        ("combobox", "Boat"),
+        ("menuitem", "Two"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "first", "truncation"),
+    [
+        ('<push-button name="1" st:visible="true"/>', "content_unknown", "recorder"),
+        ('<filler name="" st:visible="true"/>', "", "none"),
+        ('<push-button name="1"/>', "", "none"),
+        (f'<push-button name="1" st:visible="true"/><label name="0" {SHOWN}/>', "", "none"),
+    ],
+)
+def test_the_content_of_a_window_whose_controls_are_visible_and_never_showing_is_unknown(
+    body: str, first: str, truncation: str
+) -> None:
+    shown = screen(frame("Calc", body))
+    assert " ".join(shown.tree.nodes[0].states) == first
+    assert shown.observation(raw=False).truncation == truncation
+
+
+def test_a_screen_is_whole_where_another_window_than_that_of_unknown_content_is_active() -> None:
+    unknown = frame("Calc", '<push-button name="1" st:visible="true"/>')
+    shown = screen(unknown + frame("Mail", f'<label name="0" {SHOWN}/>', 'st:active="true" '))
+    assert [node.states for node in shown.tree.nodes] == [("active",), (), ("content_unknown",)]
+    assert shown.observation(raw=False).truncation == "none"
+
+
 @pytest.mark.parametrize(
     "declared",
     [

@@ -99,6 +99,40 @@ def test_a_start_of_a_name_that_no_file_bears_is_what_is_tagged_alike_and_holds_
     assert [step.observation for step in (earlier, without)] == [None, None]
 
 
+def test_a_start_that_does_not_hold_the_touched_view_in_its_box_is_unknown_and_the_touch_is_named_by_its_point() -> (
+    None
+):
+    saved = {"states_3": state("s", view(1, "Use now", [[0, 0], [100, 40]]))}
+    for touched in (view(1, "In use", [[0, 0], [100, 40]]), view(1, "Use now", [[0, 60], [100, 100]])):
+        (step,) = steps(events_5=event("s", "s", view=touched), **saved)
+        assert step.observation is None
+        assert "element" not in json.loads(step.action.text)["arguments"]
+        assert seen(step.next_observation) == [("Use now", "none")]
+
+
+@pytest.mark.parametrize(("saved", "is_known"), [("19", False), ("20", True), ("40", True), ("41", False)])
+def test_a_state_saved_more_than_ten_seconds_before_the_app_was_killed_or_after_the_event_is_not_taken(
+    saved: str, is_known: bool
+) -> None:
+    kill = event("d", "lost", event_type="kill_app", stop_intent="am force-stop org.example")
+    touch = event("lost", "other", view=view(1, "b", [[0, 9], [100, 19]]))
+    other = state("other", view(1, "b", [[0, 9], [100, 19]]))
+    members = {"events_2024-05-06_080030": kill, "events_2024-05-06_080031": touch, "states_2024-05-06_080031": other}
+    first, _ = steps(**members, **{f"states_2024-05-06_0800{saved}": DONE})
+    assert (first.observation is not None) is is_known
+
+
+@pytest.mark.parametrize(
+    "told", [{"event_type": "key", "name": "BACK"}, {"view": view(1, "Done", [[0, 0], [9, 9]])}], ids=["key", "touch"]
+)
+def test_a_state_from_before_a_pause_of_over_a_minute_is_not_taken(told: dict[str, object]) -> None:
+    for time, is_known in (("080100", True), ("080101", False)):
+        members = {f"events/event_2024-05-06_{tag}.json": event("d", "e", **told) for tag in ("080000", time)}
+        members |= {"states/state_2024-05-06_080000.json": DONE, f"states/state_2024-05-06_{time}.json": state("e")}
+        found = [step for run in read(CONNECTOR, MemoryBlob("out", members))[0] for step in run.steps]
+        assert [step.observation is not None for step in found] == [True, is_known]
+
+
 def test_a_touch_is_named_by_the_view_that_takes_it_in_the_middle_of_the_chosen_one() -> None:
     row = view(1, "row", [[0, 0], [100, 40]], children=[2, 3])
     switch, label = view(2, "on", [[40, 10], [60, 30]], 1), view(3, "label", [[0, 0], [100, 40]], 1, clickable=False)
@@ -151,7 +185,7 @@ def test_a_real_report_has_the_transitions_of_its_events(record_property: Callab
     assert sum(step.observation is None for step in trajectory.steps) == 2
     assert sum(step.next_observation is None for step in trajectory.steps) == 1
     cut = [step.next_observation for step in trajectory.steps if step.next_observation is not None]
-    assert sum(side.truncation == "recorder" for side in cut) == 4
+    assert sum(side.truncation == "recorder" for side in cut) == 3
     for step in trajectory.steps:
         told, original = json.loads(step.action.text)["arguments"], json.loads(step.action.arguments or "{}")
         if "element" in told and step.observation is not None:

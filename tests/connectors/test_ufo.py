@@ -12,10 +12,11 @@ from trajmill.connectors.desktop.ufo import Ufo
 from trajmill.schemas import ParseError, Reject, Trajectory
 
 READER = Ufo()
+SIDES = ("left", "top", "right", "bottom")
 
 
 def control(name: str, kind: str, box: tuple[int, int, int, int], *children: dict[str, Any]) -> dict[str, Any]:
-    sides = dict(zip(("left", "top", "right", "bottom"), box, strict=True))
+    sides = dict(zip(SIDES, box, strict=True))
     far = {key: value + 1000 for key, value in sides.items()}
     return {"name": name, "control_type": kind, "rectangle": far, "adjusted_rectangle": sides, "children": children}
 
@@ -85,6 +86,20 @@ def test_a_raw_screen_is_the_logs_own_json_and_names_no_line() -> None:
     assert one.observation is not None
     assert (one.observation.media_type, one.observation.content) == ("application/json", window("a").decode())
     assert json.loads(one.action.text)["arguments"] == {"target": "OK"}
+
+
+def test_a_text_that_repeats_its_control_has_no_line_and_stands_for_it() -> None:
+    send = control("Send", "MenuItem", (0, 0, 40, 20), control("Send", "Text", (5, 5, 30, 15)))
+    tree = control("W", "Window", (0, 0, 99, 99), send, control("Send", "Button", (50, 0, 90, 20)))
+    called = {"function": "click_input", "args": {}, "control_text": "Send"}
+    line = step(0, action=called, control_log=[{"control_coordinates": dict(zip(SIDES, (5, 5, 30, 15), strict=True))}])
+    (clicked,), _ = read(line, trees={"step_0": json.dumps(tree).encode()})
+    assert [one.partition(" [")[0] for one in (clicked.observation.content or "").splitlines()] == [
+        '#1 window "W"',
+        '  #2 menuitem "Send"',
+        '  #3 button "Send"',
+    ]
+    assert json.loads(clicked.action.text)["arguments"] == {"element": "#2"}
 
 
 def test_a_tree_alone_is_refused_and_a_damaged_one_is_a_reject() -> None:

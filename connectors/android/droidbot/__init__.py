@@ -31,8 +31,9 @@ A folder may hold several runs, each a trajectory of its own: see `runs`.
 
 DroidBot names a state by a hash of its activity and its views' signatures, and saves it when it meets that name first;
 two files may still carry one name. The one tagged like the event, else the nearest before it, is its start, and the
-first one after it its stop; but a file that holds the touched view goes before one that does not. A start whose name no
-file bears is the file that is tagged like the event, if it holds the touched view.
+first one after it its stop. A file counts only if DroidBot saved it since it last started afresh and at most ten
+seconds after the event. A start must hold the touched view in its box: where no file of the name does, the file that is
+tagged like the event may be the start, and else the screen before is null.
 
 If an event could not be read, the event before it has only its own `stop_state` as next observation. The run
 goes on all the same, since each row states its own observation.
@@ -51,7 +52,7 @@ from itertools import chain, pairwise
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.android import action as act
-from trajmill.connectors.android.droidbot.runs import Run, app_of, is_soon
+from trajmill.connectors.android.droidbot.runs import LONG_GAP, SOON, Run, app_of, is_soon, seconds_between
 from trajmill.connectors.android.droidbot.screen_state import State, box_of, read_state
 from trajmill.connectors.android.view import Source, environment_of, sound
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
@@ -80,7 +81,7 @@ class DroidBot(Connector):
     """Output folders of DroidBot."""
 
     name: ClassVar[str] = "droidbot"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
     companions = re.compile(
@@ -221,6 +222,7 @@ class _Output:
         self._pictures = {found[2]: member for member in blob.members if (found := _PICTURE.fullmatch(member))}
         self._by_name: dict[str, list[State]] = {}
         self._observations: dict[str, Observation] = {}
+        self._begin = self._last = ""
         self.serial: str | None = None
         self.package: str | None = None
         packages: list[str] = []
@@ -242,6 +244,13 @@ class _Output:
             self.package = text_of(graph.get("app_package"))
         self.package = self.package or environment_of(packages)
 
+    def note(self, tag: str, kind: str) -> None:
+        """Take note of the next event: DroidBot starts afresh where it kills the app and after a long gap."""
+        gap = seconds_between(self._last, tag)
+        if kind == "kill_app" or (gap is not None and gap > LONG_GAP):
+            self._begin = tag
+        self._last = tag
+
     def state(self, name: Any, tag: str, starts: bool, view: Mapping[str, Any] | None = None) -> State | None:
         """The file of the state of that name which the event of that tag started from, or stopped at.
 
@@ -249,19 +258,23 @@ class _Output:
             name: the state's name (or tag), as the event has it.
             tag: the event's.
             starts: whether the event started from it.
-            view: the touched view; a file that holds it goes before one that does not.
+            view: the touched view, which the file must hold.
         """
-        files = self._by_name.get(name, []) if isinstance(name, str) else []
-        if not files and starts and view is not None:  # What is tagged alike was saved in the same second.
-            files = [file for file in self._by_name.get(tag, []) if file.node(view) is not None]
+        named = self._by_name.get(name, []) if isinstance(name, str) else []
+        files = [file for file in named if self._is_near(file.tag, tag)]
+        if view is not None and isinstance(view.get("view_str"), str):
+            tagged = self._by_name.get(tag, [])  # What is tagged alike was saved in the same second.
+            files = _holding(files, view) or _holding(tagged, view)
         if not files:
             return None
         after = bisect_right(files, act.natural(tag), key=lambda file: act.natural(file.tag))
         before = files[:after][::-1]
-        nearest = [*before, *files[after:]] if starts else [*files[after:], *before]
-        if view is not None:
-            nearest = [file for file in nearest if file.node(view) is not None] or nearest
-        return nearest[0]
+        return [*before, *files[after:]][0] if starts else [*files[after:], *before][0]
+
+    def _is_near(self, saved: str, tag: str) -> bool:
+        """Whether a state of that tag was saved since DroidBot started afresh and no later than soon after an event."""
+        spans = seconds_between(self._begin, saved), seconds_between(saved, tag)
+        return all(span is None or span >= -SOON for span in spans)
 
     def observation(self, state: State | None) -> Observation | None:
         """The state as an observation, with its screenshot if the folder holds it."""
@@ -275,6 +288,11 @@ class _Output:
                 attachments = (attachment_of_member(self._blob, picture, "screenshot", media_type),)
             self._observations[state.member] = state.screen.observation(state.activity, attachments)
         return self._observations[state.member]
+
+
+def _holding(files: Sequence[State], view: Mapping[str, Any]) -> list[State]:
+    """The files that hold a view in its box."""
+    return [file for file in files if file.node(view) is not None]
 
 
 def _source(blob: Blob, member: str) -> Source | None:
@@ -315,6 +333,7 @@ def _event(record: _Record, output: _Output, uri: str) -> _Event:
         raise ParseError(uri, record.offset, "bad_record", detail, record.member)
     view = event.get("view") if isinstance(event.get("view"), dict) else None
     tag = text_of(value.get("tag")) or record.tag
+    output.note(tag, event["event_type"])
     start = output.state(value.get("start_state"), tag, True, view)
     action = _action(event, view, start)
     is_named = action.name in (act.OPEN_APP, act.CLOSE_APP)

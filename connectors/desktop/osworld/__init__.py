@@ -75,7 +75,7 @@ class OSWorld(Connector):
     """Result folders of OSWorld."""
 
     name: ClassVar[str] = "osworld"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "OSWorld result folders (traj.jsonl, accessibility trees)"
     companions = re.compile(r"args\.json|result\.txt|runtime\.log|[^/]*\.(?:png|jpe?g|mp4)")

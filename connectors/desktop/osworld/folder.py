@@ -70,9 +70,10 @@ class Folder:
             seen = self.after([start], 0)
         elif self._runs == 1:
             files = [*self._trees.get(0, []), *(name for name in ("initial_state.xml",) if name in self._blob.members)]
-            seen = self._tree(files[0], (), True) if files else NOTHING
             pictures = self._pictures(self._first_picture())
-            if not files and pictures:
+            if files:
+                seen = self._tree(files[0], pictures, True)
+            elif pictures:
                 seen = Seen(Observation(None, form="screen", attachments=pictures), None)
         logged = self.logged(run[0]) if seen.screen is None else NOTHING
         return logged if logged.observation is not None else seen

@@ -59,7 +59,7 @@ def samples_of_passages(
             yield {**common, "text": _document(row, said), "spans": _document_spans(said)}
         else:
             tools = {"tools": row.get("tools")} if "tools" in SAMPLE_SCHEMAS["sft"].names else {}
-            yield {**common, "messages": said, "spans": _message_spans(said), **tools}
+            yield {**common, "messages": said, "spans": _message_spans(said), **tools, "_screenshots": []}
 
 
 def _document(row: Mapping[str, Any], said: Sequence[Mapping[str, Any]]) -> str:
@@ -123,6 +123,7 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
         tokens=sizes("tokens"),
         loss_tokens=sizes("loss_tokens"),
         text_bytes=sizes("text_bytes"),
+        attachments=np.zeros(rows if wanted.images else 0, np.uint32),
         signals={name: np.full(rows, np.nan) for name in wanted.signals},
     )
 

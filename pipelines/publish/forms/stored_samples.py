@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
@@ -126,7 +127,9 @@ class StoredShards:
             yield from batch.select(list(columns)).to_pylist()
 
     def conversations(self, file: ShardFile) -> Iterator[Conversation]:
-        """The conversations of a file; raises as of `rows`."""
+        """The conversations of a file; raises as of `rows`, and `ConfigError` where they show pictures."""
+        if images_in(self.manifest.counts):
+            raise ConfigError("The samples show pictures, which no form of tokens holds: trainers read `sft` as it is.")
         for row in self.rows(file, (*_COMMON, "messages", "spans")):
             spans: dict[int, list[Span]] = {}
             for span in row["spans"] or ():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.publish.card import DESCRIBED_IN
 from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
 from trajmill.pipelines.publish.hub.secret_scan import Found, found_in
@@ -42,6 +43,7 @@ class Request:
     Attributes:
         allowed_licences: under which rows may be published, as they state them.
         allowed: digests of findings that a person looked at.
+        images: whether samples may show screenshots.
         private: whether a repository that is made for it is private; None is the owner's default.
         tag: of the commit; none if empty.
         replace: whether files that others put in the place of ours are replaced.
@@ -50,6 +52,7 @@ class Request:
 
     allowed_licences: frozenset[str]
     allowed: frozenset[str] = frozenset()
+    images: bool = False
     private: bool | None = None
     tag: str = ""
     replace: bool = False
@@ -120,6 +123,12 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     """
     manifest = manifest_of(shards)
     check_licences(manifest, request.allowed_licences)
+    shown = images_in(manifest.counts)
+    if shown and not request.images:
+        raise ConfigError(
+            f"Nothing was sent: the samples show {shown:,} screenshots, and no picture is scrubbed. Look at what they "
+            "show; `card: {images: true}` in the recipe lets them be published."
+        )
     head = _head(repository, request, tell)
     difference = _compared(shards, manifest, repository, head)
     if difference.foreign and not request.replace:

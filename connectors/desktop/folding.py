@@ -1,0 +1,88 @@
+"""Leaves of a desktop tree that tell nothing of their own, folded into what they stand in; and the control at a leaf.
+
+Toolkits give the text of a link or a button an element of its own, and browsers one to the blank between two links.
+Nothing here reads files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from trajmill.connectors.desktop.widgets import INTERACTIVE
+from trajmill.connectors.screens.tree import Node
+
+_TOPS: Final = frozenset({"window", "dialog", "document"})
+"""Roles whose name is a title: the same words in the content are shown a second time."""
+
+_PLAIN: Final = frozenset({"text", "image", "heading", "group"})
+"""Roles of what makes up a control and is none itself."""
+
+_ROWS: Final = frozenset({"listitem", "treeitem"})
+
+
+def fold(nodes: Sequence[Node], depths: Sequence[int], top: Node | None = None) -> tuple[list[Node], list[int]]:
+    """Leave out text leaves that are empty or repeat what they stand in.
+
+    Args:
+        nodes: in document order.
+        depths: of them; a child is one level deeper than its parent.
+        top: what the nodes of the least depth stand in.
+
+    Returns:
+        The nodes that stay, with their depths.
+    """
+    parents: list[int] = []
+    path: list[int] = []
+    first = min(depths, default=0)
+    for place, depth in enumerate(depths):
+        del path[depth - first :]
+        parents.append(path[-1] if path else -1)
+        path.append(place)
+    kept = [True] * len(nodes)
+    is_leaf = [True] * len(nodes)
+    for place in range(len(nodes) - 1, -1, -1):
+        node, around = nodes[place], parents[place]
+        if node.role == "text" and is_leaf[place] and _adds_nothing(node, nodes[around] if around >= 0 else top):
+            kept[place] = False
+        elif around >= 0:
+            is_leaf[around] = False
+    shown = [place for place, stays in enumerate(kept) if stays]
+    return [nodes[place] for place in shown], [depths[place] for place in shown]
+
+
+def _adds_nothing(leaf: Node, around: Node | None) -> bool:
+    if leaf.ident or leaf.value or leaf.description:
+        return False
+    if not leaf.name:
+        return not leaf.states
+    if around is None or around.role in _TOPS or not set(leaf.states) <= set(around.states):
+        return False
+    return any(_stands_in(leaf.name, text) for text in (around.name, around.value, around.description))
+
+
+def _stands_in(part: str, text: str) -> bool:
+    """Whether a text stands in another as whole words."""
+    if part == text or part not in text:
+        return part == text
+    before, after = r"(?<!\w)" * part[0].isalnum(), r"(?!\w)" * part[-1].isalnum()
+    return re.search(before + re.escape(part) + after, text) is not None
+
+
+def control_around(place: int, nodes: Sequence[Node], depths: Sequence[int]) -> int:
+    """The place of the control that a node is a part of, as a picture of its link; the node's own if it is of none.
+
+    The chosen entry of a closed combobox is a part of it.
+    """
+    depth, is_part = depths[place], nodes[place].role in _PLAIN and "clickable" not in nodes[place].states
+    for above in range(place - 1, -1, -1):
+        if depths[above] >= depth:
+            continue
+        node, depth = nodes[above], depths[above]
+        if node.role == "combobox" and (is_part or "collapsed" in node.states):
+            return above
+        if is_part and node.role in INTERACTIVE and (node.name or node.role not in _ROWS):
+            return above
+        is_part = is_part and node.role in _PLAIN
+    return place

@@ -1,0 +1,91 @@
+"""Screenshots of samples: what logs attach, resized, and placeholders for it in the messages that show it.
+
+A placeholder is what verl, LLaMA-Factory and ms-swift take for the place of the next picture. Pictures are written anew
+as PNG, so that nothing but their pixels goes along, and equal ones with the same library have equal bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any, Final
+
+import pyarrow as pa
+from PIL import Image
+
+from trajmill.pipelines.mix.sample_columns import IMAGE
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import check_file
+
+PLACEHOLDER: Final = "<image>"
+_MESSAGES: Final[Mapping[str, str]] = {"sft": "messages", "rl": "prompt"}
+_FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+_DAMAGED: Final = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError, Warning)
+"""What Pillow raises where bytes are no picture, or one that unfolds to too many pixels."""
+
+
+def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:
+    """The digests of the screenshots that are attached to an observation, in order."""
+    attached = (observation or {}).get("attachments") or ()
+    return [one["sha256"] for one in attached if one["role"] == "screenshot"]
+
+
+def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: int) -> tuple[pa.Table, int]:
+    """The samples with their pictures and placeholders, and how many screenshots could not be shown.
+
+    Args:
+        samples: of `made_schema`.
+        pool: of them.
+        blobs: where attachments lie.
+        longest: pixels of the longer side of a picture at most.
+
+    Raises:
+        ShardError: an attachment is not what was written.
+    """
+    known: dict[str, bytes | None] = {}
+    lost = 0
+    images: list[list[dict[str, Any]]] = []
+    messages = samples[_MESSAGES[pool]].to_pylist()
+    for said, screenshots in zip(messages, samples["_screenshots"].to_pylist(), strict=True):
+        images.append([])
+        for one in reversed(screenshots):  # a placeholder before the last is set before those of the same message
+            sha256 = one["sha256"]
+            if sha256 not in known:
+                known[sha256] = _png(sha256, blobs, longest)
+            png = known[sha256]
+            if png is None:
+                lost += 1
+            else:
+                message = said[one["message"]]
+                message["content"] = f"{PLACEHOLDER}\n{message['content']}"
+                images[-1].insert(0, {"bytes": png, "path": None})
+    place = samples.schema.get_field_index(_MESSAGES[pool])
+    field = samples.schema.field(place)
+    samples = samples.set_column(place, field, pa.array(messages, field.type))
+    return samples.append_column("images", pa.array(images, pa.list_(IMAGE))), lost
+
+
+def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:
+    """An attachment as a PNG of at most that size; None where it was not kept, or is no picture."""
+    folder = next((one for one in blobs if one.size(sha256) >= 0), None)
+    if folder is None:
+        return None
+    check_file(folder, sha256, sha256)
+    return resized(folder.read(sha256), longest)
+
+
+def resized(data: bytes, longest: int) -> bytes | None:
+    """The picture as a PNG whose longer side has at most `longest` pixels; None if it cannot be read as one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            with Image.open(BytesIO(data), formats=_FORMATS) as picture:
+                pixels = picture.convert("RGB")
+        except _DAMAGED:
+            return None
+    pixels.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    written = BytesIO()
+    pixels.save(written, "PNG")
+    return written.getvalue()
