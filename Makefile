@@ -120,7 +120,7 @@ worlds-drift: .venv/developing # a planted world, and the drift of a faithful an
 	$(BIN)/python -m benchmarks.simulators out/worlds/real out/worlds/raw
 	for name in faithful flattering; do \
 		$(BIN)/trajmill run terminal --raw out/worlds/raw/$$name --out out/worlds/$$name --stop-after normalize && \
-		$(BIN)/trajmill drift out/worlds/real out/worlds/$$name --out out/worlds/drift-$$name || exit; done
+		$(BIN)/trajmill world drift out/worlds/real out/worlds/$$name --out out/worlds/drift-$$name || exit; done
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)

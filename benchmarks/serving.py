@@ -1,7 +1,7 @@
 """`python -m benchmarks.serving`: a served world on the samples, by a model that knows what was logged.
 
-A run is made of the samples. Its trajectories are served by `trajmill serve` before an endpoint that answers only the
-messages of training samples, byte for byte, and clients live through all of them at once. What the sessions left is
+A run is made of the samples. Its trajectories are served by `trajmill world serve` before an endpoint that answers only
+the messages of training samples, byte for byte, and clients live through all of them at once. What the sessions left is
 read again by a run. No network, no model.
 """
 

@@ -69,7 +69,7 @@ from trajmill.pipelines.run_record.endings import Code, ending_of
 from trajmill.pipelines.run_record.run_log import LOG, RunLog
 from trajmill.pipelines.run_record.run_record import Record
 from trajmill.pipelines.run_record.summary import OVER, StageStart, Summary
-from trajmill.pipelines.run_record.warnings import lost_domains, mixture_warnings, nothing_kept
+from trajmill.pipelines.run_record.warnings import domain_counts, lost_domains, mixture_warnings, nothing_kept
 from trajmill.pipelines.storage.folders import Folder, sha256_of
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, RUN, Identity, Ownership
 from trajmill.pipelines.storage.parquet import write_parquet
@@ -247,9 +247,11 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        gone = (*lost_domains(units, self.verdicts, self._rejects / JUDGE), *frame_warnings(self.measures))
-        warnings = nothing_kept(read) + gone
-        summary = self._reached(replace(summary, replicates=self._replicates(), warnings=warnings))
+        by_domain = domain_counts(units, self.verdicts)
+        gone = (*lost_domains(by_domain, units, self._rejects / JUDGE), *frame_warnings(self.measures))
+        domains = {name: (counts["trajectories"], counts["trajectories.kept"]) for name, counts in by_domain.items()}
+        summary = replace(summary, domains=domains, warnings=nothing_kept(read) + gone)
+        summary = self._reached(replace(summary, replicates=self._replicates()))
         if last == "judge":
             return summary
         counts, lines, mixture = self._timed(

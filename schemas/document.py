@@ -29,9 +29,9 @@ def schema_markdown() -> str:
     head = [
         f"# The transition schema, version {SCHEMA_VERSION}",
         "",
-        "A row is one transition. This page is written by `trajmill schema --markdown`; the schema itself is",
-        "`schemas/transition.py`, and `trajmill schema` exports it as JSON Schema. A column that says nothing under",
-        "*null means* is never null.",
+        "A row is one transition. This page is written by `trajmill formats --markdown`; the schema itself is",
+        "`schemas/transition.py`, and `trajmill formats --schema` prints it as JSON Schema. A column that says nothing",
+        "under *null means* is never null.",
         "",
         "`row_id` is the key: it is unique in the table, and stays what it is when the same inputs are read again.",
         "`(trajectory_id, step)` is no key, since exact copies of a trajectory share an id. Verdicts, measures and",

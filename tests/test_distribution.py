@@ -175,7 +175,7 @@ def test_the_console_script_makes_shards_in_a_folder_that_holds_modules_of_our_n
     assert "WARNING" not in done.stderr
     assert (folder / "made" / "shards" / "README.md").is_file()
     assert "transitions" in call(installed, "inspect", "made", cwd=folder)
-    several = json.dumps([["formats"], ["schema"]])
+    several = json.dumps([["formats"], ["formats", "--schema"]])
     known, schema, _ = call(installed.parent / "python", "-P", "-c", SEVERAL, several, cwd=folder).split("=====")
     assert "asciicast" in known
     assert schema.startswith("{")

@@ -1,4 +1,4 @@
-"""The command line: `trajmill init | run | plan`, and the commands of the modules that are registered here.
+"""The command line: `trajmill run | init | plan`, and the commands of other modules, which are registered here.
 
 How a command ends, and with which exit code, is the matter of `run_record.endings`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from enum import StrEnum
@@ -22,16 +22,12 @@ from trajmill.app.cli.generation_commands import (
     PASS_ON,
     Config,
     PassingOn,
-    Raw,
-    append,
     forget,
     paths_and_flags,
-    rebuild,
     tell_summary,
 )
 from trajmill.app.cli.inspection_commands import (
     Format,
-    diversity,
     formats,
     inspect,
     sniff,
@@ -43,7 +39,7 @@ from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Qu
 from trajmill.app.cli.pushing import push
 from trajmill.app.cli.serving_commands import serve, view
 from trajmill.app.cli.world_commands import patches, replay
-from trajmill.app.cli.writing_commands import compare, export, leave_report, report, schema
+from trajmill.app.cli.writing_commands import compare, export, leave_report, report
 from trajmill.app.console import guard, notices, results
 from trajmill.pipelines.execution.memory import tune_memory
 from trajmill.pipelines.run_record.endings import Code, Interrupted, ending_of
@@ -56,13 +52,10 @@ if TYPE_CHECKING:
     from trajmill.pipelines.run_record.summary import Summary
 
 _EXAMPLES = """Begin with a folder of logs of any agents:
-  trajmill sniff LOGS                     what each file is, and why
-  trajmill init LOGS                      writes recipe.yaml for it
-  trajmill run recipe.yaml --raw LOGS --out OUT
-  trajmill view OUT                       look at it in a browser
-  trajmill inspect OUT                    counts, and a trajectory
-  trajmill verify OUT                     is all as it was written?
-  trajmill run recipe.yaml --raw LOGS --out OUT --append
+  trajmill run LOGS                       makes LOGS-trajmill beside it
+  trajmill view LOGS-trajmill             look at it in a browser
+  trajmill run LOGS --append              add what is new in LOGS
+The recipe is LOGS-trajmill/recipe.yaml: edit it, and run again.
 
 A run that was stopped goes on when the same command is given again.
 
@@ -75,10 +68,13 @@ app = typer.Typer(
     epilog=_EXAMPLES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 _RUN_EXAMPLES = """Examples:
+  trajmill run logs/
   trajmill run android --raw logs/ --out out/
   trajmill run recipe.yaml --raw a/ 's3://b/*.jsonl' --out out/ --workers 8
   trajmill run recipe.yaml --raw logs/ --out out/ --stop-after judge
@@ -120,9 +116,17 @@ def trajmill(
 @app.command(cls=PassingOn, context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
 def run(
     context: typer.Context,
-    config: Config,
-    raw: Raw,
-    out: Annotated[str, typer.Option("--out", help="The folder that is written; a run that was killed goes on there.")],
+    config: Annotated[
+        str, typer.Argument(metavar="LOGS|RECIPE", help="Raw logs; or a recipe file, or a built-in recipe's name.")
+    ],
+    raw: Annotated[
+        list[str] | None,
+        typer.Option("--raw", help="With a recipe: raw logs, a file, a folder or a glob; may be given again."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", help="The folder that is written, where a killed run goes on. [default: LOGS-trajmill]"),
+    ] = None,
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
@@ -171,9 +175,12 @@ def run(
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     MANNER.take(log_format, verbose, quiet=quiet)
+    from trajmill.app.cli.recipe_draft import asked_run
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
-    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+    # before the rest is loaded, since a slip of the pen should be told at once
+    config, raw, out = asked_run(config, raw or [], out)
+    recipe = load_recipe(config)
     recipe = recipe if read_as is None else recipe.with_format(read_as)
 
     from trajmill.app.cli.progress import StageProgress
@@ -297,14 +304,31 @@ def plan(
         tell_withdrawn(made)
 
 
-_COMMANDS: Final[Sequence[Callable[..., None]]] = (
-    *(formats, sniff, inspect, verify, diversity, schema, export, drift),
-    *(forget, reason, instruct, push, replay, patches, view, serve, report, compare),
-)
-for command in _COMMANDS:
+_GROUPS: Final[Mapping[str, tuple[str, Sequence[Callable[..., None]]]]] = {
+    "world": ("World models and the worlds they learn.", (replay, serve, drift, patches)),
+    "model": ("Additions that a model writes.", (reason, instruct)),
+}
+for command in (formats, sniff, inspect, verify, export, forget, push, view, report, compare):
     app.command()(command)
-for passing in (rebuild, append):
-    app.command(hidden=True, context_settings=PASS_ON, add_help_option=False)(passing)
+for group, (purpose, commands) in _GROUPS.items():
+    grouped = typer.Typer(name=group, help=purpose, no_args_is_help=True, pretty_exceptions_enable=False)
+    for command in commands:
+        grouped.command()(command)
+    app.add_typer(grouped)
+
+_MOVED: Final = {
+    "rebuild": "trajmill run RECIPE --raw LOGS --pools-from OLD --out OUT",
+    "append": "trajmill run RECIPE --raw LOGS --out OUT --append",
+    "diversity": "trajmill report OUT, which has the figures",
+    "schema": "trajmill formats --schema",
+    "connectors": "trajmill formats",
+    **{
+        command.__name__: f"trajmill {group} {command.__name__}"
+        for group, (_, commands) in _GROUPS.items()
+        for command in commands
+    },
+}
+"""Commands of earlier versions, and what stands in their place."""
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:
@@ -321,7 +345,7 @@ def _usage_ends_with(code: int) -> None:
 
 def _goes_on() -> bool:
     """Whether the command that was given goes on where it stopped when it is given again."""
-    return sys.argv[1:2] in (["run"], ["reason"], ["instruct"], ["push"])
+    return sys.argv[1:2] in (["run"], ["model"], ["push"])
 
 
 def _nearest(option: str) -> str:
@@ -352,10 +376,11 @@ def _end(error: Exception) -> NoReturn:
 def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
     named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
-    if not named:
+    groups = [one for one in whole.registered_groups if words and one.typer_instance.info.name == words[0]]
+    if not named and not groups:
         return whole
     narrowed = copy(whole)
-    narrowed.registered_commands = named
+    narrowed.registered_commands, narrowed.registered_groups = named, groups
     return narrowed
 
 
@@ -367,6 +392,8 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
+    if sys.argv[1:2] and sys.argv[1] in _MOVED:
+        _end(ConfigError(f"`trajmill {sys.argv[1]}` is now: {_MOVED[sys.argv[1]]}"))
     tune_memory()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)

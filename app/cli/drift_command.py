@@ -1,4 +1,4 @@
-"""The command that holds simulated rows against real ones: `trajmill drift`."""
+"""The command that holds simulated rows against real ones: `trajmill world drift`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def drift(
 ) -> None:
     """Tell where answers of world models part from the world's, and whether their reward still means its outcome.
 
-    For example:  trajmill drift out/real out/simulated --out out/drift --fail-over facts=0.05 --fail-over error=0.1
+    For example:  trajmill world drift out/real out/simulated --out out/drift --fail-over facts=0.05
     """
     from trajmill.app.report.drift_page import drift_page, told_json
     from trajmill.pipelines.run_record.endings import Code

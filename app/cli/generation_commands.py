@@ -1,4 +1,4 @@
-"""The command `trajmill forget`, what `run` shares with others, and answers to commands that `run` took over."""
+"""The command `trajmill forget` and what `run` shares with others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
-Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
 
 
 class PassingOn(typer.core.TyperCommand):
@@ -48,18 +47,6 @@ def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[s
         taking = taking and not word.startswith("-")
         (paths if taking else flags).append(word)
     return paths, flags
-
-
-def rebuild() -> None:
-    """Answer with the command that makes all anew and keeps pools."""
-    raise ConfigError(
-        "To make all anew with the pools of OLD: trajmill run RECIPE --raw LOGS --pools-from OLD --out OUT"
-    )
-
-
-def append() -> None:
-    """Answer with the command that adds to a finished run."""
-    raise ConfigError("To add what is new to a finished run: trajmill run RECIPE --raw LOGS --out OUT --append")
 
 
 def forget(

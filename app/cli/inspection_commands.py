@@ -1,7 +1,8 @@
-"""The commands that tell what logs and runs hold: formats, sniff, inspect, verify and diversity."""
+"""The commands that tell what logs and runs hold: formats, sniff, inspect and verify."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +21,17 @@ Format = Annotated[
 ]
 
 
-def formats() -> None:
+def formats(
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of transitions instead.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the schema as a table for people.")] = False,
+) -> None:
     """List the formats that are read, each with the number of real logs that it was verified on."""
+    if schema or markdown:
+        from trajmill.schemas import json_schema
+        from trajmill.schemas.document import schema_markdown
+
+        results().document(schema_markdown() if markdown else json.dumps(json_schema(), indent=2) + "\n")
+        return
     from trajmill.app.cli.tables import show_formats
     from trajmill.connectors.registry import connectors
 
@@ -97,16 +107,6 @@ def verify(
         show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
-
-
-def diversity(
-    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
-) -> None:
-    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
-    from trajmill.app.cli.tables import show_variety
-    from trajmill.pipelines.publish.dataset import variety
-
-    show_variety(variety(path), results())
 
 
 def tell_withdrawn(plan: Plan) -> None:

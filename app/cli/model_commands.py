@@ -1,4 +1,4 @@
-"""The commands that ask language models: `trajmill reason | instruct`."""
+"""The commands that ask language models: `trajmill model reason | instruct`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.plan.raw_files import gather
 from trajmill.pipelines.recipe.columns import Dataset
 from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import RECIPE, RUN
+from trajmill.pipelines.storage.paths import url_of
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import DOMAINS, ConfigError, ParseError
 
@@ -35,6 +38,7 @@ _ROWS: Final = 20
 _SHOWN: Final = 20
 """The number of rows of JSON Lines that tell the columns, and of columns that are named."""
 
+_RECIPES: Final = (".yaml", ".yml")
 _TABLES: Final = (".jsonl", ".ndjson", ".json")
 SECTION: Final = "# normalize:"
 """The line with which the section begins."""
@@ -136,7 +140,28 @@ def _written(blob: StoredBlob) -> list[str]:
 _ODD: Final = re.compile(r"[^a-z0-9]+")
 
 
-def recipe_draft(raws: Sequence[str], written: str) -> str:
+def asked_run(config: str, raws: Sequence[str], out: str | None) -> tuple[str, list[str], str]:
+    """Find (recipe, raw logs, output folder) of a run that is given logs in place of a recipe, or a recipe and logs.
+
+    Of logs the recipe is `recipe.yaml` in the output folder: it is drafted for what they hold where it is not there.
+
+    Raises:
+        ConfigError: there is neither a recipe nor a log of that name, or a recipe has no logs.
+    """
+    is_recipe = config in builtin_recipes() or Path(config).suffix in _RECIPES or Path(config).name == RUN
+    if not is_recipe and not raws and (Path(config).exists() or url_of(config) is not None):
+        out = out or f"{config.rstrip('/')}-trajmill"
+        folder = Folder(out)
+        if folder.found(RECIPE) is None:
+            folder.write(RECIPE, recipe_draft([config], folder.path(RECIPE), out).encode())
+        return folder.path(RECIPE), [config], out
+    load_recipe(config)
+    if not raws:
+        raise ConfigError(f"{config} is a recipe; say which logs it is for: --raw LOGS.")
+    return config, list(raws), out or f"{raws[0].rstrip('/')}-trajmill"
+
+
+def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> str:
     """The text of a valid recipe for what the paths hold, with what was found as its comments.
 
     It extends the built-in recipe of the domain, or `all` where the formats can hold logs of several.
@@ -144,6 +169,7 @@ def recipe_draft(raws: Sequence[str], written: str) -> str:
     Args:
         raws: files, folders or globs.
         written: where the recipe will be, for the command that runs it.
+        out: the folder that the command writes; by default one below `out`.
 
     Raises:
         ConfigError: a path names nothing, or none of the files is of a format that is read.
@@ -160,7 +186,7 @@ def recipe_draft(raws: Sequence[str], written: str) -> str:
     domains = [domain for domain in DOMAINS if domain in held or not held]
     name = _name(raws[0])
     lines = [
-        f"# trajmill run {shlex.quote(written)} --raw {shlex.join(raws)} --out out/{name}",
+        f"# trajmill run {shlex.quote(written)} --raw {shlex.join(raws)} --out {shlex.quote(out or f'out/{name}')}",
         f"# What was found: {', '.join(f'{one} {number:,}' for one, number in sorted(formats.items())) or 'no log'}.",
         *_refused(plan),
         *columns,

@@ -1,4 +1,4 @@
-"""The commands that serve until they are ended: `trajmill view`, pages of a run; `trajmill serve`, a world model."""
+"""The commands that serve until they are ended: `trajmill view` and `trajmill world serve`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def serve(
 ) -> None:
     """Serve a world model as an environment, rendered as its training data was: reset and step over HTTP.
 
-    For example: trajmill serve --endpoint http://127.0.0.1:8000/v1 --recipe out/mine/run.json
+    For example: trajmill world serve --endpoint http://127.0.0.1:8000/v1 --recipe out/mine/run.json
     --model lwm-8b@2026-11-01 --from out/mine --log out/served
     """
     from trajmill.pipelines.recipe.recipe_file import load_recipe

@@ -15,7 +15,7 @@ from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.judge.harness_text import table_line
 from trajmill.pipelines.normalize.connector_errors import Broken
 from trajmill.pipelines.plan.plan import Plan
-from trajmill.pipelines.recipe.recipe import POOLS, Pool, Recipe
+from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.summary import Summary
 from trajmill.pipelines.run_record.warnings import mixture_warnings
 from trajmill.schemas.manifest import Manifest
@@ -28,75 +28,90 @@ if TYPE_CHECKING:
     from trajmill.pipelines.publish.dataset import RuleSet
     from trajmill.pipelines.publish.disjointness import Disjointness
     from trajmill.pipelines.storage.verification import Verification
-    from trajmill.quality.diversity import Diversity
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
+
+_UNITS: Final = {"files": "files", "inputs": "logs", "trajectories": "trajectories"}
+_POOL_NAMES: Final[Mapping[str, str]] = {"cpt": "CPT", "sft": "SFT", "rl": "RL", "eval": "eval"}
+_LOSSES: Final = 3
+_REMEDY: Final = "`trajmill view OUT` lists them."
+REMEDIES: Final = {
+    "other_domain": "The recipe takes other domains; `trajmill run LOGS` takes all.",
+    "no_observation": "The logs hold no answers to these actions.",
+    "duplicate_trajectory": "Exact copies; one of each is kept.",
+    "near_duplicate": "Copies but for a few words; one of each is kept. `judge.near_duplicates` sets how near.",
+    "contaminated": "They show items of a benchmark in `judge.benchmarks`.",
+    "harness_share": "Unknown text of the harness stands in the answers; see `trajmill inspect OUT --harness`.",
+    "simulated": "A model wrote the answers; `judge.simulated` allows some.",
+    "no_target": "No answer of theirs may bear the loss; the viewer names the rule of each row.",
+    "few_turns": "The rule `few_turns` asks for more turns.",
+    "unrecognized": "No connector reads them; `trajmill sniff` says why.",
+    "bridges_pools": "They belong to groups of two pools.",
+    "truncated": "The file ends within a record.",
+}
+"""What can be done about a loss, by its reason."""
 
 _SHOWN = 5
 """Names of changed inputs that are told."""
 
 
 def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool) -> None:
-    """The balance of a run, its tokens, the folder, the report if there is one, and the next command to try."""
-    table = Table("", "in", "kept", "not kept, by reason", title=f"{recipe.name}: {summary.last}", title_justify="left")
-    for line in summary.lines:
-        table.add_row(line.unit, f"{line.entered:,}", f"{line.kept:,}", line.dropped)
-    console.print(table)
-    if summary.samples:
-        console.print(_matrix(summary, recipe))
-    if summary.tokens:
-        about = "about " if recipe.judge.tokenizer == "estimate" else ""
-        under = "estimated from bytes" if about else recipe.judge.tokenizer
-        console.print(
-            f"tokens: {about}{summary.tokens:,} read, {about}{summary.target_tokens:,} carry the loss ({under})"
-        )
-    for domain, found in summary.replicates.items():
-        console.print(
-            f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
-            f"{found['noise_ceiling']:.1%} of the words of what followed"
-        )
+    """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next."""
+    lines = {line.unit: line for line in summary.lines}
+    steps = [f"{lines[unit].entered:,} {name}" for unit, name in _UNITS.items() if unit in lines]
+    console.print(f"{recipe.name}: {' → '.join(steps)}", soft_wrap=True)
+    if summary.domains:
+        console.print(_tokens_by_domain(summary))
+    for loss in largest_losses(summary):
+        console.print(loss, soft_wrap=True)
     for warning in summary.warnings:
         console.print(warning, style="yellow", soft_wrap=True)
     for change in summary.changed:
         console.print(change, soft_wrap=True)
-    took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
-    console.print(f"took: {took}")
-    console.print(f"written: {summary.out}", soft_wrap=True)
+    console.print(f"written: {summary.out} ({sum(summary.seconds.values()):.0f} s)", soft_wrap=True)
     if is_reported:
         console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
         console.print(f"next: {command}", soft_wrap=True)
 
 
-def _matrix(summary: Summary, recipe: Recipe) -> Table:
-    """Domains by pools: samples made, and of how many trajectories, of those that the shares of pools ask for."""
-    given = summary.mixture["pools"]
-    pools = [one for one in POOLS if one in recipe.mix.pools]
-    domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in given.values() for one in of})
-    table = Table(title="samples (trajectories given, of those asked for)", title_justify="left")
-    table.add_column("", no_wrap=True)  # where a terminal is narrow, numbers break between words, and names not at all
+def _tokens_by_domain(summary: Summary) -> Table:
+    """Make a table of trajectories by domain, those that are kept, and the tokens of each pool."""
+    drawn = summary.mixture.get("stages", {})
+    pools = [pool for pool in POOLS if drawn.get(pool)]
+    table = Table(title="trajectories" + (", and tokens by pool" if pools else ""), title_justify="left")
+    table.add_column("", no_wrap=True)
+    for name in ("found", "kept", *(_POOL_NAMES[pool] for pool in pools)):
+        table.add_column(name, justify="right")
+    tokens: dict[str, Counter[str]] = {pool: Counter() for pool in pools}
     for pool in pools:
-        table.add_column(pool, justify="right")
-    for domain in domains:
-        cells = []
-        for pool in pools:
-            told = given.get(pool, {}).get(domain)
-            asked = f" ({told['given']:,} of {told['asked']:,.0f})" if told else ""
-            cells.append(f"{summary.samples.get(f'{pool}.{domain}', 0):,}{asked}")
-        table.add_row(domain, *cells)
-    of = {pool: sum(summary.samples.get(f"{pool}.{domain}", 0) for domain in domains) for pool in pools}
+        for part in drawn[pool]:
+            tokens[pool][part["domain"] or "passages"] += part["tokens"]
+    for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
+        judged, kept = summary.domains.get(domain, (0, 0))
+        table.add_row(domain, f"{judged:,}", f"{kept:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
     table.add_section()
-    table.add_row("samples", *(f"{of[pool]:,}" for pool in pools))
-    table.add_row("tokens", *(_tokens(summary, recipe, pool) for pool in pools))
+    sums = (sum(column) for column in zip(*summary.domains.values(), strict=True))
+    table.add_row("all", *(f"{total:,}" for total in sums), *(f"{tokens[pool].total():,}" for pool in pools))
+    loss = [sum(part["loss_tokens"] for part in drawn[pool]) for pool in pools]
+    if any(loss):
+        table.add_row("under loss", "", "", *(f"{number:,}" if number else "" for number in loss))
     return table
 
 
-def _tokens(summary: Summary, recipe: Recipe, pool: Pool) -> str:
-    """Tokens drawn, of those that the recipe asks for, if it does."""
-    stage = recipe.mix.stages.get(pool)
-    drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
-    return f"{drawn:,}" if stage is None or stage.budget is None else f"{drawn:,} of {stage.budget:,}"
+def largest_losses(summary: Summary) -> list[str]:
+    """Name the three largest losses of trajectories, or of logs before there are any, each with what can be done."""
+    lines = {line.unit: line for line in summary.lines}
+    line = lines.get("trajectories") or lines.get("inputs")
+    if line is None:
+        return []
+    losses = sorted({**line.lost, **line.merged}.items(), key=lambda loss: (-loss[1], loss[0]))
+    unit = _UNITS[line.unit]
+    return [
+        f"{count:,} of the {unit} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
+        for reason, count in losses[:_LOSSES]
+    ]
 
 
 def summary_event(summary: Summary) -> str:
@@ -258,17 +273,6 @@ def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
             f"{name:{width}}  {connector.version:>2}  {verified:10}  {connector.title}: {', '.join(connector.domains)}"
         )
         console.print(line, soft_wrap=True)
-
-
-def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:
-    """The effective numbers of what each domain holds."""
-    table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
-    for domain, kinds in found.items():
-        for kind, one in kinds.items():
-            if one.kinds:
-                numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
-                table.add_row(domain, kind, *numbers)
-    console.print(table)
 
 
 def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> None:

@@ -1,4 +1,4 @@
-"""The commands that ask worlds: `trajmill replay` runs actions again in a box, `trajmill patches` applies patches."""
+"""The commands that ask worlds: `replay` runs actions again in a box, `patches` applies patches."""
 
 from __future__ import annotations
 

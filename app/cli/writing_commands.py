@@ -1,9 +1,7 @@
-"""The commands that write something of what is there: `trajmill schema | export | report | compare`."""
+"""The commands that write something of what is there: `trajmill formats --schema | export | report | compare`."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,24 +57,6 @@ def leave_report(out: str, summary: Summary) -> bool:
         notices().print(f"report.html was not written: {type(error).__name__}: {error}", soft_wrap=True)
         return False
     return True
-
-
-def schema(
-    out: Annotated[Path | None, typer.Option(help="A file to write; standard output by default.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,
-) -> None:
-    """Export the transition schema as JSON Schema."""
-    from trajmill.pipelines.storage.folders import Folder
-    from trajmill.schemas import json_schema
-    from trajmill.schemas.document import schema_markdown
-
-    text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-    if out is None:
-        results().document(text)
-    elif out.exists():
-        raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
-    else:
-        Folder(str(out.parent)).write(out.name, text.encode())
 
 
 def export(

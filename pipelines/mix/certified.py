@@ -25,7 +25,7 @@ def replays_of(folder: Folder) -> Manifest:
     if found is None:
         raise ConfigError(
             f"mix.rl: certified and mix.databases ask for replays, and {folder.path()} does not hold any. Run with "
-            "--stop-after judge, then `trajmill replay`, then run again."
+            "--stop-after judge, then `trajmill world replay`, then run again."
         )
     return found
 
@@ -42,7 +42,9 @@ def replayed(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
         told = read_table(replays, unit.name, [KEY, "replayed", "written"])
         if told[KEY].equals(read_table(verdicts, unit.name, [KEY])[KEY]):
             return told
-    raise ConfigError(f"{replays.path(unit.name)} is not of the rows that were judged. Run `trajmill replay` again.")
+    raise ConfigError(
+        f"{replays.path(unit.name)} is not of the rows that were judged. Run `trajmill world replay` again."
+    )
 
 
 def certified(told: pa.Table) -> pa.ChunkedArray:

@@ -16,7 +16,7 @@ from trajmill.pipelines.judge.judging import measure_file, units_in
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.conservation import Line
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, transition_files
+from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.quality.diversity import Diversity, diversity
 from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.quality.signal import Measured
@@ -38,22 +38,6 @@ def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
     found = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
     begins = pa.array(trajectory_starts(batch))
     return {kind: _tally(texts.take(begins) if kind in OF_TRAJECTORIES else texts) for kind, texts in found.items()}
-
-
-def variety(path: str) -> Varieties:
-    """The diversity of all that was read, of a run's folder or of its transitions folder.
-
-    Raises:
-        ConfigError: there are no transitions.
-    """
-    folder, names = transition_files(path)
-    counts: dict[str, dict[str, Counter[str]]] = {}
-    for name in names:
-        of = counts.setdefault(name.split("/")[0], {kind: Counter[str]() for kind in KINDS})
-        for batch in read_transitions(folder, name):
-            for kind, some in kinds_in(batch).items():
-                of[kind].update(some)
-    return {domain: {kind: diversity(some) for kind, some in of.items()} for domain, of in counts.items()}
 
 
 def kept_variety(stages: Sequence[Folder]) -> Varieties:

@@ -152,12 +152,12 @@ class Mix(Section):
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         values: a Parquet file of numbers by `trajectory_id`, by which components choose (`where`) and weigh as by
             signals: its columns are called `values.<column>` there.
-        instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
-            trajectories whose logs hold none; prompts of all pools but eval tell them.
-        rl: which turns RL may ask for: `any`, or those alone that `trajmill replay` has `certified`, since their action
-            led to the same again; it takes a run that was replayed before it is mixed.
+        instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill model instruct` writes
+            it, of trajectories whose logs hold none; prompts of all pools but eval tell them.
+        rl: which turns RL may ask for: `any`, or those alone that `trajmill world replay` has `certified`, since their
+            action led to the same again; it takes a run that was replayed before it is mixed.
         databases: checks of RL ask for what a run has written into its database, as the difference says that
-            `trajmill replay --world awm` takes.
+            `trajmill world replay --world awm` takes.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))

@@ -50,6 +50,7 @@ class Summary:
             trajectories and transitions, as far as the run went.
         tokens: of actions and next observations, of all transitions.
         target_tokens: the same of those that carry the loss.
+        domains: domain → trajectories that were judged, and those that were kept.
         samples: `pool.domain` → samples.
         plan: the plan.
         seconds: of each stage.
@@ -66,6 +67,7 @@ class Summary:
     plan: Plan
     tokens: int = 0
     target_tokens: int = 0
+    domains: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)

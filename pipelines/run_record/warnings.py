@@ -30,19 +30,26 @@ def nothing_kept(lines: Sequence[Line]) -> tuple[str, ...]:
     return ()
 
 
-def lost_domains(units: Sequence[Unit], verdicts: Folder, rejects: Folder) -> Iterator[str]:
-    """A line for each domain of which judging keeps no trajectory.
+def domain_counts(units: Sequence[Unit], verdicts: Folder) -> dict[str, Counter[str]]:
+    """Sum the counts of judged units by domain."""
+    found: dict[str, Counter[str]] = {}
+    for domain in sorted({unit.domain for unit in units}):
+        found[domain] = Counter()
+        for made in unit_manifests(verdicts, [unit.label for unit in units if unit.domain == domain]):
+            found[domain].update(made.counts)
+    return found
+
+
+def lost_domains(judged: Mapping[str, Counter[str]], units: Sequence[Unit], rejects: Folder) -> Iterator[str]:
+    """Name each domain of which judging keeps no trajectory, a line each.
 
     Args:
+        judged: counts by domain (`domain_counts`).
         units: that were judged.
-        verdicts: the folder of their verdicts.
         rejects: the folder of what judging did not carry on.
     """
-    for domain in sorted({unit.domain for unit in units}):
+    for domain, counts in judged.items():
         labels = [unit.label for unit in units if unit.domain == domain]
-        counts: Counter[str] = Counter()
-        for made in unit_manifests(verdicts, labels):
-            counts.update(made.counts)
         if counts["trajectories"] and not counts["trajectories.kept"]:
             reasons = {key.removeprefix(_DROPPED): count for key, count in counts.items() if key.startswith(_DROPPED)}
             shown = _benchmarks(labels, rejects) if CONTAMINATED in reasons else {}

@@ -39,6 +39,9 @@ LAYOUT: Final = 2
 PLAN: Final = "plan.json"
 RUN: Final = "run.json"
 REPORT: Final = "report.html"
+RECIPE: Final = "recipe.yaml"
+"""The recipe of a run that was given logs alone; the user's from then on, so that it is never replaced."""
+
 CHECKSUMS: Final = "checksums.json"
 """The sha256 of each file that no manifest names, of a folder on this machine in which nobody works."""
 
@@ -56,8 +59,8 @@ _LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")
 _GENERATION: Final = re.compile(r".*/generations/[0-9a-f]{16}/?", re.DOTALL)
 """A ledger, and the folder of a generation, where ledgers are written when its run is over."""
 
-_TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
-"""What loaders leave in a folder from which they read; it is never touched."""
+_TOLERATED: Final = re.compile(rf"(?:.*/)?\.cache/huggingface/.*|{re.escape(RECIPE)}")
+"""What loaders leave in a folder from which they read, and the user's recipe; they are never touched."""
 
 _HOLDER: Final = re.compile(rb"(?:process \d+)?")
 """What a lock holds; a file of that name that holds anything else is somebody's."""

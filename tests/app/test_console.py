@@ -138,7 +138,6 @@ WORDS = {
     "run": lambda base, out: ("run", "terminal", "--raw", base / "raw", "--out", f"{out}-1"),
     "run_names": lambda base, out: ("run", "terminal", "--raw", base / "names", "--out", f"{out}-2"),
     "export": lambda base, out: ("export", out, "--out", f"{out}-atif"),
-    "diversity": lambda base, out: ("diversity", out),
     "nothing_there": lambda base, out: ("sniff", base / os.fsdecode(b"nowhere" + NAMES[0] + NAMES[1])),
     "no_such_recipe": lambda base, out: ("plan", ATTACK.replace("/", ""), "--raw", base / "raw"),
     "no_such_option": lambda base, out: ("sniff", f"--{ATTACK}"),

@@ -140,7 +140,7 @@ def test_the_command_writes_the_table(recorded, tmp_path):
         "1",
     ]
     with chat_server(obliging) as chat:
-        words = ["instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *asked]
+        words = ["model", "instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *asked]
         code, said, complained = ran(*words)
     assert code == 0, complained
     assert "cost: not known" in said

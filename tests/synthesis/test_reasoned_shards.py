@@ -257,7 +257,7 @@ def test_folders_of_others_and_of_other_settings_are_refused(tmp_path):
 
 def command(run: Folder, out: Path, chat: ChatServer, *more: str) -> list[str]:
     models_of = ["--endpoint", chat.url, "--model", WRITER, "--judge-model", JUDGE, "--rollouts", "1"]
-    return ["reason", run.url, "--out", str(out), *models_of, "--price", "2,10", "--concurrency", "1", *more]
+    return ["model", "reason", run.url, "--out", str(out), *models_of, "--price", "2,10", "--concurrency", "1", *more]
 
 
 def test_a_killed_command_goes_on_without_asking_again(tmp_path):

@@ -38,7 +38,7 @@ class World(Protocol):
 
 
 class RemoteWorld:
-    """A world that `trajmill serve` serves.
+    """A world that `trajmill world serve` serves.
 
     Args:
         url: that it printed.

@@ -122,7 +122,7 @@ def _telling(schema: pa.Schema | None) -> list[str]:
 
 
 def _world_model(row: Mapping[str, Any], *, allowed: bool) -> str | None:
-    """The world model that a row says it was answered by, as what `trajmill reason` makes does; None if none."""
+    """The world model that a row says it was answered by, as what `trajmill model reason` makes does; None if none."""
     told = [_at(row, name) for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")]
     found = [one for one in told if isinstance(one, Mapping) and one.get("kind") == "model"]
     if not found:

@@ -89,7 +89,7 @@ def test_inspect_shows_a_raw_log_step_by_step():
 def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
     logs = sorted((SAMPLES / "claude_code").rglob("*.jsonl"))[:3]
     said = trajmill("run", "terminal", "--raw", *logs, "--out", tmp_path / "out", "--stop-after", "judge")
-    assert re.search(r"│ inputs +│ 3", said)
+    assert "trajmill-terminal: 3 logs" in said
     assert "next: trajmill inspect" in said
 
 
@@ -109,12 +109,6 @@ def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
     assert answer in said
     assert "Traceback" not in said
     assert not (tmp_path / "out" / "plan.json").exists()
-
-
-def test_an_option_that_is_missing_is_told_with_the_word_that_meant_it(tmp_path):
-    said = trajmill("run", "terminal", "--raw", SAMPLES, "--outt", tmp_path / "out", code=1)
-    assert "Missing option '--out'. Did you mean it by --outt?" in said
-    assert "Did you mean" not in trajmill("run", "terminal", "--raw", SAMPLES, code=1)
 
 
 def test_it_tells_its_version_and_the_flag_that_was_meant(tmp_path):
@@ -183,9 +177,8 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
 
 
 def test_the_schema_page_is_up_to_date():
-    assert trajmill("schema", "--markdown") == (ROOT / "docs" / "schema.md").read_text("utf-8")
+    assert trajmill("formats", "--markdown") == (ROOT / "docs" / "schema.md").read_text("utf-8")
 
 
-def test_the_schema_is_exported_as_json_schema(tmp_path):
-    trajmill("schema", "--out", tmp_path / "schema.json")
-    assert json.loads((tmp_path / "schema.json").read_text())["title"] == "trajmill transition"
+def test_the_schema_is_printed_as_json_schema():
+    assert json.loads(trajmill("formats", "--schema"))["title"] == "trajmill transition"

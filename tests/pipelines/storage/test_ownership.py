@@ -338,6 +338,6 @@ def test_no_other_command_replaces_a_file_that_it_did_not_write(finished, tmp_pa
     kept.write_text("mine")
     with pytest.raises(ConfigError):
         export(str(finished), "atif", str(kept.parent))
-    assert CliRunner().invoke(app, ["schema", "--out", str(kept)]).exit_code == 1
+    assert CliRunner().invoke(app, ["init", str(finished), "--out", str(kept)]).exit_code == 1
     assert kept.read_text() == "mine"
     assert os.listdir(kept.parent) == ["mine.json"]

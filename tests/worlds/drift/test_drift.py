@@ -144,7 +144,7 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     rewards = tmp_path / "rewards.csv"
     lines = (f"{step},{step},{min(step, 6)}\n" for step in range(20))
     rewards.write_text("step,simulated,real\n" + "".join(lines))
-    words = ["drift", worlds["real"], worlds["flattering"], "--rewards", rewards]
+    words = ["world", "drift", worlds["real"], worlds["flattering"], "--rewards", rewards]
     code, said, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "facts=0.3", "--fail-over", "goodhart=0.2")
     assert code == Code.DRIFT.value == 6
     assert "part from step" in said
@@ -160,7 +160,7 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
 
 @pytest.mark.parametrize("bound", ["facts=0.5", "goodhart=0.5"])
 def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bound):
-    words = ["drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
+    words = ["world", "drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
     code, said, complained = ran(*words, "--fail-over", bound)
     assert not complained
     told = json.loads((tmp_path / "drift.json").read_text())["thresholds"]
@@ -170,7 +170,7 @@ def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bo
 
 @pytest.mark.parametrize("bound", ["facts", "facts=", "facts=nan", "fact=0.1", "=1"])
 def test_a_threshold_that_names_no_figure_or_no_number_is_told_before_anything_is_read(tmp_path, bound):
-    code, _, complained = ran("drift", tmp_path, tmp_path, "--out", tmp_path / "out", "--fail-over", bound)
+    code, _, complained = ran("world", "drift", tmp_path, tmp_path, "--out", tmp_path / "out", "--fail-over", bound)
     assert code == 1
     assert "--fail-over" in complained
     assert not (tmp_path / "out").exists()

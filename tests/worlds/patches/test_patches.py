@@ -145,7 +145,7 @@ def test_patches_become_transitions_of_kind_code(lamp: tuple[Path, str], tmp_pat
     predictions.write_text(json.dumps(handed))
     raw = tmp_path / "raw"
     options = ["--base", f"acme/lamp={lamp[0]}", "--instances", str(instances), "--out", str(raw), "--json"]
-    done = CliRunner().invoke(app, ["patches", str(predictions), *options], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["world", "patches", str(predictions), *options], catch_exceptions=False)
     assert json.loads(done.stdout) == {"applied": 1, "no_base_commit": 1, "no_patch": 1, "refused": 1}
     Run(load_recipe("swe"), [str(raw)], str(tmp_path / "out")).run("normalize")
     rows = [

@@ -186,7 +186,7 @@ def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(read: tuple[R
 
 
 def test_the_command_shows_what_changed_in_the_databases_of_each_run(read: tuple[Recipe, Path, Path]) -> None:
-    done = CliRunner().invoke(app, ["replay", str(read[2]), "--world", "awm"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["world", "replay", str(read[2]), "--world", "awm"], catch_exceptions=False)
     shown = [line for line in done.stdout.splitlines() if line.startswith("+ ")]
     assert sorted(shown) == [
         f'+ rents {{"boat": {number}, "day": "2026-06-0{number}", "who": "{who}"}}'

@@ -144,7 +144,7 @@ def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_p
     out, branches = tmp_path / "out", tmp_path / "branches"
     Run(load_recipe("terminal"), [str(raw)], str(out)).run("judge")
     options = ["--world", "terminal", "--base", str(base), "--branch", "2", "--branches", str(branches), "--json"]
-    done = CliRunner().invoke(app, ["replay", str(out), *options], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["world", "replay", str(out), *options], catch_exceptions=False)
     counts = json.loads(done.stdout)["terminal"]
     assert (counts["same"], counts["differs"], counts["not_run"]) == (4, 0, 0)
     assert len(list(branches.iterdir())) == 4
@@ -183,6 +183,6 @@ def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_p
 
 def test_branches_need_a_folder_beside_the_run(finished: Path, tmp_path: Path) -> None:
     for options in (["--branch", "1"], ["--branch", "1", "--branches", str(finished / "branches")]):
-        done = CliRunner().invoke(app, ["replay", str(finished), "--world", "terminal", *options])
+        done = CliRunner().invoke(app, ["world", "replay", str(finished), "--world", "terminal", *options])
         assert done.exit_code != 0
         assert "--branch" in str(done.exception)

@@ -20,7 +20,18 @@ def test_a_world_is_served_until_it_is_ended(tmp_path):
     scenarios, log = tmp_path / "scenarios.jsonl", tmp_path / "log"
     scenarios.write_text(json.dumps(TERMINAL) + "\n")
     with chat_server(lambda _: MARKER + "seen") as chat:
-        words = ["serve", "--endpoint", chat.url, "--recipe", "terminal", "--model", "lwm@r1", "--price", "2,10"]
+        words = [
+            "world",
+            "serve",
+            "--endpoint",
+            chat.url,
+            "--recipe",
+            "terminal",
+            "--model",
+            "lwm@r1",
+            "--price",
+            "2,10",
+        ]
         words += ["--scenarios", str(scenarios), "--log", str(log)]
         process = [sys.executable, "-m", "trajmill", *words]
         served = subprocess.Popen(process, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -50,7 +61,7 @@ def test_scenarios_of_a_run_are_written_beside_the_log(drawn, tmp_path):
 
 
 def told_of(*more):
-    code, _, complained = ran("serve", "--endpoint", "http://127.0.0.1:9/v1", "--recipe", "terminal", *more)
+    code, _, complained = ran("world", "serve", "--endpoint", "http://127.0.0.1:9/v1", "--recipe", "terminal", *more)
     assert code == 1
     return " ".join(complained.split())
 
