@@ -85,6 +85,10 @@ class Sheet:
             return tuple([rules for _, rules in self._rules])
         return (parsed(self._text),)
 
+    def replace(self, text: str) -> None:
+        """Replace all rules."""
+        self._text, self._rules = text, None
+
     def insert(self, path: Sequence[int], text: str) -> None:
         """Insert a rule; at the end where the path points beyond it."""
         self._edit(path, lambda texts, place: texts.insert(place, text))
