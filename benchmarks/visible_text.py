@@ -4,7 +4,7 @@
 
 Pages are those of templates that packages of npm ship, at pinned versions, and those of `tests/connectors/visible_text`.
 Each is served on loopback and opened in headless Chromium, `SIZE` large, with its scripts; what it asks of other hosts
-fails. rrweb records it there, which gives the DOM and the style sheets, and Chromium tells of each text in it whether
+fails. The lines of the latter are written beside them. rrweb records a page there, which gives the DOM and the style sheets, and Chromium tells of each text in it whether
 it has boxes, is visible, and is not let through by the pointer while transparent. FOLDER keeps the recordings, so that
 a second call only compares.
 
@@ -71,7 +71,9 @@ _RECORD: Final = """
   };
   const isShown = (text, parent) => {
     range.selectNodeContents(text);
-    if (!range.getClientRects().length || getComputedStyle(parent).visibility !== 'visible') return false;
+    const own = getComputedStyle(parent);
+    if (!range.getClientRects().length || own.visibility !== 'visible') return false;
+    if (own.contentVisibility === 'hidden' || (parent.nodeName === 'DETAILS' && !parent.open)) return false;
     let boxed = parent;
     for (let one = parent; one; one = above(one)) {
       if (one.nodeType !== 1) continue;
@@ -250,6 +252,17 @@ def lines_of(recording: dict[str, Any]) -> list[tuple[str, str]]:
     return [(" ".join(theirs.get(one, [])), " ".join(ours.get(one, []))) for one in sorted({*theirs, *ours})]
 
 
+def write_lines(folder: Path) -> None:
+    """Write what Chromium shows of the written pages, for the test that reads them without a browser."""
+    shown = {}
+    for path in sorted((folder / "recordings").glob("written+*.json")):
+        texts = json.loads(path.read_text("utf-8"))["texts"]
+        shown[path.name.removeprefix("written+").removesuffix(".json")] = [
+            collapsed(text) for _, _, text, is_shown in texts if is_shown
+        ]
+    (WRITTEN / "lines.json").write_text(json.dumps(shown, indent=1) + "\n", "utf-8")
+
+
 def compare(folder: Path, show: int) -> None:
     """Print how many lines are wrong, by source."""
     lines, extra, missing, pages = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
@@ -287,6 +300,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.compare:
         record(options.folder.resolve(), options.most)
+        write_lines(options.folder)
     compare(options.folder, options.show)
 
 

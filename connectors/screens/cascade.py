@@ -38,7 +38,7 @@ VIEWPORT: Final = Viewport(1280, 720)
 """The window of a log that does not tell its size."""
 
 _MOST_WORK: Final = 3_000_000
-_MOST_RULES: Final = 50_000
+_MOST_RULES: Final = 20_000
 _INLINE: Final = re.compile(r"display|visibility|opacity|pointer-events", re.IGNORECASE)
 _UNLAYERED: Final = 1 << 30
 
@@ -435,7 +435,8 @@ def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, 
         node = stack.pop()
         if node.sheet is not None or node.tag in ("style", "link"):
             attributes = node.attributes
-            if not media_of(attributes.get("media", ""))(viewport) or "disabled" in attributes:
+            is_css = attributes.get("type", "").lower() in ("", "text/css")
+            if not is_css or "disabled" in attributes or not media_of(attributes.get("media", ""))(viewport):
                 continue
             if node.sheet is not None:
                 found += node.sheet.rules

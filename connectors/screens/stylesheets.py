@@ -30,8 +30,10 @@ STATES: Final = frozenset({"hover", "focus", "focus-visible", "focus-within", "h
 MAX_SHEET: Final = 4 << 20
 """Characters of a sheet above which it is left out; tinycss2 reads about a million a second."""
 
-_MAX_RULES: Final = 20_000
-"""Selectors of a sheet that are kept."""
+_MAX_RULES: Final = 5_000
+"""Selectors of a sheet that are kept; cssselect2 compiles some two thousand a second. Large frameworks have a thousand."""
+_MAX_TOKENS: Final = 300
+"""Tokens of a selector that is compiled."""
 _MAX_LEVELS: Final = 32
 """Levels of rules in rules; what nests deeper is left out."""
 
@@ -242,6 +244,8 @@ def _words(tokens: Iterable[Any]) -> list[str]:
 def _compiled(tokens: list[Any]) -> Iterator[CompiledSelector]:
     """The selectors of a list that can match an element."""
     for part in _split(_stated(tokens), ","):
+        if len(part) > _MAX_TOKENS:
+            continue
         try:
             for selector in compile_selector_list(part):
                 if selector.pseudo_element is None and not selector.never_matches:
