@@ -110,15 +110,15 @@ FORMATS: Final[Mapping[str, Format]] = {
     "terminus": Format("trajmill.connectors.recordings.terminus", "4", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "3"),
     "table": Format("trajmill.connectors.published.table", "14"),
-    "har": Format("trajmill.connectors.web.har", "8", (".har",)),
+    "har": Format("trajmill.connectors.web.har", "9", (".har",)),
     "cdp": Format("trajmill.connectors.web.cdp", "10"),
     "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "3"),
     "browser_use_messages": Format("trajmill.connectors.web.browser_use_messages", "2"),
     "webvoyager": Format("trajmill.connectors.web.webvoyager", "3", ("interact_messages.json",)),
     "miniwob": Format("trajmill.connectors.web.miniwob", "6"),
     "browsergym": Format("trajmill.connectors.web.browsergym", "3", ("summary_info.json",)),
-    "rrweb": Format("trajmill.connectors.web.rrweb", "8"),
-    "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
+    "rrweb": Format("trajmill.connectors.web.rrweb", "9"),
+    "mind2web": Format("trajmill.connectors.web.mind2web", "6"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "7", ("traj.jsonl",)),
     "agentnet": Format("trajmill.connectors.desktop.agentnet", "6", (".png",)),
     "agentnet_recording": Format(
@@ -127,7 +127,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "steps_recorder": Format("trajmill.connectors.desktop.steps_recorder", "1"),
     "terminator": Format("trajmill.connectors.desktop.workflow", "6"),
     "ufo": Format("trajmill.connectors.desktop.ufo", "4", ("response.log",)),
-    "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "7", (".trace",)),
+    "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "8", (".trace",)),
     "refused": Format("trajmill.connectors.refused", "1"),
 }
 """By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier

@@ -184,7 +184,9 @@ class _Index(Matcher):
                     rank = layers[rule.layer]
                     self.add_selector(rule.selector, (rank, tuple([-one for one in rank]), rule.declarations))
 
-    def add_relevant_selectors(self, element: _Element, selectors: Sequence[Any], relevant_selectors: list[Any]) -> None:
+    def add_relevant_selectors(
+        self, element: _Element, selectors: Sequence[Any], relevant_selectors: list[Any]
+    ) -> None:
         """Charge for the comparisons before they are made."""
         element.page.work.charge(1 + len(selectors))
         super().add_relevant_selectors(element, selectors, relevant_selectors)
@@ -225,9 +227,7 @@ def _ranks(layers: Iterable[Layer]) -> dict[Layer, tuple[int, ...]]:
     places: dict[Layer, int] = {}
     for layer in layers:
         places.setdefault(layer, len(places))
-    ranks = {
-        layer: (*(places[layer[:end]] for end in range(1, len(layer) + 1)), _UNLAYERED) for layer in places
-    }
+    ranks = {layer: (*(places[layer[:end]] for end in range(1, len(layer) + 1)), _UNLAYERED) for layer in places}
     return {(): (_UNLAYERED,), **ranks}
 
 
@@ -387,7 +387,9 @@ class _Page:
         if index is None and not sheets:
             return {name: value for name, value, _ in inline} if inline else _NO_VALUES
         try:
-            host, inner = (self.element(node, None, 0, ":host"), _index(sheets, self._viewport)) if sheets else (None, None)
+            host, inner = (
+                (self.element(node, None, 0, ":host"), _index(sheets, self._viewport)) if sheets else (None, None)
+            )
             return _cascaded(element, index, host, inner, inline)
         except _WorkError:
             return {name: value for name, value, _ in inline}

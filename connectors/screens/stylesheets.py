@@ -452,8 +452,10 @@ def _compares(feature: str, sign: str, value: list[Any], viewport: Viewport) -> 
         return False
     if sign == "=":
         return abs(actual - wanted) < 1e-6
-    return (actual >= wanted if "=" in sign else actual > wanted) if sign[0] == ">" else (
-        actual <= wanted if "=" in sign else actual < wanted
+    return (
+        (actual >= wanted if "=" in sign else actual > wanted)
+        if sign[0] == ">"
+        else (actual <= wanted if "=" in sign else actual < wanted)
     )
 
 

@@ -86,9 +86,7 @@ class Mirror:
         if self._document is None:
             return None
         if self._page is None or self._page[0] != self.changes:
-            page = page_of(
-                self._document, self.url, self.focus, self._targets, self.viewport, self._hover
-            )
+            page = page_of(self._document, self.url, self.focus, self._targets, self.viewport, self._hover)
             self._page = self.changes, page
         return self._page[1]
 
@@ -228,7 +226,9 @@ class Mirror:
             if old in place:
                 place.remove(old)
         told = data.get("styleIds")
-        sheets = [self._constructed.get(ident) for ident in told if isinstance(ident, int)] if isinstance(told, list) else []
+        sheets = (
+            [self._constructed.get(ident) for ident in told if isinstance(ident, int)] if isinstance(told, list) else []
+        )
         new = [DomNode("#comment", sheet=sheet) for sheet in sheets if sheet is not None]
         self._adopted[node] = new
         place.extend(new)
