@@ -2,11 +2,12 @@
 
     python -m benchmarks.visible_text out/visible --most 40
 
-Pages are those of templates that packages of npm ship, at pinned versions, and those of `tests/connectors/visible_text`.
-Each is served on loopback and opened in headless Chromium, `SIZE` large, with its scripts; what it asks of other hosts
-fails. The lines of the latter are written beside them. rrweb records a page there, which gives the DOM and the style sheets, and Chromium tells of each text in it whether
-it has boxes, is visible, and is not let through by the pointer while transparent. FOLDER keeps the recordings, so that
-a second call only compares.
+Pages are those of templates that packages of npm ship, at pinned versions, and those of
+`tests/connectors/visible_text`, beside which their lines are written, for the test that has no browser. Each is served
+on loopback and opened in headless Chromium, `SIZE` large, with its scripts; what it asks of other hosts fails. rrweb
+records it there, which gives the DOM and the style sheets, and Chromium tells of each text in it whether it has boxes,
+is visible, and is not let through by the pointer while transparent. FOLDER keeps the recordings, so that a second call
+only compares.
 
 A line is the text of one block of the page. It is wrong where the texts that Chromium shows in it are not those that
 the tree of `connectors.screens.page` has there. Needs Chromium and npm.
@@ -86,7 +87,9 @@ _RECORD: Final = """
   const visit = (node, isIn) => {
     if (node.nodeType === 3) {
       const parent = node.parentElement || (node.parentNode && node.parentNode.host);
-      if (node.data.trim() && parent) texts.push([mirror.getId(node), blockOf(parent), node.data, isShown(node, parent)]);
+      if (node.data.trim() && parent) {
+        texts.push([mirror.getId(node), blockOf(parent), node.data, isShown(node, parent)]);
+      }
       return;
     }
     if (node.nodeType === 1 && (undrawn.has(node.nodeName) || node.namespaceURI !== 'http://www.w3.org/1999/xhtml')) {

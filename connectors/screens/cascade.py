@@ -184,12 +184,10 @@ class _Index(Matcher):
                     rank = layers[rule.layer]
                     self.add_selector(rule.selector, (rank, tuple([-one for one in rank]), rule.declarations))
 
-    def add_relevant_selectors(
-        self, element: _Element, selectors: Sequence[Any], relevant_selectors: list[Any]
-    ) -> None:
+    def add_relevant_selectors(self, element: _Element, selectors: Sequence[Any], relevant: list[Any]) -> None:
         """Charge for the comparisons before they are made."""
         element.page.work.charge(1 + len(selectors))
-        super().add_relevant_selectors(element, selectors, relevant_selectors)
+        super().add_relevant_selectors(element, selectors, relevant)
 
 
 def _cascaded(
@@ -387,10 +385,8 @@ class _Page:
         if index is None and not sheets:
             return {name: value for name, value, _ in inline} if inline else _NO_VALUES
         try:
-            host, inner = (
-                (self.element(node, None, 0, ":host"), _index(sheets, self._viewport)) if sheets else (None, None)
-            )
-            return _cascaded(element, index, host, inner, inline)
+            inner = _index(sheets, self._viewport) if sheets else None
+            return _cascaded(element, index, self.element(node, None, 0, ":host") if sheets else None, inner, inline)
         except _WorkError:
             return {name: value for name, value, _ in inline}
 
@@ -409,7 +405,7 @@ def _texts(node: DomNode) -> list[DomNode]:
 
 
 def _is_closed(node: DomNode) -> bool:
-    """Whether an element is hidden by itself, without any sheet."""
+    """Tell whether an element is hidden by itself, without a sheet."""
     attributes = node.attributes
     return "hidden" in attributes or "popover" in attributes or (node.tag == "dialog" and "open" not in attributes)
 

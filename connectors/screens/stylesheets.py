@@ -31,7 +31,7 @@ MAX_SHEET: Final = 4 << 20
 """Characters of a sheet above which it is left out; tinycss2 reads about a million a second."""
 
 _MAX_RULES: Final = 5_000
-"""Selectors of a sheet that are kept; cssselect2 compiles some two thousand a second. Large frameworks have a thousand."""
+"""Selectors of a sheet that are kept. Large frameworks have a thousand; cssselect2 compiles two thousand a second."""
 _MAX_TOKENS: Final = 300
 """Tokens of a selector that is compiled."""
 _MAX_LEVELS: Final = 32
@@ -286,6 +286,9 @@ def _attribute(state: str) -> Any:
     return tinycss2.parse_one_component_value(f"[\\:{state}]")
 
 
+_NESTING: Final = "&"
+
+
 def _pseudo(name: str, arguments: list[Any]) -> list[Any]:
     return [ast.LiteralToken(0, 0, ":"), ast.FunctionBlock(0, 0, name, arguments)]
 
@@ -294,10 +297,10 @@ def _nested(tokens: list[Any], around: list[Any]) -> list[Any]:
     """The selector of a rule within another."""
     found: list[Any] = []
     for part in _split(tokens, ","):
-        if not any(token == "&" for token in part):
-            part = [ast.LiteralToken(0, 0, "&"), ast.WhitespaceToken(0, 0, " "), *part]  # noqa: PLW2901
+        if _NESTING not in part:
+            found += [*_pseudo("is", around), ast.WhitespaceToken(0, 0, " ")]
         for token in part:
-            found += _pseudo("is", around) if token == "&" else [token]
+            found += _pseudo("is", around) if token == _NESTING else [token]
         found.append(ast.LiteralToken(0, 0, ","))
     return found[:-1]
 
@@ -369,7 +372,7 @@ def _holds(tokens: Iterable[Any], is_true: Callable[[list[Any]], bool]) -> bool:
 
 
 def _is_supported(term: list[Any]) -> bool:
-    """Whether a browser supports the declaration or selector: all but those of other makers."""
+    """Tell whether a browser supports the declaration or selector: all but those of other makers."""
     return not any(str(getattr(token, "lower_value", "")).startswith(("-moz-", "-ms-", "-o-")) for token in term)
 
 
@@ -395,7 +398,7 @@ _MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 
 
 def _feature_holds(term: list[Any], viewport: Viewport) -> bool:
-    """Whether a media feature holds: `width`, `min-width: 40em`, `width >= 40em` or `20em < width <= 40em`."""
+    """Tell whether a media feature holds: `width`, `min-width: 40em`, `width >= 40em` or `20em < width <= 40em`."""
     name = term[0].lower_value if term and term[0].type == "ident" else ""
     if len(term) == 1 and name:
         return _DISCRETE.get(name, "none") not in ("none", "no-preference") or name in ("width", "height", "color")
@@ -429,9 +432,9 @@ def _feature_holds(term: list[Any], viewport: Viewport) -> bool:
 
 
 def _compares(feature: str, sign: str, value: list[Any], viewport: Viewport) -> bool:
-    """Whether a feature is as the sign says against a value."""
+    """Tell whether a feature is as the sign says against a value."""
     is_ratio = feature in ("aspect-ratio", "device-aspect-ratio")
-    numbers = [_number(token) for token in value if token != "/"]
+    numbers = [_number(token) for token in value if token.type != "literal"]
     if not numbers or None in numbers:
         return False
     wanted = float(numbers[0] or 0) / float((numbers[1] if len(numbers) > 1 else 1) or 1)

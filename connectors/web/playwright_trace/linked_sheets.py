@@ -1,4 +1,4 @@
-"""The style sheets that the links of a trace's pages stand for: bodies of the network log, or what scripts made of them.
+"""The style sheets that links of a trace's pages stand for: bodies of the network log, or what scripts made of them.
 
 Facts of the format: `packages/trace/src/snapshot.ts` (`ResourceSnapshot`, `ResourceOverride`) of microsoft/playwright.
 """

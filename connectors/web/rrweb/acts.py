@@ -266,20 +266,16 @@ class Acts:
             if editor is not None:
                 self._acts[-1].told = {"text": collapsed(text_of(editor))}
                 self._acts[-1].time = self._time
-        elif source == _RESIZE:
-            self._resize(data)
-            self.mirror.resize(data.get("width"), data.get("height"))
-        elif source == _SHEET:
-            self.mirror.edit_sheet(data)
-        elif source == _DECLARATION:
-            self.mirror.declare(data)
-        elif source == _ADOPTION:
-            self.mirror.adopt(data)
-        elif source == _MOVE:
-            self._move(data)
-        elif source == _DRAG:
-            self._move(data)
-            self._drag(data)
+        elif source in (_RESIZE, _DRAG, _MOVE, _SHEET, _DECLARATION, _ADOPTION):
+            changes: dict[int, Callable[[dict[str, Any]], None]] = {
+                _RESIZE: self._resize,
+                _DRAG: self._drag,
+                _MOVE: self._move,
+                _SHEET: self.mirror.edit_sheet,
+                _DECLARATION: self.mirror.declare,
+                _ADOPTION: self.mirror.adopt,
+            }
+            changes[source](data)
         elif source in (_MOUSE, _SCROLL, _INPUT, _MEDIA):
             node = self.mirror.node(data.get("id"))
             if node is None:
@@ -318,6 +314,11 @@ class Acts:
         if isinstance(last, dict) and (node := self.mirror.node(last.get("id"))) is not None:
             self.mirror.hover_over(node)
 
+    def _point_at(self, node: DomNode, data: Mapping[str, Any]) -> None:
+        """The pointer is over the node if a mouse or pen acts on it; a finger leaves."""
+        if data.get("type") in (_UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE) and data.get("pointerType") != _BY_TOUCH:
+            self.mirror.hover_over(node)
+
     def _media(self, node: DomNode, data: dict[str, Any]) -> None:
         if data.get("type") in (0, 1):
             self.mirror.play(node, data["type"] == 0)
@@ -325,8 +326,7 @@ class Acts:
     def _mouse(self, node: DomNode, data: dict[str, Any]) -> None:
         kind = data.get("type")
         press = self._press
-        if kind in (_UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE) and data.get("pointerType") != _BY_TOUCH:
-            self.mirror.hover_over(node)
+        self._point_at(node, data)
         if kind in (_DOWN, _TOUCH):
             self._presses_told = self._presses_told or kind == _DOWN
             # After a touch the browser sends mouse events too; they are the same press.
@@ -380,6 +380,7 @@ class Acts:
         clicks[0].kind, clicks[0].time = act.DBLCLICK, self._time
 
     def _drag(self, data: dict[str, Any]) -> None:
+        self._move(data)
         positions = data.get("positions")
         last = positions[-1] if isinstance(positions, list) and positions else None
         if not isinstance(last, dict):
@@ -428,6 +429,7 @@ class Acts:
             last.original.update(width=width, height=height)
         elif self._time is None or not self._follows(EFFECT_MS):
             self._begin(act.RESIZE, None, data, told={"width": width, "height": height})
+        self.mirror.resize(width, height)
 
     # Fields
 

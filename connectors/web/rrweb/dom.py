@@ -1,8 +1,8 @@
 """The DOM that an rrweb recording describes, rebuilt: a full snapshot, and the mutations applied to it.
 
 A node has one number as long as it lives, and events name it by that. An event that names nodes which are not there
-raises `MissingNodeError` after the rest of it was applied, and the DOM goes on. Sheets stand at their `style` or `link`;
-those that a script adopts stand, as nodes without a number, after all else in their document or shadow root. Canvases
+raises `MissingNodeError` after the rest of it was applied, and the DOM goes on. Sheets stand at their `style` or
+`link`, those that a script adopts as nodes without a number after all else in their document or shadow root. Canvases
 and fonts change nothing that is kept here. Facts of the format: `packages/types/src/index.ts` of rrweb-io/rrweb.
 """
 
@@ -225,11 +225,9 @@ class Mirror:
         for old in self._adopted.pop(node, ()):
             if old in place:
                 place.remove(old)
-        told = data.get("styleIds")
-        sheets = (
-            [self._constructed.get(ident) for ident in told if isinstance(ident, int)] if isinstance(told, list) else []
-        )
-        new = [DomNode("#comment", sheet=sheet) for sheet in sheets if sheet is not None]
+        idents = data["styleIds"] if isinstance(data.get("styleIds"), list) else []
+        sheets = [self._constructed[ident] for ident in idents if type(ident) is int and ident in self._constructed]
+        new = [DomNode("#comment", sheet=sheet) for sheet in sheets]
         self._adopted[node] = new
         place.extend(new)
 
