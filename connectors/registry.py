@@ -118,7 +118,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "miniwob": Format("trajmill.connectors.web.miniwob", "6"),
     "browsergym": Format("trajmill.connectors.web.browsergym", "3", ("summary_info.json",)),
     "rrweb": Format("trajmill.connectors.web.rrweb", "9"),
-    "mind2web": Format("trajmill.connectors.web.mind2web", "6"),
+    "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "7", ("traj.jsonl",)),
     "agentnet": Format("trajmill.connectors.desktop.agentnet", "6", (".png",)),
     "agentnet_recording": Format(

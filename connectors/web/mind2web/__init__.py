@@ -64,7 +64,7 @@ class Mind2Web(Connector):
     """Mind2Web tasks."""
 
     name: ClassVar[str] = "mind2web"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Mind2Web tasks (JSON with the page before each action)"
 
