@@ -15,7 +15,7 @@ Work is bounded: a page that asks for more than `_MOST_WORK` comparisons has its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -93,7 +93,7 @@ class _Element:
         self.get = self.attrib.get
         self.id = self.attrib.get("id")
         told = self.attrib.get("class")
-        self.classes: Sequence[str] = set(told.split()) if told else ()
+        self.classes: Collection[str] = set(told.split()) if told else ()
         self.page = page
 
     @property
@@ -279,10 +279,10 @@ def _states(document: DomNode, focus: DomNode | None, hover: DomNode | None) -> 
                 stack.append(child)
     states: dict[DomNode, frozenset[str]] = {}
     for target, state in ((hover, ":hover"), (focus, ":focus-within")):
-        node = target
-        while node is not None:
-            states[node] = states.get(node, _NO_STATES) | {state}
-            node = around.get(node)
+        element = target
+        while element is not None:
+            states[element] = states.get(element, _NO_STATES) | {state}
+            element = around.get(element)
     if focus is not None:
         states[focus] |= {":focus", ":focus-visible"}
     return states
