@@ -329,21 +329,13 @@ def test_sheets_of_links_of_scripts_and_of_shadow_roots_hide_what_they_say():
     again["snapshot"]["html"] = page
     again["snapshot"]["resourceOverrides"] = [{"url": f"{URL}a.css", "sha1": "2.css"}]
     events = [options(), before("call@3", "click"), shot("call@3", "before", page), after("call@3"), again]
-    found = list(
-        READER.parse(
-            MemoryBlob(
-                "trace.zip",
-                archive(
-                    {
-                        "trace.trace": log(*events),
-                        "trace.network": log({"type": "resource-snapshot", "snapshot": request}),
-                        "resources/1.css": b".a { display: none }",
-                        "resources/2.css": b".c { display: none } @media (max-width: 640px) { .a { color: red } }",
-                    }
-                ),
-            )
-        )
-    )
+    members = {
+        "trace.trace": log(*events),
+        "trace.network": log({"type": "resource-snapshot", "snapshot": request}),
+        "resources/1.css": b".a { display: none }",
+        "resources/2.css": b".c { display: none } @media (max-width: 640px) { .a { color: red } }",
+    }
+    found, _ = parsed(archive(members))
     (step,) = found[0].steps
     assert [word in step.observation.content for word in ("linked", "adopted", "changed")] == [False, False, True]
     assert [word in step.next_observation.content for word in ("linked", "adopted", "changed")] == [True, False, False]
