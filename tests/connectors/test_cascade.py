@@ -18,9 +18,9 @@ PAGES = Path(__file__).with_name("visible_text")
 LINES = json.loads((PAGES / "lines.json").read_text("utf-8"))
 
 
-def words(html: str, viewport: Viewport | None = None, **states: DomNode) -> list[str]:
+def words(html: str, viewport: Viewport | None = None) -> list[str]:
     """The words in the tree of a page, without its title."""
-    lines = page_of(html_document(html), viewport=viewport, **states).text.splitlines()[1:]
+    lines = page_of(html_document(html), viewport=viewport).text.splitlines()[1:]
     return " ".join(re.findall(r'"(.*?)"', "\n".join(lines))).split()
 
 

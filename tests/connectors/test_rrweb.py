@@ -375,7 +375,7 @@ def contents(recording: Recording) -> list[str]:
     """What is shown before the first act and after each."""
     steps = recording.steps()
     seen = [steps[0].observation, *(step.next_observation for step in steps)]
-    return [one.content for one in seen if one is not None]
+    return [one.content or "" for one in seen if one is not None]
 
 
 def test_a_class_that_a_sheet_hides_is_not_shown_until_it_is_taken_away() -> None:
