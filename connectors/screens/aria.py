@@ -7,7 +7,6 @@ role (`h2`). Nothing here looks at an element's children or its place in a docum
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -163,8 +162,6 @@ _SPEAKING: Final = frozenset(
 )
 """Attributes on which a role may depend."""
 
-_HIDERS: Final = frozenset({"hidden", "aria-hidden", "style"})
-
 _ACTED_ON: Final = frozenset({"onclick", "tabindex"})
 
 _STATING: Final = _ACTED_ON | _words(
@@ -190,7 +187,6 @@ class Reading:
 
     Attributes:
         role: as `role_of` tells it; None where it depends on values.
-        may_hide: whether the values may hide it (`is_hidden`).
         is_acted_on: whether it may listen to clicks or take the focus.
         is_stated: whether it may have states (`states_of`) of other roles than those in `CHECKED`.
         is_named: whether a name may be given to it in another way than by the text in it.
@@ -200,7 +196,6 @@ class Reading:
     """
 
     role: str | None
-    may_hide: bool
     is_acted_on: bool
     is_stated: bool
     is_named: bool
@@ -216,7 +211,6 @@ def reading(tag: str, *names: str) -> Reading:
     by_value = "role" in told or "contenteditable" in told or (tag in _BY_VALUE and not _SPEAKING.isdisjoint(told))
     return Reading(
         role=None if by_value else role_of(tag, dict.fromkeys(names, "")),
-        may_hide=not _HIDERS.isdisjoint(told),
         is_acted_on=not _ACTED_ON.isdisjoint(told),
         is_stated=not _STATING.isdisjoint(told),
         is_named=tag in (_NAMED if names else _LABELED) or _NAMED_BY.get(tag) in told or not _NAMING.isdisjoint(told),
@@ -264,21 +258,6 @@ def _is_edited(attributes: Mapping[str, str]) -> bool:
     told = attributes.get("contenteditable")
     return told is not None and told.lower() != "false"
 
-
-def is_hidden(attributes: Mapping[str, str]) -> bool:
-    """Whether the element's own attributes hide it and all that is in it, as far as they say without a style sheet."""
-    if _HIDERS.isdisjoint(attributes):
-        return False
-    if "hidden" in attributes or attributes.get("aria-hidden", "").lower() == "true":
-        return True
-    style = attributes.get("style")
-    return bool(style) and _HIDING.search(style or "") is not None
-
-
-_HIDING: Final = re.compile(
-    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\s*(?:!\s*important\s*)?(?:;|$)",
-    re.IGNORECASE,
-)
 
 _TOLD_STATES: Final = (
     ("aria-selected", {"true": "selected"}),

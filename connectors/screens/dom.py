@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from trajmill.connectors.screens.stylesheets import Sheet
 from trajmill.connectors.screens.tree import Box
 
 MAX_LEVELS: Final = 256
@@ -29,6 +30,7 @@ class DomNode:
         shadow: the children of its shadow root, if it has one.
         frame: the document in an iframe, if it is known.
         box: where it stands in the window, if the log says so.
+        sheet: the style sheet that it brings to its document or shadow root, if that is not the text in it.
     """
 
     tag: str
@@ -38,6 +40,7 @@ class DomNode:
     shadow: list[DomNode] | None = None
     frame: DomNode | None = None
     box: Box | None = None
+    sheet: Sheet | None = None
 
 
 NO_ATTRIBUTES: Final[dict[str, str]] = {}
@@ -107,12 +110,13 @@ def text_of(node: DomNode) -> str:
     return "".join([one.text for one in walk(node) if one.tag == "#text"])
 
 
-def parted_text(top: DomNode, left_out: Collection[str] = ()) -> str:
+def parted_text(top: DomNode, left_out: Collection[str] = (), hidden: Collection[DomNode] = ()) -> str:
     """The text under a node on one line, a blank between elements side by side (`is_parted`).
 
     Args:
         top: the node.
         left_out: tags of elements in it whose text is not its own.
+        hidden: nodes in it that are not shown.
     """
     texts: list[str] = []
     stack: list[DomNode | None] = [top]
@@ -121,6 +125,8 @@ def parted_text(top: DomNode, left_out: Collection[str] = ()) -> str:
         node = stack.pop()
         if node is None:
             ended, begun = True, False
+        elif node in hidden:
+            continue
         elif node.tag == "#text":
             if ended and begun and texts and is_parted(texts[-1], node.text):
                 texts.append(" ")

@@ -7,7 +7,7 @@ the text in it is set by `page_lines`, once that text is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from trajmill.connectors.screens import aria
@@ -30,10 +30,16 @@ _NO_LABEL_TEXT: Final = frozenset({"select", "textarea", "button", "script", "st
 
 
 class Names:
-    """What the elements of one page are called. `captions` are the elements whose text became the name of another."""
+    """What the elements of one page are called. `captions` are the elements whose text became the name of another.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: the page's address.
+        hidden: nodes that are not shown, and name nothing.
+    """
+
+    def __init__(self, url: str, hidden: Collection[DomNode]) -> None:
         self.captions: set[DomNode] = set()
+        self._hidden = hidden
         self._url = url.partition("#")[0]
         origin = _ORIGIN.match(url)
         self._origin = origin[0] if origin else ""
@@ -59,7 +65,7 @@ class Names:
         if tag in _LABELED:
             own = scope.label(attributes["id"]) if "id" in attributes else None
             label = own or label
-            return _label_text(label) if label is not None else ""
+            return parted_text(label, _NO_LABEL_TEXT, self._hidden) if label is not None else ""
         if tag in ("img", "area"):
             return collapsed(attributes.get("alt", ""))
         if tag in ("option", "optgroup"):
@@ -69,7 +75,7 @@ class Names:
         if caption is None:
             return ""
         self.captions.add(caption)
-        return parted_text(caption)
+        return parted_text(caption, hidden=self._hidden)
 
     def address(self, href: str) -> str:
         """The address of a link or frame, if it is short and leads somewhere, without the origin that is the page's."""
@@ -135,9 +141,4 @@ def texts_by_id(scope: Scope, idents: str | None) -> str:
 
 def _named_text(node: DomNode) -> str:
     attributes = node.attributes
-    return attributes.get("aria-label") or attributes.get("alt") or _label_text(node)
-
-
-def _label_text(label: DomNode) -> str:
-    """The text of a label without that of the fields in it, on one line."""
-    return parted_text(label, _NO_LABEL_TEXT)
+    return attributes.get("aria-label") or attributes.get("alt") or parted_text(node, _NO_LABEL_TEXT)

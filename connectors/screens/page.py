@@ -8,8 +8,8 @@ target of an action keeps a line, be it without text. A slot shows what its host
 name of a button or link is the text in it, and that text has no line of its own; what stands beside a name that the
 page gives otherwise (`aria-label`) is its description.
 
-Left out is what is not shown as far as the DOM says: `hidden`, `aria-hidden`, `display: none` in a `style` attribute, a
-closed `details` or `dialog`. Style sheets are not read. An element's own text counts only as far as it is shown.
+Left out is what is not shown as far as attributes and the style sheets of the DOM say (`cascade`), and what is in a
+closed `details`. An element's own text counts only as far as it is shown.
 
 `aria` and `names` tell what an element is and says by itself, `page_lines` which lines stay in the tree.
 """
@@ -22,9 +22,11 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from trajmill.connectors.screens import aria
+from trajmill.connectors.screens.cascade import Hidden, hidden
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
 from trajmill.connectors.screens.names import CAPTIONS, Names, is_password, mask, name_and_description, value_of
 from trajmill.connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
+from trajmill.connectors.screens.stylesheets import Viewport
 from trajmill.connectors.screens.tree import DIALECT, has_area, tree_text
 from trajmill.schemas import Attachment, Observation
 
@@ -55,6 +57,8 @@ def page_of(
     url: str = "",
     focus: DomNode | None = None,
     targets: Collection[DomNode] = (),
+    viewport: Viewport | None = None,
+    hover: DomNode | None = None,
 ) -> Page:
     """What the document shows.
 
@@ -64,12 +68,14 @@ def page_of(
         focus: the element that has the focus.
         targets: elements that the log names as targets of actions; they keep lines of their own, unless a button or
             link around them stands for them, or other things that can be acted on stand in them.
+        viewport: the size of the window, if the log tells it.
+        hover: the element that the pointer is over.
 
     Raises:
         ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
     """
     title = title_of(document)
-    walk = _Walk(focus, url, document, targets)
+    walk = _Walk(focus, url, document, targets, hidden(document, viewport, focus, hover))
     top = walk.document(document, title, url)
     return Page(tree_text(_numbered(top)), _Ids(walk.shown), title, tuple(walk.masked))
 
@@ -145,12 +151,16 @@ class _Walk:
     `shown` has the line of every node that has one, or that another line stands for; `masked` is as of `Page`.
     """
 
-    def __init__(self, focus: DomNode | None, url: str, document: DomNode, targets: Collection[DomNode]) -> None:
+    def __init__(
+        self, focus: DomNode | None, url: str, document: DomNode, targets: Collection[DomNode], unseen: Hidden
+    ) -> None:
         self.shown: dict[DomNode, Line] = {}
         self.masked: list[str] = []
         self._focus = focus
         self._targets = targets
-        self._names = Names(url)
+        self._hidden = unseen.nodes
+        self._hollow = unseen.hollow
+        self._names = Names(url, unseen.nodes)
         self._around = _Around(Scope((document,)))
         # A run of text: what was met of it, and the nodes that it stands in, blank ones before it too.
         self._run: list[str] = []
@@ -177,6 +187,8 @@ class _Walk:
         beside = 0
         for node in nodes:
             tag = node.tag
+            if node in self._hidden:
+                continue
             if tag == "#text":
                 run_nodes.append(node)
                 text = node.text
@@ -215,8 +227,10 @@ class _Walk:
             role = aria.role_of(node.tag, node.attributes)
         if role == aria.GONE and node.tag == "img" and self._is_own(node):
             role = "image"
-        if role == aria.GONE or (reading.may_hide and aria.is_hidden(node.attributes)):
+        if role == aria.GONE:
             return aria.GONE
+        if node in self._hollow:
+            return aria.INLINE if role == aria.INLINE else aria.BLOCK
         acted_on = (reading.is_acted_on or node is self._focus) and self._is_acted_on(node)
         if acted_on and role in _WRAPPERS:
             return "group"
@@ -348,8 +362,6 @@ class _Walk:
         """Appends the line of an element; where it gets none (`place`), the lines in it stand in its place."""
         if self._run_nodes or self._run:
             self._end_run(out)
-        if node.tag == "dialog" and "open" not in node.attributes:
-            return
         line = Line(role, "", [], is_own=self._is_own(node))
         self.shown[node] = line
         kept = self._around

@@ -308,3 +308,42 @@ def test_frames_of_an_unpacked_trace_are_files_of_its_log():
     names = sorted(f"run/{name}" for name in ("trace.trace", "trace.network", "other/resources/x.jpeg", *PICTURES))
     (joined,) = READER.join(names)
     assert sorted(joined.members) == sorted(["trace.trace", "trace.network", *PICTURES])
+
+
+def test_sheets_of_links_of_scripts_and_of_shadow_roots_hide_what_they_say():
+    request = {"request": {"url": f"{URL}a.css"}, "response": {"content": {"mimeType": "text/css", "_sha1": "1.css"}}}
+    page = [
+        "HTML",
+        {},
+        ["HEAD", {}, ["BASE", {"href": URL}], ["LINK", {"rel": "stylesheet", "href": "a.css"}]],
+        [
+            "BODY",
+            {},
+            ["I", {"class": "a"}, "linked"],
+            ["P", {"class": "b"}, "adopted"],
+            ["P", {"class": "c"}, "changed"],
+        ],
+        ["template", {"__playwright_style_sheet_": ".b { display: none }"}],
+    ]
+    again = shot("call@3", "after", [[1, 0]])
+    again["snapshot"]["html"] = page
+    again["snapshot"]["resourceOverrides"] = [{"url": f"{URL}a.css", "sha1": "2.css"}]
+    events = [options(), before("call@3", "click"), shot("call@3", "before", page), after("call@3"), again]
+    members = {
+        "trace.trace": log(*events),
+        "trace.network": log({"type": "resource-snapshot", "snapshot": request}),
+        "resources/1.css": b".a { display: none }",
+        "resources/2.css": b".c { display: none } @media (max-width: 640px) { .a { color: red } }",
+    }
+    found, _ = parsed(archive(members))
+    (step,) = found[0].steps
+    assert [word in step.observation.content for word in ("linked", "adopted", "changed")] == [False, False, True]
+    assert [word in step.next_observation.content for word in ("linked", "adopted", "changed")] == [True, False, False]
+
+
+def test_an_open_popover_is_shown_and_a_closed_one_is_not():
+    page = document(
+        ["P", {"popover": "auto"}, "shut"], ["P", {"__playwright_popover_open_": "true", "popover": ""}, "open"]
+    )
+    (step,) = steps(options(), before("call@3", "click"), shot("call@3", "before", page), after("call@3"))
+    assert ["shut" in step.observation.content, "open" in step.observation.content] == [False, True]

@@ -365,3 +365,64 @@ def test_windows_of_one_object_are_trajectories_of_their_own() -> None:
     with pytest.raises(ParseError) as caught:
         list(reader.parse(MemoryBlob("x", json.dumps(whole).encode()[:-30])))
     assert caught.value.reason == "truncated"
+
+
+def sheet(ident: int, css: str) -> dict[str, Any]:
+    return {**element(ident, "style"), "attributes": {"_cssText": css}}
+
+
+def contents(recording: Recording) -> list[str]:
+    """What is shown before the first act and after each."""
+    steps = recording.steps()
+    seen = [steps[0].observation, *(step.next_observation for step in steps)]
+    return [one.content or "" for one in seen if one is not None]
+
+
+def test_a_class_that_a_sheet_hides_is_not_shown_until_it_is_taken_away() -> None:
+    button, tip = element(5, "button", text(6, "Tip")), element(7, "p", text(8, "Early"), attributes={"class": "no"})
+    recording = Recording(sheet(9, ".no { display: none }"), button, tip)
+    recording.click(1000, 5)
+    recording.change(10, attributes=[{"id": 7, "attributes": {"class": ""}}])
+    assert ['"Early"' in one for one in contents(recording)] == [False, True]
+
+
+def test_edits_of_sheets_and_adopted_sheets_show_and_hide() -> None:
+    texts = [element(10 + number, f"x-{name}", text(20 + number, f"now {name}")) for number, name in enumerate("abc")]
+    recording = Recording(sheet(9, "x-a { display: none }"), element(5, "button", text(6, "Next")), *texts)
+
+    def edit(data: dict[str, Any]) -> None:
+        recording.click(2000, 5)
+        recording.event(10, 3, data)
+
+    edit({"source": 8, "id": 9, "adds": [{"rule": "x-b { visibility: hidden }", "index": 1}]})
+    edit({"source": 8, "id": 9, "removes": [{"index": 0}]})
+    edit({"source": 13, "id": 9, "index": [0], "set": {"property": "visibility", "value": "visible"}})
+    edit({"source": 15, "id": 1, "styleIds": [3], "styles": [{"styleId": 3, "rules": [{"rule": "x-c{display:none}"}]}]})
+    edit({"source": 8, "styleId": 3, "replaceSync": "x-a { display: none }"})
+    edit({"source": 15, "id": 1, "styleIds": []})
+    found = ["".join(name for name in "abc" if f"now {name}" in one) for one in contents(recording)]
+    assert found == ["bc", "c", "ac", "abc", "ab", "bc", "abc"]
+
+
+def test_an_edit_of_a_sheet_that_is_not_there_is_rejected() -> None:
+    recording = Recording(element(5, "button", text(6, "Next")))
+    recording.event(10, 3, {"source": 8, "styleId": 7, "adds": []})
+    recording.click(1000, 5)
+    assert [one.reason for one in recording.parsed() if isinstance(one, Reject)] == ["missing_node"]
+
+
+def test_what_the_pointer_reveals_is_shown_while_it_is_over_it() -> None:
+    menu = element(10, "nav", element(11, "b", text(12, "Tools")), element(13, "ul", text(14, "Export")))
+    css = "ul { display: none } nav:hover ul { display: block }"
+    recording = Recording(sheet(9, css), element(5, "button", text(6, "Next")), menu)
+    recording.click(1000, 5)
+    recording.event(1000, 3, {"source": 1, "positions": [{"x": 1, "y": 1, "id": 11, "timeOffset": 0}]})
+    recording.click(1000, 11)
+    assert ["Export" in one for one in contents(recording)] == [False, True, True]
+
+
+def test_a_narrower_window_is_asked_by_media_queries() -> None:
+    css = "@media (max-width: 500px) { p { display: none } }"
+    recording = Recording(sheet(9, css), element(5, "p", text(6, "Wide")))
+    recording.event(1000, 3, {"source": 4, "width": 400, "height": 600})
+    assert ["Wide" in one for one in contents(recording)] == [True, False]

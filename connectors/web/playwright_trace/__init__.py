@@ -35,7 +35,8 @@ version 8) or by its phase (from 9 on). Here
 - the last frame of the page's screencast up to a snapshot is attached to what that shows. A browser tells of a frame
   some time after it was painted, so it may show what stood there a moment before.
 
-Console messages, network logs and other resources are not read (see `har` for HTTP). Traces in a blob report
+What the style sheets of a page hide is left out. Console messages and the rest of the network logs are not read (see
+`har` for HTTP). Traces in a blob report
 (`report.jsonl` beside `resources/*.zip`) are read each on its own.
 """
 
@@ -58,7 +59,7 @@ _BEGINS: Final = re.compile(rb'\{(?:\s*"version"\s*:\s*\d+\s*,)?\s*"type"\s*:\s*
 _CALL: Final = re.compile(rb'\{\s*"type"\s*:\s*"before"\s*,\s*"callId"')
 _TRACE: Final = re.compile(r"(?:.*[-/])?(?:trace|\d+-trace|test)\.trace|.*\.trace")
 _RESOURCES: Final = "resources"
-_FRAME: Final = re.compile(r"(?:(.*)/)?resources/[^/]*\.(?:jpeg|png)")
+_FILE: Final = re.compile(r"(?:(.*)/)?resources/[^/]*\.(?:jpeg|png|css)")
 _OWN: Final = re.compile(r"(?:.*/)?[\w-]*(?:trace|test)\.(?:trace|network|stacks)")
 
 
@@ -66,7 +67,7 @@ class PlaywrightTrace(Connector):
     """Playwright traces."""
 
     name: ClassVar[str] = FORMAT
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
     companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")
@@ -88,17 +89,17 @@ class PlaywrightTrace(Connector):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each folder that holds `.trace` files beside their `.network` files: an archive that was unpacked."""
         folders: dict[str, list[str]] = {}
-        frames: dict[str, list[str]] = {}
+        files: dict[str, list[str]] = {}
         for path in paths:
             if _OWN.fullmatch(path):
                 folders.setdefault(path.rpartition("/")[0], []).append(path)
-            elif shown := _FRAME.fullmatch(path):
-                frames.setdefault(shown[1] or "", []).append(path)
+            elif shown := _FILE.fullmatch(path):
+                files.setdefault(shown[1] or "", []).append(path)
         for folder, found in folders.items():
             traces = [path for path in found if path.endswith(".trace")]
             if traces and len(found) > 1:
                 cut = len(folder) + 1 if folder else 0
-                members = [*found, *frames.get(folder, ())]
+                members = [*found, *files.get(folder, ())]
                 yield Log(folder, {path[cut:]: path for path in members}, traces[0][cut:])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -145,7 +146,8 @@ def _parts(blob: Blob) -> Iterator[Part | Reject]:
     if blob.members != ("",):
         for name in blob.members:
             if name.endswith(".trace"):
-                yield Part(blob.uri, name, name, partial(blob.open, name), picture=partial(_beside, blob))
+                read = partial(_file_beside, blob)
+                yield Part(blob.uri, name, name, partial(blob.open, name), picture=partial(_beside, blob), read=read)
         return
     with blob.open() as stream:
         packed = stream.read(len(_ZIP)) == _ZIP
@@ -170,7 +172,16 @@ def _packed(uri: str, archive: Archive, prefix: str, base: int | None) -> Iterat
     for name in sorted(archive.members):
         if _TRACE.fullmatch(name):
             place = archive.members[name].offset if base is None else base
-            yield Part(uri, "", f"{prefix}{name}", partial(archive.open, name), place, partial(_within, archive))
+            picture, read = partial(_within, archive), partial(_file_within, archive)
+            yield Part(uri, "", f"{prefix}{name}", partial(archive.open, name), place, picture, read)
+
+
+def _file_within(archive: Archive, name: str) -> bytes | None:
+    return archive.read(name) if name in archive.members else None
+
+
+def _file_beside(blob: Blob, name: str) -> bytes | None:
+    return blob.read(name) if name in blob.members else None
 
 
 def _within(archive: Archive, frame: str) -> Attachment | None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
+from urllib.parse import urldefrag, urljoin
 
 from trajmill.connectors.reading.fields import brief
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
+from trajmill.connectors.screens.stylesheets import Sheet
 
 MAX_NODES: Final = 1_000_000
 """Nodes of a snapshot, references followed. No page has more; by references a few bytes can stand for any number."""
@@ -26,6 +28,7 @@ _VALUE: Final = "__playwright_value_"
 _TARGET: Final = "__playwright_target__"
 _SHADOW: Final = "__playwright_shadow_root_"
 _SHEET: Final = "__playwright_style_sheet_"
+_POPOVER: Final = "__playwright_popover_open_"
 _SOURCE: Final = "/snapshot/"
 _FRAME: Final = "data-frame"
 """In place of the address of an iframe, which a snapshot does not hold, the id of the frame in it."""
@@ -202,6 +205,7 @@ def _element(source: list[Any]) -> tuple[DomNode, str | None]:
                 mark = value
             elif name in (_SHADOW, _SHEET):
                 node.tag = "#shadow" if name == _SHADOW else "#comment"
+                node.sheet = Sheet(value) if name == _SHEET else None
     if is_marked or node.tag in ("iframe", "frame"):
         _set_state(node, told)
     return node, mark
@@ -215,6 +219,8 @@ def _set_state(node: DomNode, told: dict[str, Any]) -> None:
             attributes.pop(name, None)
             if told[mark] == "true":
                 attributes[name] = ""
+    if _POPOVER in told:
+        attributes.pop("popover", None)
     if isinstance(told.get(_VALUE), str):
         attributes["value"] = told[_VALUE]
     if node.tag in ("iframe", "frame"):
@@ -261,6 +267,26 @@ def frame_of(node: DomNode) -> str:
 def iframes(document: DomNode) -> list[DomNode]:
     """The iframes of a document, those in shadow roots too."""
     return [one for one in _under(document) if one.tag in ("iframe", "frame")]
+
+
+def links(document: DomNode, url: str) -> list[tuple[DomNode, str]]:
+    """The elements of a document that link a style sheet, those in shadow roots too, with its address."""
+    found, base = [], url
+    for one in _under(document):
+        attributes = one.attributes
+        if one.tag == "base" and base == url:
+            base = attributes.get("href") or url
+        elif one.tag == "link" and "stylesheet" in attributes.get("rel", "").lower().split() and attributes.get("href"):
+            found.append((one, without_fragment(base, attributes["href"])))
+    return found
+
+
+def without_fragment(base: str, address: str) -> str:
+    """An address seen from another, without what points into it."""
+    try:
+        return urldefrag(urljoin(base, address)).url
+    except ValueError:
+        return address
 
 
 def _under(top: DomNode) -> list[DomNode]:

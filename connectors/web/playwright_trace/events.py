@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.screens.stylesheets import Viewport
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
@@ -77,10 +78,15 @@ def browser_of(options: Mapping[str, Any]) -> str | None:
 def window_of(options: Mapping[str, Any]) -> str | None:
     """How large the window is, in words, if the context's options tell it."""
     told = options.get("options")
-    view = told.get("viewport") if isinstance(told, dict) else None
-    if not isinstance(view, dict) or not isinstance(view.get("width"), int) or not isinstance(view.get("height"), int):
+    view = viewport_of(told.get("viewport") if isinstance(told, dict) else None)
+    return f"window of {view.width} by {view.height} pixels" if view is not None else None
+
+
+def viewport_of(told: Any) -> Viewport | None:
+    """The size of a window; None if it is none."""
+    if not isinstance(told, dict) or not isinstance(told.get("width"), int) or not isinstance(told.get("height"), int):
         return None
-    return f"window of {view['width']} by {view['height']} pixels"
+    return Viewport(told["width"], told["height"])
 
 
 def number_of(value: Any) -> float | None:

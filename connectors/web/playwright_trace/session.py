@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
-from trajmill.connectors.reading.fields import brief, plain_text
+from trajmill.connectors.reading.fields import brief, object_of, plain_text
 from trajmill.connectors.reading.lines import line_values
 from trajmill.connectors.reading.times import seconds_of_span
 from trajmill.connectors.screens.dom import DomNode
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 from trajmill.connectors.web import action as act
 from trajmill.connectors.web.markup import html_observation
 from trajmill.connectors.web.playwright_trace.calls import action_of
-from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
+from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, links, same_place
 from trajmill.connectors.web.playwright_trace.events import (
     browser_of,
     failure_of,
@@ -27,8 +28,10 @@ from trajmill.connectors.web.playwright_trace.events import (
     modern,
     number_of,
     parts_of,
+    viewport_of,
     window_of,
 )
+from trajmill.connectors.web.playwright_trace.linked_sheets import LinkedSheets
 from trajmill.connectors.web.playwright_trace.screencast import Screencast
 from trajmill.connectors.web.site import host_of
 from trajmill.schemas import Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
@@ -49,6 +52,7 @@ class Part:
     Attributes:
         base: where it begins in an archive, None if it is a file itself.
         picture: a frame of its screencast by the name of its file; None if that is not there.
+        read: the bytes of a file beside it by its name; None if that is not there.
     """
 
     uri: str
@@ -57,6 +61,7 @@ class Part:
     open: Callable[[], BinaryIO]
     base: int | None = None
     picture: Callable[[str], Attachment | None] = lambda _: None
+    read: Callable[[str], bytes | None] = lambda _: None
 
 
 @dataclass(slots=True, eq=False)
@@ -77,12 +82,14 @@ class _Call:
 class _Dom:
     """A page in one snapshot: its documents by the ids of their frames, and the marked nodes: frame, node and mark.
 
-    `key` is equal for snapshots of which the same is shown.
+    `sheets` are those that its links stand for; `key` is equal for snapshots of which the same is shown.
     """
 
     url: str
+    viewport: Viewport | None
     documents: dict[str, DomNode]
     targets: list[tuple[str, DomNode, str]]
+    sheets: list[tuple[DomNode, Sheet | None]]
     key: tuple[Any, ...]
 
 
@@ -105,6 +112,7 @@ class _Shot:
     page: str
     is_main: bool
     at: float | None
+    viewport: Viewport | None
 
 
 class Session:
@@ -126,6 +134,8 @@ class Session:
         self._views: dict[str, _View | None] = {}
         self._known: dict[tuple[Any, ...], tuple[Observation, Page | None]] = {}
         self._screencast = Screencast(part.picture)
+        self._linked = LinkedSheets(part.read, part.native.rpartition("!")[2].removesuffix(".trace") + ".network")
+        self._links: dict[DomNode, list[tuple[DomNode, str]]] = {}
         self._problems: list[Reject] = []
         self._version = 6
         self._taken = 0
@@ -199,7 +209,9 @@ class Session:
             page if isinstance(page, str) else "",
             snapshot.get("isMainFrame") is True,
             number_of(snapshot.get("timestamp")),
+            viewport_of(snapshot.get("viewport")),
         )
+        self._linked.add(frame, place, snapshot)
         self._shots.setdefault(name, []).append(shot)
         return True
 
@@ -256,7 +268,10 @@ class Session:
             if self._raw:
                 known = html_observation(document, dom.url or None), None
             else:
-                page = page_of(document, dom.url, targets=[node for _, node, _ in dom.targets])
+                # Snapshots share the nodes of links, and another one may have other sheets at them.
+                for link, sheet in dom.sheets:
+                    link.sheet = sheet
+                page = page_of(document, dom.url, None, [node for _, node, _ in dom.targets], dom.viewport)
                 known = page.observation(dom.url or None), page
             self._known[dom.key] = known
         return known
@@ -287,11 +302,21 @@ class Session:
         targets = [(frame, *target) for target in top.targets]
         if len(self._frames) > 1:
             self._join(top.document, frames, documents, targets)
-        dom = _Dom(url, documents, targets, (url, *((one, frames[one].url) for one in documents), *documents.values()))
+        sheets = [found for one in documents for found in self._linked_sheets(documents[one], frames[one])]
+        viewport = main[-1].viewport or viewport_of(object_of(self._options.get("options")).get("viewport"))
+        addresses = [(one, frames[one].url) for one in documents]
+        key = (url, viewport, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
+        dom = _Dom(url, viewport, documents, targets, sheets, key)
         if len(self._frames) > 1:
             # Snapshots share the nodes of iframes, and rebuilding another one puts other documents into them.
             self._shown(dom)
         return dom
+
+    def _linked_sheets(self, document: DomNode, shot: _Shot) -> list[tuple[DomNode, Sheet | None]]:
+        """The links of a document with the sheets that they stand for in that snapshot."""
+        if document not in self._links:
+            self._links[document] = links(document, shot.url)
+        return [(node, self._linked.sheet(shot.frame, shot.place, url)) for node, url in self._links[document]]
 
     def _join(
         self,

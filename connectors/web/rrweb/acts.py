@@ -35,8 +35,10 @@ from trajmill.connectors.web.site import host_of
 from trajmill.schemas import Context, Environment, Trajectory
 
 READY, LOADED, FULL_SNAPSHOT, INCREMENT, META, CUSTOM = range(6)
-_MUTATION, _MOUSE, _SCROLL, _RESIZE, _INPUT, _MEDIA, _DRAG = 0, 2, 3, 4, 5, 7, 12
+_MUTATION, _MOVE, _MOUSE, _SCROLL, _RESIZE, _INPUT, _MEDIA, _DRAG = 0, 1, 2, 3, 4, 5, 7, 12
+_SHEET, _DECLARATION, _ADOPTION = 8, 13, 15
 _UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE, _FOCUS, _BLUR, _TOUCH, _TOUCH_MOVE, _TOUCH_END, _TOUCH_CANCEL = range(11)
+_BY_TOUCH: Final = 2
 _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
 """Custom events by which PostHog tells of a changed address."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
@@ -216,6 +218,7 @@ class Acts:
         width, height = data.get("width"), data.get("height")
         if isinstance(width, int) and isinstance(height, int) and self._window is None:
             self._window = width, height
+        self.mirror.resize(width, height)
         if isinstance(href, str):
             if not self.mirror.is_known:
                 self.mirror.visit(href)
@@ -263,10 +266,16 @@ class Acts:
             if editor is not None:
                 self._acts[-1].told = {"text": collapsed(text_of(editor))}
                 self._acts[-1].time = self._time
-        elif source == _RESIZE:
-            self._resize(data)
-        elif source == _DRAG:
-            self._drag(data)
+        elif source in (_RESIZE, _DRAG, _MOVE, _SHEET, _DECLARATION, _ADOPTION):
+            changes: dict[int, Callable[[dict[str, Any]], None]] = {
+                _RESIZE: self._resize,
+                _DRAG: self._drag,
+                _MOVE: self._move,
+                _SHEET: self.mirror.edit_sheet,
+                _DECLARATION: self.mirror.declare,
+                _ADOPTION: self.mirror.adopt,
+            }
+            changes[source](data)
         elif source in (_MOUSE, _SCROLL, _INPUT, _MEDIA):
             node = self.mirror.node(data.get("id"))
             if node is None:
@@ -298,6 +307,18 @@ class Acts:
             return None
         return editor
 
+    def _move(self, data: Mapping[str, Any]) -> None:
+        """The pointer is where the last of some positions says."""
+        positions = data.get("positions")
+        last = positions[-1] if isinstance(positions, list) and positions else None
+        if isinstance(last, dict) and (node := self.mirror.node(last.get("id"))) is not None:
+            self.mirror.hover_over(node)
+
+    def _point_at(self, node: DomNode, data: Mapping[str, Any]) -> None:
+        """The pointer is over the node if a mouse or pen acts on it; a finger leaves."""
+        if data.get("type") in (_UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE) and data.get("pointerType") != _BY_TOUCH:
+            self.mirror.hover_over(node)
+
     def _media(self, node: DomNode, data: dict[str, Any]) -> None:
         if data.get("type") in (0, 1):
             self.mirror.play(node, data["type"] == 0)
@@ -305,6 +326,7 @@ class Acts:
     def _mouse(self, node: DomNode, data: dict[str, Any]) -> None:
         kind = data.get("type")
         press = self._press
+        self._point_at(node, data)
         if kind in (_DOWN, _TOUCH):
             self._presses_told = self._presses_told or kind == _DOWN
             # After a touch the browser sends mouse events too; they are the same press.
@@ -358,6 +380,7 @@ class Acts:
         clicks[0].kind, clicks[0].time = act.DBLCLICK, self._time
 
     def _drag(self, data: dict[str, Any]) -> None:
+        self._move(data)
         positions = data.get("positions")
         last = positions[-1] if isinstance(positions, list) and positions else None
         if not isinstance(last, dict):
@@ -406,6 +429,7 @@ class Acts:
             last.original.update(width=width, height=height)
         elif self._time is None or not self._follows(EFFECT_MS):
             self._begin(act.RESIZE, None, data, told={"width": width, "height": height})
+        self.mirror.resize(width, height)
 
     # Fields
 

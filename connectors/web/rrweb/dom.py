@@ -1,8 +1,9 @@
 """The DOM that an rrweb recording describes, rebuilt: a full snapshot, and the mutations applied to it.
 
 A node has one number as long as it lives, and events name it by that. An event that names nodes which are not there
-raises `MissingNodeError` after the rest of it was applied, and the DOM goes on. Style sheets, canvases and fonts change
-nothing that is kept here. Facts of the format: `packages/types/src/index.ts` of rrweb-io/rrweb.
+raises `MissingNodeError` after the rest of it was applied, and the DOM goes on. Sheets stand at their `style` or
+`link`, those that a script adopts as nodes without a number after all else in their document or shadow root. Canvases
+and fonts change nothing that is kept here. Facts of the format: `packages/types/src/index.ts` of rrweb-io/rrweb.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 from trajmill.connectors.reading.fields import brief, objects_of
 from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
 from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 
 DOCUMENT, DOCTYPE, ELEMENT, TEXT, CDATA, COMMENT = range(6)
 
@@ -31,13 +33,18 @@ class Mirror:
     Attributes:
         url: the window's address.
         focus: the element that has the focus, as far as the recording says.
+        viewport: the size of the window, None if it is not told.
         changes: raised by everything that may show.
     """
 
     def __init__(self) -> None:
         self.url = ""
         self.focus: DomNode | None = None
+        self.viewport: Viewport | None = None
         self.changes = 0
+        self._hover: DomNode | None = None
+        self._constructed: dict[int, Sheet] = {}
+        self._adopted: dict[DomNode, list[DomNode]] = {}
         self._document: DomNode | None = None
         self._nodes: dict[int, DomNode] = {}
         self._numbers: dict[DomNode, int] = {}
@@ -79,7 +86,8 @@ class Mirror:
         if self._document is None:
             return None
         if self._page is None or self._page[0] != self.changes:
-            self._page = self.changes, page_of(self._document, self.url, focus=self.focus, targets=self._targets)
+            page = page_of(self._document, self.url, self.focus, self._targets, self.viewport, self._hover)
+            self._page = self.changes, page
         return self._page[1]
 
     def aim_at(self, node: DomNode) -> None:
@@ -100,6 +108,18 @@ class Mirror:
             self.focus = node
             self.changes += 1
 
+    def hover_over(self, node: DomNode | None) -> None:
+        """The pointer moves to the node."""
+        if node is not self._hover:
+            self._hover = node
+            self.changes += 1
+
+    def resize(self, width: Any, height: Any) -> None:
+        """The window changes its size."""
+        if isinstance(width, int) and isinstance(height, int) and (width, height) != self.viewport:
+            self.viewport = Viewport(width, height)
+            self.changes += 1
+
     def snapshot(self, data: Any) -> None:
         """Replaces the DOM by that of a full snapshot.
 
@@ -108,7 +128,8 @@ class Mirror:
         """
         self._nodes, self._numbers, self._around = {}, {}, {}
         self._targets = set()
-        self._document = self.focus = None
+        self._constructed, self._adopted = {}, {}
+        self._document = self.focus = self._hover = None
         self.changes += 1
         root = data.get("node") if isinstance(data, dict) else None
         if not isinstance(root, dict) or root.get("type") != DOCUMENT:
@@ -144,14 +165,87 @@ class Mirror:
                 missing.append(f"text of node {brief(one.get('id'))}")
             else:
                 node.text = one["value"] if isinstance(one.get("value"), str) else ""
+                self._reset_sheet(node)
         for one in objects_of(data.get("attributes")):
             node = self.node(one.get("id"))
             if node is None or not isinstance(one.get("attributes"), dict):
                 missing.append(f"attributes of node {brief(one.get('id'))}")
             else:
                 _change_attributes(node, one["attributes"])
+                if isinstance(one["attributes"].get("_cssText"), str):
+                    node.sheet = Sheet(one["attributes"]["_cssText"])
         if missing:
             raise MissingNodeError(f"{len(missing)} changes of nodes that are not there, first the {missing[0]}")
+
+    def edit_sheet(self, data: dict[str, Any]) -> None:
+        """Rules are added to a sheet or taken from it, or all of it is replaced.
+
+        Raises:
+            MissingNodeError: the sheet is not there.
+        """
+        sheet = self._sheet(data)
+        self.changes += 1
+        for name in ("replace", "replaceSync"):
+            if isinstance(data.get(name), str):
+                sheet.replace(data[name])
+        for one in objects_of(data.get("removes")):
+            sheet.delete(_path(one.get("index")))
+        _insert_rules(sheet, data.get("adds"))
+
+    def declare(self, data: dict[str, Any]) -> None:
+        """A declaration of a rule is set or removed.
+
+        Raises:
+            MissingNodeError: the sheet is not there.
+        """
+        sheet, path = self._sheet(data), _path(data.get("index"))
+        self.changes += 1
+        told, gone = data.get("set"), data.get("remove")
+        if isinstance(told, dict) and isinstance(told.get("property"), str) and isinstance(told.get("value"), str):
+            ending = " !important" if told.get("priority") == "important" else ""
+            sheet.declare(path, f"{told['property']}: {told['value']}{ending}")
+        elif isinstance(gone, dict) and isinstance(gone.get("property"), str):
+            sheet.declare(path, f"{gone['property']}: revert")
+
+    def adopt(self, data: dict[str, Any]) -> None:
+        """A document or shadow root takes on sheets that scripts constructed, in place of those it had.
+
+        Raises:
+            MissingNodeError: the document or host is not there.
+        """
+        node = self.node(data.get("id"))
+        if node is None:
+            raise MissingNodeError(f"node {brief(data.get('id'))} is not there")
+        self.changes += 1
+        for one in objects_of(data.get("styles")):
+            if isinstance(one.get("styleId"), int):
+                sheet = self._constructed[one["styleId"]] = Sheet("")
+                _insert_rules(sheet, one.get("rules"))
+        place = node.children if node.shadow is None else node.shadow
+        for old in self._adopted.pop(node, ()):
+            if old in place:
+                place.remove(old)
+        idents = data["styleIds"] if isinstance(data.get("styleIds"), list) else []
+        sheets = [self._constructed[ident] for ident in idents if type(ident) is int and ident in self._constructed]
+        new = [DomNode("#comment", sheet=sheet) for sheet in sheets]
+        self._adopted[node] = new
+        place.extend(new)
+
+    def _sheet(self, data: dict[str, Any]) -> Sheet:
+        node, ident = self.node(data.get("id")), data.get("styleId")
+        if node is not None:
+            if node.sheet is None:
+                node.sheet = Sheet(text_of(node))
+            return node.sheet
+        if isinstance(ident, int) and ident in self._constructed:
+            return self._constructed[ident]
+        raise MissingNodeError(f"the style sheet of node {brief(data.get('id'))} is not there")
+
+    def _reset_sheet(self, text: DomNode) -> None:
+        """The text of a `style` takes the place of the rules that it had."""
+        parent = self._around[text][0] if text in self._around else None
+        if parent is not None and parent.tag == "style":
+            parent.sheet = None
 
     def fill(self, node: DomNode, text: str, checked: bool) -> None:
         """A field holds a text, or is checked or not."""
@@ -219,6 +313,8 @@ class Mirror:
                 del self._nodes[number]
             if self.focus is one:
                 self.focus = None
+            if self._hover is one:
+                self._hover = parent
         return True
 
     def _add_all(self, adds: list[dict[str, Any]]) -> list[str]:
@@ -274,8 +370,10 @@ class Mirror:
         if following is not None and after is not None and after[1] is place:
             place.insert(place.index(following), node)
         else:
-            place.append(node)
+            adopted = len(self._adopted.get(parent, ()))
+            place.insert(len(place) - adopted, node)
         self._around[node] = parent, place
+        self._reset_sheet(node)
         return numbers
 
 
@@ -308,6 +406,9 @@ def _node(source: dict[str, Any]) -> DomNode:
         node = DomNode(tag.lower() if isinstance(tag, str) and tag else "div")
         if isinstance(source.get("attributes"), dict):
             _change_attributes(node, source["attributes"])
+            text = source["attributes"].get("_cssText")
+            if isinstance(text, str):
+                node.sheet = Sheet(text)
         return node
     if kind == TEXT:
         text = source.get("textContent")
@@ -348,6 +449,18 @@ def _changed_style(style: str, changes: dict[str, Any]) -> str:
         else:
             declared.pop(name.lower(), None)
     return "; ".join([f"{name}: {value}" for name, value in declared.items()])
+
+
+def _path(index: Any) -> list[int]:
+    """The path of a rule; the first where none is told."""
+    path = index if isinstance(index, list) else [0 if index is None else index]
+    return path if all(type(place) is int for place in path) else []
+
+
+def _insert_rules(sheet: Sheet, adds: Any) -> None:
+    for one in objects_of(adds):
+        if isinstance(one.get("rule"), str):
+            sheet.insert(_path(one.get("index")), one["rule"])
 
 
 def options_of(select: DomNode) -> list[DomNode]:

@@ -1,0 +1,447 @@
+"""The nodes of a page that its style sheets and attributes hide.
+
+Resolved are `display`, `visibility`, `content-visibility`, and `opacity: 0` with `pointer-events: none`, by importance,
+cascade layer, specificity and order (CSS Cascading and Inheritance 5), from the sheets that the nodes of the DOM bring
+(`DomNode.sheet`, the text of a `style`) and from `style` attributes. `hidden`, a closed `dialog` and a closed `popover`
+are what browsers make of them: `display: none` that a sheet may override. A shadow root has its own sheets, an iframe
+its own document. What a sheet places outside of the window or makes too small to see is not known here.
+
+`aria-hidden` says what a screen reader leaves out, often signs that a person sees. It hides only where some of the
+sheets are not in the log, since then it mostly stands on what they hide.
+
+Work is bounded: a page that asks for more than `_MOST_WORK` comparisons has its sheets left out from there on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import tinycss2
+from cssselect2 import Matcher
+
+from trajmill.connectors.screens.dom import DomNode, text_of
+from trajmill.connectors.screens.stylesheets import (
+    Declarations,
+    Layer,
+    Rules,
+    Viewport,
+    declarations,
+    media_of,
+    parsed,
+)
+
+VIEWPORT: Final = Viewport(1280, 720)
+"""The window of a log that does not tell its size."""
+
+_MOST_WORK: Final = 3_000_000
+_MOST_RULES: Final = 20_000
+_INLINE: Final = re.compile(r"display|visibility|opacity|pointer-events", re.IGNORECASE)
+_UNLAYERED: Final = 1 << 30
+
+_Priority: TypeAlias = tuple[Any, ...]
+"""Compares as the cascade does: importance, layer, specificity, order."""
+
+
+@dataclass(slots=True, eq=False)
+class Hidden:
+    """What of a page is not shown.
+
+    Attributes:
+        nodes: elements that are hidden with all that is in them, and texts.
+        hollow: elements that are hidden themselves, while something in them is shown.
+    """
+
+    nodes: set[DomNode] = field(default_factory=set)
+    hollow: set[DomNode] = field(default_factory=set)
+
+
+class _WorkError(Exception):
+    """A page asks for more work than any real one."""
+
+
+class _Work:
+    """How many comparisons a page may still ask for."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _MOST_WORK
+
+    def charge(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            raise _WorkError
+
+
+class _Element:
+    """An element as cssselect2 asks for it: its `ElementWrapper`, and the element that this wraps."""
+
+    in_html_document: Final = True
+    namespace_url: Final = ""
+
+    def __init__(self, node: DomNode, parent: _Element | None, index: int, states: frozenset[str], page: _Page) -> None:
+        self.node = node
+        self.parent = parent
+        self.index = index
+        self.local_name = self.tag = node.tag
+        self.etree_element = self
+        self.attrib = {**node.attributes, **dict.fromkeys(states, "")} if states else node.attributes
+        self.get = self.attrib.get
+        self.id = self.attrib.get("id")
+        told = self.attrib.get("class")
+        self.classes: Collection[str] = set(told.split()) if told else ()
+        self.page = page
+
+    @property
+    def text(self) -> str:
+        return "".join([child.text for child in self.node.children])
+
+    @cached_property
+    def etree_children(self) -> list[DomNode]:
+        """Under a host, as its shadow root sees it, what is in that."""
+        node = self.node
+        return _elements(node.shadow if ":host" in self.attrib and node.shadow is not None else node.children)
+
+    @property
+    def etree_siblings(self) -> list[DomNode]:
+        siblings = [self.node] if self.parent is None else self.parent.etree_children
+        self.page.work.charge(1 + len(siblings) // 16)
+        return siblings
+
+    @cached_property
+    def children(self) -> list[_Element]:
+        return [self.page.element(node, self, place) for place, node in enumerate(self.etree_children)]
+
+    def iter_children(self) -> Iterator[_Element]:
+        self.page.work.charge(1 + len(self.etree_children))
+        return iter(self.children)
+
+    def iter_subtree(self) -> Iterator[_Element]:
+        stack = [self]
+        while stack:
+            element = stack.pop()
+            self.page.work.charge(1)
+            yield element
+            stack += element.children[::-1]
+
+    @property
+    def previous(self) -> _Element | None:
+        return self.parent.children[self.index - 1] if self.parent is not None and self.index else None
+
+    @property
+    def previous_siblings(self) -> list[_Element]:
+        self.page.work.charge(1 + self.index)
+        return self.parent.children[: self.index][::-1] if self.parent is not None else []
+
+    def iter_next_siblings(self) -> Iterator[_Element]:
+        siblings = self.parent.children if self.parent is not None else [self]
+        self.page.work.charge(len(siblings) - self.index)
+        return iter(siblings[self.index + 1 :])
+
+    def iter_siblings(self) -> Iterator[_Element]:
+        siblings = self.parent.children if self.parent is not None else [self]
+        self.page.work.charge(len(siblings))
+        return iter(siblings)
+
+    @property
+    def ancestors(self) -> list[_Element]:
+        found = []
+        element = self.parent
+        while element is not None:
+            found.append(element)
+            element = element.parent
+        self.page.work.charge(1 + len(found))
+        return found
+
+    @cached_property
+    def lang(self) -> str:
+        told = self.attrib.get("lang")
+        if told is not None:
+            return told.lower()
+        return self.parent.lang if self.parent is not None else ""
+
+    @cached_property
+    def in_disabled_fieldset(self) -> bool:
+        parent = self.parent
+        if parent is None:
+            return False
+        return (parent.tag == "fieldset" and "disabled" in parent.attrib) or parent.in_disabled_fieldset
+
+
+class _Index(Matcher):
+    """Rules by the id, class or tag that an element must have; those whose conditions do not hold are not in it."""
+
+    def __init__(self, sheets: Sequence[Rules], viewport: Viewport) -> None:
+        super().__init__()
+        layers = _ranks([layer for sheet in sheets for layer in sheet.layers])
+        for sheet in sheets:
+            for rule in sheet.rules:
+                if self.order < _MOST_RULES and all(holds(viewport) for holds in rule.conditions):
+                    rank = layers[rule.layer]
+                    self.add_selector(rule.selector, (rank, tuple([-one for one in rank]), rule.declarations))
+
+    def add_relevant_selectors(self, element: _Element, selectors: Sequence[Any], relevant: list[Any]) -> None:
+        """Charge for the comparisons before they are made."""
+        element.page.work.charge(1 + len(selectors))
+        super().add_relevant_selectors(element, selectors, relevant)
+
+
+def _cascaded(
+    element: _Element | None, index: _Index | None, host: _Element | None, inner: _Index | None, inline: Declarations
+) -> dict[str, str]:
+    """The values that win, by property.
+
+    Args:
+        element: the element in its document or shadow root, if that has rules.
+        index: these rules.
+        host: the element as the host of its own shadow root, if that has rules; the rules around it override them.
+        inner: these rules.
+        inline: what its `style` attribute declares.
+    """
+    found: dict[str, tuple[_Priority, str]] = {}
+    for scope, one, rules in ((0, host, inner), (1, element, index)):
+        if one is None or rules is None:
+            continue
+        for specificity, order, _, (rank, reverse, told) in rules.match(one):
+            for name, value, is_important in told:
+                weight = (1, -scope, reverse) if is_important else (0, scope, rank)
+                _set(found, name, value, (*weight, specificity, order))
+    for name, value, is_important in inline:
+        _set(found, name, value, (1, 1) if is_important else (0, 2))
+    return {name: value for name, (_, value) in found.items()}
+
+
+def _set(found: dict[str, tuple[_Priority, str]], name: str, value: str, priority: _Priority) -> None:
+    if name not in found or found[name][0] <= priority:
+        found[name] = priority, value
+
+
+def _ranks(layers: Iterable[Layer]) -> dict[Layer, tuple[int, ...]]:
+    """How layers rank: later ones above earlier ones, and what stands in no inner layer above those in it."""
+    places: dict[Layer, int] = {}
+    for layer in layers:
+        places.setdefault(layer, len(places))
+    ranks = {layer: (*(places[layer[:end]] for end in range(1, len(layer) + 1)), _UNLAYERED) for layer in places}
+    return {(): (_UNLAYERED,), **ranks}
+
+
+@lru_cache(maxsize=64)
+def _index(sheets: tuple[Rules, ...], viewport: Viewport) -> _Index:
+    return _Index(sheets, viewport)
+
+
+class _Style(NamedTuple):
+    """What an element hands down to those in it."""
+
+    is_visible: bool = True
+    takes_pointer: bool = True
+
+
+_NO_STATES: Final[frozenset[str]] = frozenset()
+_UNDRAWN: Final = frozenset({"head", "script", "style", "template", "noscript", "link", "meta", "base", "title"})
+"""Elements in which nothing is looked for."""
+
+
+def hidden(
+    document: DomNode,
+    viewport: Viewport | None = None,
+    focus: DomNode | None = None,
+    hover: DomNode | None = None,
+) -> Hidden:
+    """Resolve what of a page is not shown.
+
+    Args:
+        document: its root.
+        viewport: the size of the window, `VIEWPORT` if it is not known.
+        focus: the element that has the focus.
+        hover: the element that the pointer is over.
+    """
+    page = _Page(viewport or VIEWPORT, _states(document, focus, hover))
+    page.resolve(document)
+    return page.hidden
+
+
+def _states(document: DomNode, focus: DomNode | None, hover: DomNode | None) -> dict[DomNode, frozenset[str]]:
+    """The states of elements that markup does not tell."""
+    if focus is None and hover is None:
+        return {}
+    around: dict[DomNode, DomNode] = {}
+    stack = [document]
+    while stack:
+        node = stack.pop()
+        for child in (*node.children, *(node.shadow or ()), *((node.frame,) if node.frame is not None else ())):
+            if child.tag != "#text" and child not in around:
+                around[child] = node
+                stack.append(child)
+    states: dict[DomNode, frozenset[str]] = {}
+    for target, state in ((hover, ":hover"), (focus, ":focus-within")):
+        element = target
+        while element is not None:
+            states[element] = states.get(element, _NO_STATES) | {state}
+            element = around.get(element)
+    if focus is not None:
+        states[focus] |= {":focus", ":focus-visible"}
+    return states
+
+
+class _Page:
+    """One resolution of a page."""
+
+    def __init__(self, viewport: Viewport, states: dict[DomNode, frozenset[str]]) -> None:
+        self.hidden = Hidden()
+        self.work = _Work()
+        self._viewport = viewport
+        self._states = states
+        self._scopes: list[tuple[Sequence[DomNode], DomNode | None, _Style, DomNode | None]] = []
+        self._unseen: dict[DomNode, DomNode | None] = {}
+        self._hosts: set[DomNode] = set()
+
+    def resolve(self, document: DomNode) -> None:
+        """Resolve a document with the shadow roots and frames in it."""
+        self._scopes.append((document.children, None, _Style(), None))
+        while self._scopes:
+            self._scope(*self._scopes.pop())
+        self.hidden.nodes.update(node for node in self._unseen if node not in self.hidden.hollow)
+
+    def element(self, node: DomNode, parent: _Element | None, index: int, state: str = "") -> _Element:
+        """An element as selectors see it."""
+        states = self._states.get(node, _NO_STATES)
+        return _Element(node, parent, index, states | {state} if state else states, self)
+
+    def _scope(self, roots: Sequence[DomNode], host: DomNode | None, style: _Style, around: DomNode | None) -> None:
+        """Resolve a document, or the shadow root of a host, whose style and nearest unseen element are given."""
+        sheets, is_whole = _sheets(roots, self._viewport)
+        index = _index(sheets, self._viewport) if sheets else None
+        top = self.element(host, None, 0, ":host") if host is not None else None
+        stack: list[tuple[DomNode, _Element | None, _Style, DomNode | None]] = []
+        for place, node in enumerate(_elements(roots)):
+            stack.append((node, self.element(node, top, place) if index is not None else None, style, around))
+        while stack:
+            node, element, style, around = stack.pop()
+            if node.tag in _UNDRAWN or node in self._hosts:
+                continue
+            own = self._style(node, element, style, index, is_whole)
+            if own is None:
+                self.hidden.nodes.add(node)
+                continue
+            style, is_open = own
+            if not style.is_visible:
+                self._unseen[node] = around
+                around = node
+                self.hidden.nodes.update(_texts(node))
+            elif around is not None:
+                self._show_through(around)
+                around = None
+            if not is_open:
+                self.hidden.nodes.update(node.children, node.shadow or ())
+                continue
+            if node.frame is not None:
+                self._scopes.append((node.frame.children, None, _Style(), around))
+                continue
+            if node.shadow is not None:
+                self._hosts.add(node)
+                self._scopes.append((node.shadow, node, style, around))
+            if element is not None:
+                stack += [(child.node, child, style, around) for child in element.children]
+            elif node.children:
+                stack += [(child, None, style, around) for child in node.children if child.tag[:1] != "#"]
+
+    def _show_through(self, node: DomNode | None) -> None:
+        """Note that something is shown in an unseen element, and in those around it."""
+        while node is not None and node not in self.hidden.hollow:
+            self.hidden.hollow.add(node)
+            node = self._unseen[node]
+
+    def _style(
+        self, node: DomNode, element: _Element | None, around: _Style, index: _Index | None, is_whole: bool
+    ) -> tuple[_Style, bool] | None:
+        """(what the element hands down, whether what is in it is shown); None if it is not displayed."""
+        attributes = node.attributes
+        if not is_whole and "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
+            return None
+        styles = self._values(node, element, index)
+        display = styles.get("display", "revert")
+        if display == "none" or (display.startswith("revert") and _is_closed(node)):
+            return None
+        if not styles:
+            return around, True
+        told = styles.get("visibility", "inherit")
+        is_visible = around.is_visible if told in _INHERITED else told not in ("hidden", "collapse")
+        told = styles.get("pointer-events", "inherit")
+        takes_pointer = around.takes_pointer if told in _INHERITED else told != "none"
+        if not takes_pointer and _is_zero(styles.get("opacity", "1")):
+            return None
+        return _Style(is_visible, takes_pointer), styles.get("content-visibility") != "hidden"
+
+    def _values(self, node: DomNode, element: _Element | None, index: _Index | None) -> dict[str, str]:
+        """What the sheets and the `style` attribute say of an element, by property."""
+        style = node.attributes.get("style")
+        inline = _inline(style) if style and _INLINE.search(style) else ()
+        sheets = _sheets(node.shadow, self._viewport)[0] if node.shadow is not None else ()
+        if index is None and not sheets:
+            return {name: value for name, value, _ in inline} if inline else _NO_VALUES
+        try:
+            inner = _index(sheets, self._viewport) if sheets else None
+            return _cascaded(element, index, self.element(node, None, 0, ":host") if sheets else None, inner, inline)
+        except _WorkError:
+            return {name: value for name, value, _ in inline}
+
+
+_NO_VALUES: Final[dict[str, str]] = {}
+_INHERITED: Final = frozenset({"inherit", "unset", "revert", "revert-layer"})
+
+
+def _elements(nodes: Iterable[DomNode]) -> list[DomNode]:
+    return [node for node in nodes if node.tag[:1] != "#"]
+
+
+def _texts(node: DomNode) -> list[DomNode]:
+    """The texts directly in an element. Blank ones, which documents may share, are left out."""
+    return [child for child in (*node.children, *(node.shadow or ())) if child.tag == "#text" and child.text.strip()]
+
+
+def _is_closed(node: DomNode) -> bool:
+    """Tell whether an element is hidden by itself, without a sheet."""
+    attributes = node.attributes
+    return "hidden" in attributes or "popover" in attributes or (node.tag == "dialog" and "open" not in attributes)
+
+
+def _is_zero(value: str) -> bool:
+    try:
+        return float(value.removesuffix("%")) <= 0
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _inline(style: str) -> Declarations:
+    """What a `style` attribute says of `PROPERTIES`; of equal ones the last counts, an important one before others."""
+    told = declarations(tinycss2.parse_blocks_contents(style, skip_comments=True, skip_whitespace=True))
+    return tuple(sorted(told, key=lambda one: one[2]))
+
+
+def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, ...], bool]:
+    """(the rules of the sheets in a document or shadow root, whether there are any and the log has all of them)"""
+    found: list[Rules] = []
+    is_whole = True
+    stack = [*roots][::-1]
+    while stack:
+        node = stack.pop()
+        if node.sheet is not None or node.tag in ("style", "link"):
+            attributes = node.attributes
+            is_css = attributes.get("type", "").lower() in ("", "text/css")
+            if not is_css or "disabled" in attributes or not media_of(attributes.get("media", ""))(viewport):
+                continue
+            if node.sheet is not None:
+                found += node.sheet.rules
+            elif node.tag == "style":
+                found.append(parsed(text_of(node)))
+            elif "stylesheet" in attributes.get("rel", "").lower().split():
+                is_whole = False
+        elif node.children:
+            stack += node.children[::-1]
+    return tuple(found), is_whole and bool(found)
