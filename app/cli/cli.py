@@ -21,7 +21,6 @@ from trajmill.app.cli.drift_command import drift
 from trajmill.app.cli.generation_commands import (
     PASS_ON,
     Config,
-    PassingOn,
     forget,
     paths_and_flags,
     tell_summary,
@@ -113,7 +112,7 @@ def trajmill(
     del version  # its callback has told it
 
 
-@app.command(cls=PassingOn, context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
+@app.command(context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
 def run(
     context: typer.Context,
     config: Annotated[

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-import typer.core
 
 from trajmill.app.cli.output_options import MANNER
 from trajmill.app.console import notices, results
@@ -21,22 +19,6 @@ if TYPE_CHECKING:
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
-
-
-class PassingOn(typer.core.TyperCommand):
-    """A command that passes on what it does not know, and tells which of that may be meant for an option it needs."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See the base class; where an option is missing, a word that is much like it is named."""
-        words = [word.partition("=")[0] for word in args if word.startswith("--")]
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:
-            missing = getattr(error.param, "opts", []) if type(error) is not typer.BadParameter else []
-            close = next((near[0] for one in missing if (near := get_close_matches(one, words, 1))), None)
-            if close is not None and close not in missing:
-                error.message = f"Did you mean it by {close}?"
-            raise
 
 
 def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:

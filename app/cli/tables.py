@@ -101,16 +101,15 @@ def _tokens_by_domain(summary: Summary) -> Table:
 
 
 def largest_losses(summary: Summary) -> list[str]:
-    """Name the three largest losses of trajectories, or of logs before there are any, each with what can be done."""
-    lines = {line.unit: line for line in summary.lines}
-    line = lines.get("trajectories") or lines.get("inputs")
-    if line is None:
-        return []
-    losses = sorted({**line.lost, **line.merged}.items(), key=lambda loss: (-loss[1], loss[0]))
-    unit = _UNITS[line.unit]
+    """Name the three largest losses of files, logs and trajectories, each with what can be done."""
+    losses: dict[str, tuple[int, str]] = {}
+    for line in summary.lines:
+        if line.unit in _UNITS:
+            losses |= {reason: (count, _UNITS[line.unit]) for reason, count in {**line.lost, **line.merged}.items()}
+    largest = sorted(losses.items(), key=lambda loss: (-loss[1][0], loss[0]))[:_LOSSES]
     return [
-        f"{count:,} of the {unit} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
-        for reason, count in losses[:_LOSSES]
+        f"{count:,} {unit} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
+        for reason, (count, unit) in largest
     ]
 
 

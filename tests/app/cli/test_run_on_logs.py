@@ -42,7 +42,7 @@ def test_a_recipe_without_logs_asks_for_them(logs):
 
 
 def test_a_recipe_of_one_domain_says_what_it_left_out_and_what_takes_it(logs):
-    shutil.copytree(ROOT / "samples" / "android" / "atif", logs / "atif")
+    shutil.copytree(ROOT / "samples" / "mcp" / "exchanges", logs / "exchanges")
     code, said, complained = ran("run", "terminal", "--raw", "logs", "--out", "out")
     assert code == 0, complained
     assert "other_domain" in said
