@@ -313,7 +313,7 @@ for group, (purpose, commands) in _GROUPS.items():
     grouped = typer.Typer(name=group, help=purpose, no_args_is_help=True, pretty_exceptions_enable=False)
     for command in commands:
         grouped.command()(command)
-    app.add_typer(grouped)
+    app.add_typer(grouped, name=group)
 
 _MOVED: Final = {
     "rebuild": "trajmill run RECIPE --raw LOGS --pools-from OLD --out OUT",
@@ -375,7 +375,7 @@ def _end(error: Exception) -> NoReturn:
 def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
     named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
-    groups = [one for one in whole.registered_groups if words and one.typer_instance.info.name == words[0]]
+    groups = [one for one in whole.registered_groups if words and one.name == words[0]]
     if not named and not groups:
         return whole
     narrowed = copy(whole)
