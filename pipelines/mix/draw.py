@@ -3,7 +3,8 @@
 At each step the category (a component's domain) that has least for its weight gives its next sample in the order of
 hashes. A sample that a bound forbids waits until enough else is drawn, of equal values the smallest first. Where the
 next sample is larger than what is left of the budget, its category goes on with the largest that fits, so that in the
-end no sample that is left would. Up to there a larger budget draws the same. Pure, and the same for every order of input.
+end no sample that is left would. Up to there a larger budget draws the same. Pure, and the same for every order of
+input.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ since a model that acts by it was shown it too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.reading.values import value_or_none
@@ -21,28 +21,46 @@ _DEEPEST: Final = 6
 _STEP: Final = "  "
 
 
-def tool_list(action_space: str) -> str:
-    """What an action space says, as Markdown.
+BETWEEN_TOOLS: Final = "\n\n"
+
+
+def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
+    """An action space as Markdown.
 
     Args:
         action_space: of a transition's context: definitions of tools as JSON text, or any text.
+        shown: numbers of the tools that are described; of the others their number is told. None describes all.
     """
+    texts = [text for _, text in tool_texts(action_space)]
+    if shown is None or len(shown) == len(texts):
+        return BETWEEN_TOOLS.join(texts)
+    kept = [text for number, text in enumerate(texts) if number in shown]
+    return BETWEEN_TOOLS.join([*kept, note_left_out(len(texts) - len(kept))])
+
+
+def note_left_out(count: int) -> str:
+    """The words that tell how many declared tools are not described."""
+    return f"{count} more {'tool is' if count == 1 else 'tools are'} declared, and not described here."
+
+
+def tool_texts(action_space: str) -> list[tuple[str, str]]:
+    """Name and Markdown of each tool that an action space declares; the name is empty where none is told."""
     value = value_or_none(action_space)
     if isinstance(value, str):
-        return value
+        return [("", value)]
     entries = value if isinstance(value, list) else [value] if isinstance(value, dict) else None
     if entries is None:
-        return action_space
-    return "\n\n".join(text for entry in entries for text in _tools(entry))
+        return [("", action_space)]
+    return [tool for entry in entries for tool in _tools(entry)]
 
 
-def _tools(entry: Any) -> Iterator[str]:
-    """The tools that an entry declares, each as a text."""
+def _tools(entry: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of each tool that an entry declares."""
     if isinstance(entry, str):
-        yield f"### `{entry}`"
+        yield entry, f"### `{entry}`"
         return
     if not isinstance(entry, dict):
-        yield block(json_text(entry))
+        yield "", block(json_text(entry))
         return
     inner = next((entry[key] for key in _LISTS if isinstance(entry.get(key), list)), None)
     if inner is not None:
@@ -52,7 +70,7 @@ def _tools(entry: Any) -> Iterator[str]:
     told = next((entry[key] for key in _INNER if isinstance(entry.get(key), dict)), entry)
     name = told.get("name")
     if not isinstance(name, str):
-        yield block(json_text(entry))
+        yield "", block(json_text(entry))
         return
     parts = [f"### `{name}`"]
     if isinstance(told.get("description"), str) and told["description"].strip():
@@ -60,7 +78,7 @@ def _tools(entry: Any) -> Iterator[str]:
     schema = next((_schema(told[key]) for key in _SCHEMAS if isinstance(told.get(key), dict)), None)
     if schema is not None:
         parts.append("\n".join(["Parameters:", *_parameters(schema)]) if schema.get("properties") else "No parameters.")
-    yield "\n\n".join(parts)
+    yield name, "\n\n".join(parts)
 
 
 def _schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
