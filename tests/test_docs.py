@@ -143,7 +143,7 @@ def test_the_example_of_ids_in_the_readme_runs_and_trains_on_answers_alone(tmp_p
     assert ran("run", "terminal", "--raw", "recordings", "--out", "out/mine")[0] == 0
     assert ran(*shlex.split(export, comments=True)[1:])[0] == 0
     made: dict[str, Any] = {}
-    exec(example, made)  # noqa: S102
+    exec(example, made)
     assert len(made["ids"]) == len(made["sft"]["train"]) > 0
     for row in made["ids"]:
         assert {label for label, bears in zip(row["labels"], row["loss_mask"], strict=True) if not bears} == {-100}

@@ -1,9 +1,9 @@
 """Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`.
 
-The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`, and one for short
-samples, `terminal/{rl,cpt,sft}-short.md.j2`. A user's own folder of the same shape takes their place, domain by domain;
-it may lack those for short samples. Pools never share a template, so that what is learnt is the world and not the
-wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
+The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`, and one for
+short samples, `terminal/{rl,cpt,sft}-short.md.j2`. A user's own folder of the same shape takes their place, domain by
+domain; it may lack those for short samples. Pools never share a template, so that what is learnt is the world and not
+the wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
 """
 
 from __future__ import annotations

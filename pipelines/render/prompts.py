@@ -13,7 +13,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.templates import PromptTemplate, prompt_template
 from trajmill.pipelines.render.fixed_texts import COMMANDS
 from trajmill.pipelines.render.pieces import View
-from trajmill.pipelines.render.tool_list import BETWEEN_TOOLS, note_left_out, tool_list
+from trajmill.pipelines.render.tool_list import ALSO, BETWEEN_TOOLS, tool_list
 from trajmill.quality.tokens import TokenCounter
 
 CONTEXT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")
@@ -69,13 +69,20 @@ class Wording(NamedTuple):
         return prompt_template(domain, self.pool, key, self.seed, self.folder, is_short)
 
 
+class Tool(NamedTuple):
+    """Tokens of a declared tool, described or only named."""
+
+    described: int
+    named: int
+
+
 class Extent(NamedTuple):
     """How much a prompt tells.
 
     Attributes:
         tokens: of the prompt.
         is_short: the short template takes the place of the drawn one.
-        tools: numbers of the tools that are described; None for all.
+        tools: numbers of the tools that are described, the others being named; None for all.
     """
 
     tokens: int
@@ -123,7 +130,7 @@ def prompt_tokens(
 def fit_prompt(
     shape: Shape,
     texts: Sequence[int],
-    tools: Sequence[int],
+    tools: Sequence[Tool],
     named: Collection[int],
     most: float,
     key: str,
@@ -133,13 +140,13 @@ def fit_prompt(
 ) -> Extent:
     """The extent of a prompt that is too long in full, so that it has so many tokens at most, or as few as it can.
 
-    It describes the tools that the sample names and as many others as fit, by hash. Where the named ones alone do not
-    fit, it is made from the short template.
+    It describes the tools that the sample names and as many others as fit, by hash; those that do not are only named.
+    Where even so it is too long, it is made from the short template.
 
     Args:
         shape: of the trajectory.
         texts: tokens of the texts of its context (`CONTEXT`).
-        tools: tokens of each tool that the context declares; fewer than two are not told apart.
+        tools: what each tool costs that the context declares; fewer than two are not told apart.
         named: numbers of those that the sample calls or names.
         most: tokens of the prompt.
         key: of the trajectory; by it template and tools are drawn.
@@ -157,12 +164,13 @@ def fit_prompt(
         if whole <= most or (is_short and not others):
             return Extent(whole, is_short)
         rest = whole - uses[place] * texts[place]
-        told = sum(tools[number] + between for number in kept) + counter.of(note_left_out(len(others)))
+        told = sum(tools[number].described + between for number in kept) + counter.of(ALSO)
+        told += sum(tools[number].named for number in others)
         if others and (is_short or rest + uses[place] * told <= most):
             break
     by_lot = sorted(others, key=lambda number: xxhash.xxh3_64_intdigest(f"tool:{key}:{number}".encode(), wording.seed))
     for number in by_lot:
-        size = tools[number] + between
+        size = tools[number].described + between - tools[number].named
         if rest + uses[place] * (told + size) <= most:
             kept.append(number)
             told += size

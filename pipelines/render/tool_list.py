@@ -22,6 +22,7 @@ _STEP: Final = "  "
 
 
 BETWEEN_TOOLS: Final = "\n\n"
+ALSO: Final = "Declared too, and not described here: "
 
 
 def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
@@ -29,18 +30,19 @@ def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
 
     Args:
         action_space: of a transition's context: definitions of tools as JSON text, or any text.
-        shown: numbers of the tools that are described; of the others their number is told. None describes all.
+        shown: numbers of the tools that are described; the others are named. None describes all.
     """
-    texts = [text for _, text in tool_texts(action_space)]
-    if shown is None or len(shown) == len(texts):
-        return BETWEEN_TOOLS.join(texts)
-    kept = [text for number, text in enumerate(texts) if number in shown]
-    return BETWEEN_TOOLS.join([*kept, note_left_out(len(texts) - len(kept))])
+    tools = tool_texts(action_space)
+    if shown is None or len(shown) == len(tools):
+        return BETWEEN_TOOLS.join(text for _, text in tools)
+    kept = [text for number, (_, text) in enumerate(tools) if number in shown]
+    names = [name for number, (name, _) in enumerate(tools) if number not in shown]
+    return BETWEEN_TOOLS.join([*kept, ALSO + "".join(map(named, names)).removesuffix(", ")])
 
 
-def note_left_out(count: int) -> str:
-    """The words that tell how many declared tools are not described."""
-    return f"{count} more {'tool is' if count == 1 else 'tools are'} declared, and not described here."
+def named(name: str) -> str:
+    """A tool that is only named, as it stands among others."""
+    return f"`{name}`, "
 
 
 def tool_texts(action_space: str) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.costs import ANSWER, ESCAPABLE, IN_CONTEXT, SAID, STATE_BIT, USER
 from trajmill.pipelines.render.fixed_texts import heading
 from trajmill.pipelines.render.pieces import Flags, Numbers, View
-from trajmill.pipelines.render.prompts import CONTEXT, Extent, Shape, Wording, fit_prompt, prompt_tokens
+from trajmill.pipelines.render.prompts import CONTEXT, Extent, Shape, Tool, Wording, fit_prompt, prompt_tokens
 from trajmill.pipelines.render.turns import Excerpts, Outline
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
@@ -123,7 +123,10 @@ class UnitCosts(Outline):
             pool: of the sample.
             mix: the recipe's section.
         """
-        tools = self._costs["tool_tokens"][int(self.begins[number])].as_py() or []
+        sizes = (
+            self._costs[name][int(self.begins[number])].as_py() or [] for name in ("tool_tokens", "tool_name_tokens")
+        )
+        tools = [Tool(*one) for one in zip(*sizes, strict=True)]
         named = set(self._costs["named_tools"].take(pa.array(rows)).combine_chunks().flatten().to_pylist())
         view, wording = View.of(mix), Wording.of(mix, pool)
         shape, texts, key = self.shapes[number], self.context_tokens[number], self.keys[number]

@@ -30,7 +30,13 @@ ACTIONS = st.one_of(
         json.dumps({"name": "Edit", "arguments": {"file_path": "/x.py", "old_string": "a\nb", "new_string": "a\nc"}})
     ),
 )
-TOOLS = json.dumps([{"name": "bash", "description": "Runs.", "inputSchema": {"properties": {"command": {}}}}])
+TOOLS = json.dumps(
+    [
+        {"name": name, "description": "Runs. " * 40, "inputSchema": {"properties": {"command": {}}}}
+        for name in ("bash", "Edit")
+    ]
+    + [{"name": f"other_{number}", "description": "Waits. " * number} for number in range(30)]
+)
 SAYING = json.dumps([{"role": "user", "content": "What is <|im_start|>?"}])
 SAID = json.dumps([{"role": "user", "content": "Go on, please."}, {"role": "harness", "content": "Step limit: 9"}])
 TOLD = ("text", "messages", "prompt", "response", "current_prompt", "system_str", "reward_model")
@@ -123,6 +129,7 @@ MIXES = st.builds(
     observation_chars=st.sampled_from([None, 256]),
     mcp=st.sampled_from(["text", "envelope"]),
     control_tokens=st.sampled_from(["keep", "escape", "drop"]),
+    prompt_share=st.sampled_from([1.0, 0.8, 0.5, 0.1]),
 )
 UNIT = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True).flatmap(
     lambda names: st.tuples(*map(steps, names))
@@ -153,7 +160,7 @@ def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix):
     counter = bpe if name == "bpe" else TokenCounter()
     for samples in made_of(pool, [one for rows in unit for one in rows], mix, counter):
         for sample in samples:
-            room = 8 * (1 + 2 * sample["num_turns"])
+            room = 8 * (1 + 2 * sample["num_turns"]) + 32  # of which a token a tool
             assert abs(sample["num_tokens"] - counted(sample, counter)) <= room
             if pool == "sft":
                 assert abs(sample["num_loss_tokens"] - counted_loss(sample, counter)) <= room
