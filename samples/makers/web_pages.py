@@ -70,9 +70,12 @@ class Site:
 
     def __init__(self, name: str = "", steps: str = "") -> None:
         words, steps = Words(name), steps.lower()
+        brand = words.brand()
+        self.kind = name.partition("/")[0]
+        self.host = f"{brand.replace(' ', '-').lower()}-{self.kind}.example"
         news = "".join(f"<li>{words.sentence()}</li>" for _ in range(words.number(4, 7)))
         self._around = (
-            f"<header><p>{words.brand()}</p><p>{words.sentence()}</p></header>",
+            f"<header><p>{brand}</p><p>{words.sentence()}</p></header>",
             (
                 f'<aside aria-label="News"><ul>{news}</ul></aside><footer><p>Written by {words.person()} and '
                 f"{words.person()}.</p><p>{words.sentence()}</p></footer>"
@@ -117,7 +120,6 @@ class Site:
 
     def answer(self, host: str, method: str, path: str, query: dict[str, str], form: dict[str, str], raw: bytes) -> Any:
         """(status, headers, body)."""
-        name = host.partition(".")[0]
         handlers: dict[str, Callable[..., Any]] = {
             "shop": self.shop,
             "tasks": self.todo,
@@ -125,9 +127,9 @@ class Site:
             "library": self.library,
             "manual": self.manual,
         }
-        if path == "/favicon.ico" or name not in handlers:
+        if path == "/favicon.ico" or host.partition(":")[0] != self.host:
             return 404, {}, ""
-        found = handlers[name](method, path, query, form, raw)
+        found = handlers[self.kind](method, path, query, form, raw)
         if found is None:
             nav = {"Home": "/"}
             return 404, {}, self._page("Page not found", f"<p>There is nothing at {escape(path)}.</p>", nav)

@@ -40,6 +40,7 @@ _SECOND = [
     "Yard",
     "Works",
     "Bridge",
+    "Wharf",
 ]
 _NAMES = [
     "Abel",
