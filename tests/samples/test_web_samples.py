@@ -50,7 +50,7 @@ OTHERWISE: Final[dict[str, list[tuple[list[str], list[str]]]]] = {
     "tasks/add-two": [(["press #13 Enter"], ["click #14", "fill #13"])],
     "tasks/type-slowly": [(["press #13 Enter"], ["click #14", "fill #13"])],
     # A key moves a slider: the page sees its value.
-    "manual/alarm": [(["press #38 ArrowRight", "press #38 ArrowRight"], ["fill #38 10"])],
+    "manual/alarm": [(["press #39 ArrowRight", "press #39 ArrowRight"], ["fill #39 10"])],
     # A click that failed never reached the page.
     "manual/no-such-button": [(["click"], [])],
     # Playwright scrolls what it clicks into view.
