@@ -7,6 +7,7 @@ OUT ?= out/$(DOMAIN)
 RUNNER ?= local
 ENGINES ?= here
 ARGS ?=
+EXTRAS ?=
 TOKENIZER ?= out/tokenizer/qwen2_5
 CONSUMER ?=
 TABLE ?= docs/consumers.md
@@ -41,7 +42,9 @@ help: ## list the targets
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@touch $@
 
-install: .venv/installed ## set up .venv with the trajmill command
+install: .venv/installed ## set up .venv with the trajmill command, and what extras need: EXTRAS=llm,s3
+	$(if $(EXTRAS),$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --editable '.[$(EXTRAS)]' \
+		$(addprefix --constraint requirements/,runtime.txt dev.txt stores.txt))
 
 shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
 	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) --runner $(RUNNER) $(ARGS)

@@ -91,7 +91,7 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "out"
-        recipe = load_recipe("all").model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5})})
+        recipe = load_recipe("all").model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1)})
         Run(recipe, [str(ROOT / "samples" / name) for name in options.domains], str(out)).run()
         good = True
         for pool in ("sft", "rl"):

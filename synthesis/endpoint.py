@@ -103,7 +103,7 @@ def openai_library() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise ConfigError("Asking models needs the package openai: install trajmill with the extra 'llm'.") from error
+        raise ConfigError("Asking models needs the package openai: make install EXTRAS=llm.") from error
     return openai
 
 

@@ -19,7 +19,7 @@ from jinja2 import nodes
 
 from trajmill.pipelines.recipe.templates import configs
 
-_REFERENCE: Final = re.compile(r"([a-z]+/[a-z]+(?:-[0-9]+)?)@([0-9a-f]{12})")
+_REFERENCE: Final = re.compile(r"([a-z]+/[a-z]+(?:-(?:[0-9]+|short))?)@([0-9a-f]{12})")
 _FLAG: Final = "tagged"
 
 

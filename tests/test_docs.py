@@ -99,6 +99,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     shutil.copytree(logs / "asciicast", tmp_path / "recordings")
     shutil.copytree(logs / "claude_code", tmp_path / "recordings" / "claude_code")
     (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
+    shutil.copytree(ROOT / "tests/fixtures/tokenizer", tmp_path / "tokenizers/mine")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
     for line in shown.splitlines():
@@ -106,6 +107,24 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
         assert code == 0, complained
         assert said
     assert scan_transitions("recordings-trajmill").collect().height > 0
+
+
+def test_the_example_of_ids_in_the_readme_runs_and_trains_on_answers_alone(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "samples/terminal/asciicast", tmp_path / "recordings")
+    shutil.copytree(ROOT / "tests/fixtures/tokenizer", tmp_path / "tokenizers/mine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (example,) = (block for block in blocks(ROOT / "README.md", "python") if "out/ids" in block)
+    (export,) = (
+        line for line in (ROOT / "README.md").read_text().splitlines() if "trajmill export" in line and "ids" in line
+    )
+    assert ran("run", "terminal", "--raw", "recordings", "--out", "out/mine")[0] == 0
+    assert ran(*shlex.split(export, comments=True)[1:])[0] == 0
+    made: dict[str, Any] = {}
+    exec(example, made)
+    assert len(made["ids"]) == len(made["sft"]["train"]) > 0
+    for row in made["ids"]:
+        assert {label for label, bears in zip(row["labels"], row["loss_mask"], strict=True) if not bears} == {-100}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "datasets.md"], ids=named)

@@ -118,7 +118,7 @@ def replay(
     made = _Branches(out, branch, branches)
     done = 0
     if not filters_calls():
-        notices().print("Boxes filter no system calls: that takes libseccomp and the extra trajmill[replay].")
+        notices().print("Boxes filter no system calls: that takes libseccomp and make install EXTRAS=replay.")
     with notices().status("replaying") as status:
 
         def tell(answers: Any) -> None:

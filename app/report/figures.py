@@ -121,6 +121,7 @@ class Figures:
         rewards: domain → rows of RL, and the least, median and greatest of their reward quality.
         diversity: as the manifest of shards has it.
         mixture: likewise.
+        warnings: where the mixture is not what the recipe asks for, a line each, as the last run told them.
         seen: units that were looked at, and all of them.
     """
 
@@ -141,6 +142,7 @@ class Figures:
     rewards: Mapping[str, Sequence[float]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
+    warnings: Sequence[str]
     seen: tuple[int, int]
     uses: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     domains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -177,6 +179,7 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
         rewards=_rewards(sources),
         diversity=shards.diversity if shards else {},
         mixture=shards.mixture if shards else {},
+        warnings=sources.records[-1].get("warnings", ()) if sources.records else (),
         seen=(len(sources.units), len(sources.all_units)),
     )
 

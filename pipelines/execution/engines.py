@@ -38,7 +38,7 @@ waits: what a step is told whole comes beside elements that were grouped, and gr
 def lacks(name: str) -> tuple[str, ...]:
     """Programs and packages that the engine needs and that are not here."""
     if name == "dataflow":
-        return () if is_dataflow_installed() else ("trajmill[dataflow]",)
+        return () if is_dataflow_installed() else ("the packages of make install EXTRAS=dataflow",)
     return missing_of_flink() if name == "flink" else ()
 
 

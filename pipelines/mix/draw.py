@@ -1,9 +1,10 @@
 """Drawing: which samples a stage takes, and how often, so that its budget, weights and bounds hold.
 
-A stage is drawn as one endless sequence, of which a budget takes the beginning: so a larger budget contains a smaller
-one. At each step the category (a component's domain) that has least for its weight gives its next sample in the order
-of hashes; a sample that a bound forbids waits until enough else is drawn, of equal values the smallest first. Pure, and
-the same for every order of input.
+At each step the category (a component's domain) that has least for its weight gives its next sample in the order of
+hashes. A sample that a bound forbids waits until enough else is drawn, of equal values the smallest first. Where the
+next sample is larger than what is left of the budget, its category goes on with the largest that fits, so that in the
+end no sample that is left would. Up to there a larger budget draws the same. Pure, and the same for every order of
+input.
 """
 
 from __future__ import annotations
@@ -121,8 +122,9 @@ class Drawn:
         loss_tokens: of them.
         available: tokens of all its items, each once; 0 of what has a weight and no item.
         share: of the stage that its weight asks for; None where all is taken.
-        shortfall: tokens of that share that were not drawn, if more than a sample: of the budget, or of all that was
-            drawn where a number of samples is asked for; 0 where neither is.
+        shortfall: tokens of that share that were not drawn: of the budget, or of all that was drawn where a number of
+            samples is asked for; 0 where neither is. Where samples are left it is told only if it is more than one
+            sample: than the smallest that is left and than the largest that the stage drew.
     """
 
     component: str
@@ -346,7 +348,7 @@ class _Draw:
     def done(self) -> Drawing:
         while not self._is_full():
             category, item = self._next()
-            if category is None or not self._fits(item):
+            if category is None:
                 break
             self._take(category, item)
         return Drawing(np.frombuffer(self._copies, np.int32), tuple(self._told()))
@@ -357,9 +359,9 @@ class _Draw:
             stage.samples is not None and self._samples >= stage.samples
         )
 
-    def _fits(self, item: Item) -> bool:
-        budget = self._stage.budget
-        return budget is None or self._total + item[1] <= budget
+    def _room(self) -> float:
+        """The tokens that are left of the budget."""
+        return float("inf") if self._stage.budget is None else self._stage.budget - self._total
 
     def _next(self) -> tuple[_Category | None, Item]:
         """The category whose turn it is, and its next item."""
@@ -374,7 +376,7 @@ class _Draw:
         return (0 if lacks else 1, (one.before + one.taken) / one.weight, *one.values.values())
 
     def _item_of(self, one: _Category) -> Item | None:
-        """The next item of a category that no bound forbids; None if there is none now."""
+        """The next item of a category that fits the budget and that no bound forbids; None if there is none now."""
         while one.heads and one.heads[0][0] <= self._total:
             _, place, values = heappop(one.heads)
             queue = one.waiting.get(values, [])
@@ -395,6 +397,9 @@ class _Draw:
         while self._has_more(one):
             if not one.ahead:
                 one.ahead = self._looked_at(one.items[one.place : one.place + _AT_ONCE])[::-1]
+            if one.ahead[-1][1] > self._room():
+                self._order_by_size(one)
+                continue
             item = one.ahead.pop()
             one.place += 1
             needed = self._needed(item)
@@ -403,6 +408,13 @@ class _Draw:
             if needed != float("inf"):
                 self._wait(one, item, needed)
         return None
+
+    def _order_by_size(self, one: _Category) -> None:
+        """Let the largest item that fits come next, then what is smaller; what does not fit is passed over."""
+        left = one.items[one.place :]
+        sizes = self._items.tokens[left].astype(np.int64)
+        one.items[one.place :] = left[np.argsort(-sizes, kind="stable")]
+        one.place, one.ahead = one.place + int((sizes > self._room()).sum()), []
 
     def _wait(self, one: _Category, item: Item, needed: float) -> None:
         """Of items of the same values the smallest may be drawn first, so that only this one is looked at again."""
@@ -427,6 +439,8 @@ class _Draw:
     def _needed(self, item: Item) -> float:
         """The tokens that have to be drawn before an item may be; infinite if it may never."""
         needed, size = 0.0, item[1]
+        if size > self._room():
+            return float("inf")
         for bounded, value in zip(self._bounds, item[3:], strict=True):
             needed = max(needed, bounded.needed(value, size))
         return needed
@@ -443,14 +457,18 @@ class _Draw:
         budget, samples = self._stage.budget, self._stage.samples
         if samples is not None and (budget is None or self._samples >= samples):
             budget = self._total  # what the number of samples leaves out is no shortfall
-        largest = max((int(self._items.tokens[one.items].max()) for one in self._categories), default=0)
+        copies = np.frombuffer(self._copies, np.int32)
+        largest = int(self._items.tokens[copies > 0].max(initial=0))
         by_domain: dict[tuple[str, str], list[_Category]] = {}
         for one in self._categories:
             by_domain.setdefault((one.component, one.domain), []).append(one)
         for (component, domain), some in sorted(by_domain.items()):
             weight, taken = sum(one.asked for one in some), sum(one.taken for one in some)
             before = round(sum(one.before for one in some))
-            short = 0 if budget is None else round(weight * budget) - taken - before
+            short = 0 if budget is None else max(round(weight * budget) - taken - before, 0)
+            left = np.concatenate([self._items.tokens[one.items[copies[one.items] < one.epochs]] for one in some])
+            if len(left) and short <= max(largest, int(left.min())):
+                short = 0
             yield Drawn(
                 component=component,
                 domain=domain,
@@ -459,7 +477,7 @@ class _Draw:
                 loss_tokens=sum(one.loss for one in some),
                 available=sum(one.available for one in some),
                 share=None if budget is None else weight,
-                shortfall=short if short > largest else 0,
+                shortfall=short,
             )
         for component, domain, share in self._lacking if budget is not None else ():
             if share:

@@ -16,6 +16,7 @@ from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN
 from trajmill.pipelines.render.pieces import Flags, Numbers
+from trajmill.pipelines.render.prompts import Extent
 from trajmill.pipelines.render.turns import Excerpts
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.render.windows import ASIDE, Window, windows
@@ -102,7 +103,7 @@ class Plan:
         counter: counts tokens under the recipe's tokenizer.
 
     Attributes:
-        prompts: tokens of the prompt of each.
+        prompts: tokens of the prompt of each in full.
         shown: the rows that a sample of each would show, if it showed all: in CPT and SFT none behind the last target.
         counts: how many these are.
         users: tokens of the user message of each shown row.
@@ -119,8 +120,12 @@ class Plan:
         rows, self.counts = np.flatnonzero(held), unit.summed(held)
         self.shown = Excerpts.of(unit, rows, self.counts[self.counts > 0])
         self.users, self.prompts = unit.users(self.shown), unit.prompts(pool, mix)
-        sizes = self.prompts + self._summed(self.users + unit.answers[rows])
+        bodies = self._summed(self.users + unit.answers[rows])
+        sizes = self.prompts + bodies
         self.tokens = sizes + borders(pool, self.counts, counter)
+        if pool in WHOLE_POOLS:
+            some = np.flatnonzero(self.counts)
+            self.tokens[some] += self.prompts_of(some, self.shown, bodies[some]) - self.prompts[some]
         self.loss_tokens = self._summed(np.where(unit.bears[rows], unit.borne[rows], 0))
         self.control_turns = self._summed(unit.holds(self.shown))
         self.taught: Flags = unit.summed(unit.bears) > 0
@@ -261,15 +266,17 @@ class Plan:
 
     def evaluated(self, number: int, can: Numbers) -> list[int]:
         """The places of the turns of a trajectory that eval asks for, as AgentWorldBench does: the first, the last and
-        three between them, and half of those by hash, at least one.
+        three between them, and half of those by hash, at least one. AgentWorldBench has 12 to 38 turns a trajectory: of
+        one that is no longer than what it asks for, the last turn alone, whose history is the longest.
 
         Args:
             number: of the trajectory.
             can: places of the turns that may be asked for, in order.
         """
         places, rows = can.tolist(), self.rows_of(number)
-        if len(places) > _EVALUATED:
-            places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
+        if len(places) <= _EVALUATED:
+            return places[-1:]
+        places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
         key, seed = self.unit.keys[number], self.mix.seed
         draws = sorted((keyed_hash(f"turn:{key}:{self.unit.steps[rows[place]]}", seed), place) for place in places)
         return sorted([place for lot, place in draws if lot < 1 << 63] or [place for _, place in draws[:1]])
@@ -288,27 +295,48 @@ class Plan:
             for one in self.windows(number, None):
                 if isinstance(one, Planned):
                     shown = Excerpts.of(self.unit, one.rows, np.array([len(one.rows)]))
-                    tokens, loss = self.sample_tokens(shown, [number], [0], one.bears)
+                    body = self.bodies(shown, 0)
+                    tokens = self.prompts_of([number], shown, body) + body
                     found.samples[number] += 1
-                    found.tokens[number] += tokens[0]
-                    found.loss_tokens[number] += loss[0]
+                    found.tokens[number] += int((tokens + borders(self.pool, shown.counts, self.counter))[0])
+                    found.loss_tokens[number] += int(self.unit.borne[one.rows[one.bears]].sum())
         return found
 
-    def sample_tokens(self, shown: Excerpts, numbers: Any, openings: Any, bears: Flags) -> tuple[Numbers, Numbers]:
-        """Tokens of samples of CPT or SFT, and of what bears the loss in each.
+    def extents(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> list[Extent]:
+        """The extent of the prompt of each sample, so that it is at most the recipe's share of the sample.
+
+        Args:
+            numbers: of the trajectory of each.
+            shown: their turns.
+            bodies: tokens of what follows the prompt.
+        """
+        share, full = self.mix.prompt_share, self.prompts[numbers]
+        found, begins = list(map(Extent, full.tolist())), shown.begins
+        for place in np.flatnonzero(full > share * (full + bodies)).tolist():
+            rows = shown.rows[begins[place] : begins[place] + shown.counts[place]]
+            most = share / (1 - share) * int(bodies[place])
+            found[place] = self.unit.fitted(int(numbers[place]), rows, most, self.pool, self.mix)
+        return found
+
+    def prompts_of(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> Numbers:
+        """Tokens of the prompt of each sample; arguments as of `extents`."""
+        return np.array([one.tokens for one in self.extents(numbers, shown, bodies)], np.int64)
+
+    def bodies(self, shown: Excerpts, openings: Any) -> Numbers:
+        """Tokens of what follows the prompt of each sample, but for what stands between turns.
 
         Args:
             shown: their turns.
-            numbers: of the trajectory of each.
             openings: tokens of the opening of each.
-            bears: whether the answer of each turn bears the loss.
         """
-        turns = shown.sums(self.unit.users(shown) + self.unit.answers[shown.rows])
-        whole = self.prompts[numbers] + openings + turns + borders(self.pool, shown.counts, self.counter)
-        return whole, shown.sums(np.where(bears, self.unit.borne[shown.rows], 0))
+        answers = self.unit.answers[shown.rows]
+        if self.pool not in WHOLE_POOLS:
+            answers[np.cumsum(shown.counts) - 1] = self.counter.of(ASKING)
+        bodies: Numbers = shown.sums(self.unit.users(shown) + answers) + openings
+        return bodies
 
     def _asked(self) -> Budgeted:
-        """One turn that may be asked for, in the mean of these; nothing without such."""
+        """One turn that may be asked for, in the mean of these, after a prompt in full; nothing without such."""
         can, _, before = self.askable()
         of, answers = self.unit.of[self.shown.rows], self.unit.answers[self.shown.rows]
         most, size = self.mix.window_tokens[self.pool], len(self.counts)

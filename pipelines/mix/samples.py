@@ -20,7 +20,7 @@ from trajmill.pipelines.mix.drawn_rows import Stretch, python_values
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.questions import ShownTurns, question, turn_powers
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, SHOWING, made_schema
-from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused
+from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused, borders
 from trajmill.pipelines.mix.screenshots import screenshots_of
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Distractors
@@ -74,7 +74,7 @@ class _Written(NamedTuple):
         planned: the samples.
         numbers: of the trajectory of each.
         prompts: of each.
-        openings: tokens of the opening of each.
+        tokens: of each, but for what stands between turns; in RL and eval, as far as a model is shown them.
         shown: the turns.
         rows: the transitions of the turns.
         users: the user message of each turn.
@@ -84,7 +84,7 @@ class _Written(NamedTuple):
     planned: Sequence[Planned]
     numbers: list[int]
     prompts: list[Prompt]
-    openings: Numbers
+    tokens: Numbers
     shown: Excerpts
     rows: pa.RecordBatch
     users: pa.StringArray
@@ -370,15 +370,18 @@ class Assembler:
         openings = {place: opening for place, opening in opened if opening}
         states = stretch.states(places, shown.shows, view)
         told = self._spoken(rows, stretch) if view.harness == "keep" else None
+        sizes = np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned])
+        bodies = self._plan.bodies(shown, sizes)
+        extents = self._plan.extents(numbers, shown, bodies)
         prompts = [
-            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view)
-            for number, context in zip(numbers, self._contexts(numbers, stretch), strict=True)
+            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view, extent)
+            for number, context, extent in zip(numbers, self._contexts(numbers, stretch), extents, strict=True)
         ]
         return _Written(
             planned,
             numbers,
             prompts,
-            np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned]),
+            np.array([one.tokens for one in extents]) + bodies,
             shown,
             batch,
             user_texts(batch, shown.numbers, states, view, escapable, told, openings),
@@ -420,7 +423,7 @@ class Assembler:
         """The columns of CPT and SFT."""
         planned, shown = written.planned, written.shown
         bears = np.concatenate([one.bears for one in planned])
-        tokens, loss_tokens = self._plan.sample_tokens(shown, written.numbers, written.openings, bears)
+        loss_tokens = shown.sums(np.where(bears, self._unit.borne[shown.rows], 0))
         ends, texts, roles = written.messages()
         answers = _lengths(written.answers)
         place = np.zeros(len(answers), np.int64)
@@ -441,7 +444,7 @@ class Assembler:
             "domain": [self._unit.domain] * len(planned),
             "source": self._column(stretch, "source", self._unit.begins[written.numbers]),
             "num_turns": shown.counts,
-            "num_tokens": tokens,
+            "num_tokens": written.tokens + borders(self._pool, shown.counts, self._counter),
             "num_loss_tokens": loss_tokens,
             "template": [one.template for one in written.prompts],
             **told,
@@ -451,9 +454,6 @@ class Assembler:
     def _rl(self, written: _Written, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
         """The columns of RL."""
         planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
-        answers = self._unit.answers[shown.rows]
-        answers[written.last] = 0
-        turns = shown.sums(self._unit.users(shown) + answers)
         ends, texts, roles = written.messages(written.asking())
         steps = self._unit.steps[shown.rows[written.last]].tolist()
         told = {
@@ -464,7 +464,7 @@ class Assembler:
             "turn_idx": shown.counts,
             "total_turns": self._plan.counts[numbers],
             **drawn,
-            "num_tokens": self._plan.prompts[numbers] + written.openings + turns + self._counter.of(ASKING),
+            "num_tokens": written.tokens,
             "max_response_tokens": [self._mix.max_response_tokens] * size,
             "template": [one.template for one in written.prompts],
             "reward_quality": [one.quality for one in planned],

@@ -127,6 +127,9 @@ class Mix(Section):
             last turns (`cut_oldest`), its first (`cut_newest`), or several samples, each turn in one of them. In RL and
             eval, where the default is `drop`, a turn whose prompt is longer is not asked for, or, by any other value,
             asked for after as many turns before it as fit.
+        prompt_share: of a sample's tokens, those that its system prompt may be. Where it would be more, tools that the
+            sample neither calls nor names are not described, as many as need be, and then a short template takes the
+            place of the drawn one; what a log tells of the world besides stays. 1 bounds nothing.
         observation_chars: characters of an observation that samples show; of a longer one head and tail, with what is
             left out told between them. Null shows all.
         max_response_tokens: of the turns that RL and eval ask for.
@@ -168,6 +171,7 @@ class Mix(Section):
     seed: int = 0
     window_tokens: dict[Pool, Annotated[int, Field(ge=256)] | None] = Field(default_factory=dict, validate_default=True)
     overflow: dict[Pool, Overflow] = Field(default_factory=dict, validate_default=True)
+    prompt_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     observation_chars: Annotated[int, Field(ge=256)] | None = 1 << 16
     max_response_tokens: Annotated[int, Field(ge=16)] = 1 << 14
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20

@@ -1,8 +1,9 @@
 """Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`.
 
-The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`. A user's own
-folder of the same shape takes their place, domain by domain. Pools never share a template, so that what is learnt is
-the world and not the wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
+The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`, and one for
+short samples, `terminal/{rl,cpt,sft}-short.md.j2`. A user's own folder of the same shape takes their place, domain by
+domain; it may lack those for short samples. Pools never share a template, so that what is learnt is the world and not
+the wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ VARIABLES: Final = frozenset(
 _LISTS: Final = frozenset({"forms", "dialects"})
 _FLAGS: Final = frozenset({"ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged"})
 _SUFFIX: Final = ".md.j2"
-_FILE: Final = re.compile(r"(rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
+_FILE: Final = re.compile(r"((rl|cpt|sft)-short|rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
+_SHORT: Final = "-short"
 _KIND: Final = {"rl": "rl", "eval": "rl", "cpt": "cpt", "sft": "sft"}
 """The kind of file that each pool's prompts are made from: eval asks as RL does."""
 
@@ -80,7 +82,9 @@ def template(name: str) -> jinja2.Template:
     return _environment().from_string((configs() / "templates" / name).read_text("utf-8"))
 
 
-def prompt_template(domain: str, pool: str, key: str, seed: int, folder: Path | None = None) -> PromptTemplate:
+def prompt_template(
+    domain: str, pool: str, key: str, seed: int, folder: Path | None = None, is_short: bool = False
+) -> PromptTemplate:
     """The template that the system prompt of a sample is made from.
 
     Args:
@@ -89,12 +93,14 @@ def prompt_template(domain: str, pool: str, key: str, seed: int, folder: Path | 
         key: what is drawn by, such as the id of a trajectory; the same key draws the same file.
         seed: of the draw.
         folder: a user's own templates; a domain that it holds nothing of has the built-in ones.
+        is_short: take the short one, if there is one.
 
     Raises:
         ConfigError: a template of the user's own is not one; see `check_templates`, which tells so at launch.
     """
     own = folder if folder is not None and (folder / domain).exists() else None
-    found = _of_domain(domain, own)[_KIND[pool]]
+    kinds = _of_domain(domain, own)
+    found = (kinds[_KIND[pool] + _SHORT] if is_short else ()) or kinds[_KIND[pool]]
     return found[xxhash.xxh3_64_intdigest(f"template:{key}".encode(), seed) % len(found)]
 
 
@@ -137,17 +143,22 @@ def built_in_texts() -> list[str]:
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
     """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
     place: Traversable = configs() / "templates" / domain if folder is None else folder / domain
-    found: dict[str, list[PromptTemplate]] = {kind: [] for kind in ("rl", "cpt", "sft")}
+    pools = ("rl", "cpt", "sft")
+    found: dict[str, list[PromptTemplate]] = {kind + end: [] for kind in pools for end in ("", _SHORT)}
     try:
         names = sorted((path.name for path in place.iterdir() if not path.name.startswith(".")), key=_in_order)
     except OSError as error:
         raise ConfigError(f"mix.templates: {place} cannot be listed: {error.strerror}.") from error
     for name in names:
         if _FILE.fullmatch(name) is None:
-            raise ConfigError(f"mix.templates: {place / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}.")
+            raise ConfigError(
+                f"mix.templates: {place / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}, "
+                f"{{rl,cpt,sft}}{_SHORT}{_SUFFIX}."
+            )
         stem = name.removesuffix(_SUFFIX)
-        found[stem.partition("-")[0]].append(_read(place / name, f"{domain}/{stem}", own=folder is not None))
-    missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind, held in found.items() if not held]
+        kind = stem if stem.endswith(_SHORT) else stem.partition("-")[0]
+        found[kind].append(_read(place / name, f"{domain}/{stem}", own=folder is not None))
+    missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind in pools if not found[kind]]
     if missing:
         raise ConfigError(f"mix.templates: {place} holds no {', no '.join(missing)}.")
     return {kind: tuple(held) for kind, held in found.items()}

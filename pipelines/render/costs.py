@@ -4,12 +4,12 @@ A sample is a prompt and turns, and a turn is text that does not hang on which o
 number, the state before its action, which is shown where it is not what the turn before ended with, and what others
 said, which the first call of a turn shows. So the tokens of every sample are sums over its rows, and no text is counted
 again when a corpus is mixed anew. Beside the whole text's count such a sum is off by what a tokenizer makes of the
-borders between the pieces: a token or two a message.
+borders between the pieces: a token or two a message, and one a tool where a prompt does not describe all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,7 @@ from trajmill.pipelines.render.pieces import (
     time_limits,
 )
 from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
-from trajmill.pipelines.render.tool_list import tool_list
+from trajmill.pipelines.render.tool_list import named, tool_list, tool_texts
 from trajmill.pipelines.render.turns import bearable
 from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
@@ -40,7 +40,7 @@ from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
 from trajmill.schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "4"
+VERSION: Final = "5"
 """Of what is measured; another one has all units measured again."""
 
 USER, SAID, STATE_BIT, ANSWER, IN_CONTEXT, ESCAPABLE = (1 << number for number in range(6))
@@ -74,6 +74,21 @@ COSTS_SCHEMA: Final = pa.schema(
         *(
             pa.field(f"{name}_tokens", _I, nullable=False, metadata={"doc": "of a text of the context"})
             for name in CONTEXT
+        ),
+        pa.field(
+            "tool_tokens",
+            pa.list_(_I),
+            metadata={"doc": "of each tool of the context", "null": "fewer than two, or told by a row before"},
+        ),
+        pa.field(
+            "tool_name_tokens",
+            pa.list_(_I),
+            metadata={"doc": "of the name of each", "null": "as of tool_tokens"},
+        ),
+        pa.field(
+            "named_tools",
+            pa.list_(_I),
+            metadata={"doc": "numbers of the tools that action or answer name", "null": "fewer than two tools"},
         ),
     ],
     metadata={b"trajmill.costs_schema": VERSION.encode()},
@@ -110,6 +125,7 @@ class Costing:
                 "said_tokens": self._shown(said_texts(batch, self._view), SAID),
                 **self._observed(batch),
                 **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
+                **self._tools(batch),
             }
             found["control"] = self._control
             arrays = [_column(found[field.name], field.type) for field in COSTS_SCHEMA]
@@ -153,6 +169,44 @@ class Costing:
         if name == "action_space":
             texts = texts.mapped(pa.array([tool_list(text) for text in texts.texts.to_pylist()], pa.string()))
         return self._shown(texts, IN_CONTEXT)
+
+    def _tools(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """Columns of the tools that contexts declare, where a context declares several."""
+        spaces = Texts.of(struct_text(batch, "context", "action_space"))
+        declared = [tool_texts(text) for text in spaces.texts.to_pylist()]
+        several = np.append([len(tools) > 1 for tools in declared], False).astype(np.bool_)
+        step, segment = (batch[name].to_numpy() for name in ("step", "segment"))
+        begins = step == 0
+        begins[:1] = True
+        begins[1:] |= segment[1:] != segment[:-1]
+        index = spaces.index
+        rows = np.flatnonzero(several[index])
+        found: list[list[int] | None] = [None] * batch.num_rows
+        some = batch.take(pa.array(rows))
+        calls, actions, answers = (
+            struct_text(some, side, leaf).to_pylist()
+            for side, leaf in (("action", "name"), ("action", "text"), ("next_observation", "content"))
+        )
+        for row, call, action, answer in zip(rows.tolist(), calls, actions, answers, strict=True):
+            found[row] = [
+                number
+                for number, (name, _) in enumerate(declared[index[row]])
+                if name in (action or "") or name in (answer or "") or (call and call in name)
+            ]
+        columns = {"named_tools": pa.array(found, pa.list_(_I))}
+        told = np.where(begins & several[index], index, -1).tolist()
+        for column, texts in (
+            ("tool_tokens", [[text for _, text in tools] for tools in declared]),
+            ("tool_name_tokens", [[named(name) for name, _ in tools] for tools in declared]),
+        ):
+            sizes = [self._sizes(some) for some in texts]
+            columns[column] = pa.array([None if of < 0 else sizes[of] for of in told], pa.list_(_I))
+        return columns
+
+    def _sizes(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text."""
+        sizes: list[int] = self._counter.count(plain_texts(pa.array(texts, pa.string()), self._view)).tolist()
+        return sizes
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
         """Columns of the texts before and after the action; each distinct one is counted once."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import xxhash
 
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.templates import PromptTemplate, prompt_template
 from trajmill.pipelines.render.fixed_texts import COMMANDS
 from trajmill.pipelines.render.pieces import View
-from trajmill.pipelines.render.tool_list import tool_list
+from trajmill.pipelines.render.tool_list import ALSO, BETWEEN_TOOLS, tool_list
 from trajmill.quality.tokens import TokenCounter
 
 CONTEXT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")
@@ -62,12 +64,44 @@ class Wording(NamedTuple):
         """That of a recipe, for a pool."""
         return cls(pool, mix.seed, None if mix.templates is None else Path(mix.templates))
 
-    def template(self, domain: str, key: str) -> PromptTemplate:
+    def template(self, domain: str, key: str, is_short: bool = False) -> PromptTemplate:
         """The template that the prompt of a trajectory is made from."""
-        return prompt_template(domain, self.pool, key, self.seed, self.folder)
+        return prompt_template(domain, self.pool, key, self.seed, self.folder, is_short)
 
 
-def shaped_prompt(shape: Shape, context: Mapping[str, str | None], key: str, wording: Wording, view: View) -> Prompt:
+class Tool(NamedTuple):
+    """Tokens of a declared tool, described or only named."""
+
+    described: int
+    named: int
+
+
+class Extent(NamedTuple):
+    """How much a prompt tells.
+
+    Attributes:
+        tokens: of the prompt.
+        is_short: the short template takes the place of the drawn one.
+        tools: numbers of the tools that are described, the others being named; None for all.
+    """
+
+    tokens: int
+    is_short: bool = False
+    tools: tuple[int, ...] | None = None
+
+
+WHOLE: Final = Extent(0)
+"""Of a prompt that tells everything; its tokens are not counted."""
+
+
+def shaped_prompt(
+    shape: Shape,
+    context: Mapping[str, str | None],
+    key: str,
+    wording: Wording,
+    view: View,
+    extent: Extent = WHOLE,
+) -> Prompt:
     """The system prompt of a trajectory.
 
     Args:
@@ -76,9 +110,12 @@ def shaped_prompt(shape: Shape, context: Mapping[str, str | None], key: str, wor
         key: of the trajectory; by it the template is drawn.
         wording: the templates.
         view: how the turns are shown, since the prompt says so.
+        extent: how much it tells.
     """
-    drawn = wording.template(shape.domain, key)
-    texts = tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
+    drawn = wording.template(shape.domain, key, extent.is_short)
+    texts = tuple(
+        _tools(context[name] or "", extent.tools) if name == "action_space" else context[name] or "" for name in CONTEXT
+    )
     return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
 
 
@@ -86,8 +123,66 @@ def prompt_tokens(
     shape: Shape, texts: Sequence[int], key: str, wording: Wording, view: View, counter: TokenCounter
 ) -> int:
     """Tokens of a system prompt, given those of the texts of its context (`CONTEXT`); the rest is as there."""
-    text, uses = _fixed_text(wording.template(shape.domain, key), shape, wording.pool, view)
-    return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
+    fixed, uses = _fixed_tokens(wording.template(shape.domain, key), shape, wording.pool, view, counter)
+    return fixed + sum(use * size for use, size in zip(uses, texts, strict=True))
+
+
+def fit_prompt(
+    shape: Shape,
+    texts: Sequence[int],
+    tools: Sequence[Tool],
+    named: Collection[int],
+    most: float,
+    key: str,
+    wording: Wording,
+    view: View,
+    counter: TokenCounter,
+) -> Extent:
+    """The extent of a prompt that is too long in full, so that it has so many tokens at most, or as few as it can.
+
+    It describes the tools that the sample names and as many others as fit, by hash; those that do not are only named.
+    Where even so it is too long, it is made from the short template.
+
+    Args:
+        shape: of the trajectory.
+        texts: tokens of the texts of its context (`CONTEXT`).
+        tools: what each tool costs that the context declares; fewer than two are not told apart.
+        named: numbers of those that the sample calls or names.
+        most: tokens of the prompt.
+        key: of the trajectory; by it template and tools are drawn.
+        wording: the templates.
+        view: as of `shaped_prompt`.
+        counter: counts tokens.
+    """
+    between, place = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
+    kept = [number for number in range(len(tools)) if number in named]
+    others = [number for number in range(len(tools)) if number not in named]
+    for is_short in (False, True):
+        template = wording.template(shape.domain, key, is_short)
+        fixed, uses = _fixed_tokens(template, shape, wording.pool, view, counter)
+        whole = fixed + sum(use * size for use, size in zip(uses, texts, strict=True))
+        if whole <= most or (is_short and not others):
+            return Extent(whole, is_short)
+        rest = whole - uses[place] * texts[place]
+        told = sum(tools[number].described + between for number in kept) + counter.of(ALSO)
+        told += sum(tools[number].named for number in others)
+        if others and (is_short or rest + uses[place] * told <= most):
+            break
+    by_lot = sorted(others, key=lambda number: xxhash.xxh3_64_intdigest(f"tool:{key}:{number}".encode(), wording.seed))
+    for number in by_lot:
+        size = tools[number].described + between - tools[number].named
+        if rest + uses[place] * (told + size) <= most:
+            kept.append(number)
+            told += size
+    return Extent(rest + uses[place] * told, is_short, tuple(sorted(kept)))
+
+
+def _fixed_tokens(
+    drawn: PromptTemplate, shape: Shape, pool: str, view: View, counter: TokenCounter
+) -> tuple[int, tuple[int, ...]]:
+    """Tokens of a prompt without the texts of its context, and how often it shows each of them."""
+    text, uses = _fixed_text(drawn, shape, pool, view)
+    return counter.of(text), uses
 
 
 @lru_cache(256)

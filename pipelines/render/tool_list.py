@@ -7,7 +7,7 @@ since a model that acts by it was shown it too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.reading.values import value_or_none
@@ -21,28 +21,48 @@ _DEEPEST: Final = 6
 _STEP: Final = "  "
 
 
-def tool_list(action_space: str) -> str:
-    """What an action space says, as Markdown.
+BETWEEN_TOOLS: Final = "\n\n"
+ALSO: Final = "Declared too, and not described here: "
+
+
+def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
+    """An action space as Markdown.
 
     Args:
         action_space: of a transition's context: definitions of tools as JSON text, or any text.
+        shown: numbers of the tools that are described; the others are named. None describes all.
     """
+    tools = tool_texts(action_space)
+    if shown is None or len(shown) == len(tools):
+        return BETWEEN_TOOLS.join(text for _, text in tools)
+    kept = [text for number, (_, text) in enumerate(tools) if number in shown]
+    names = [name for number, (name, _) in enumerate(tools) if number not in shown]
+    return BETWEEN_TOOLS.join([*kept, ALSO + "".join(map(named, names)).removesuffix(", ")])
+
+
+def named(name: str) -> str:
+    """A tool that is only named, as it stands among others."""
+    return f"`{name}`, "
+
+
+def tool_texts(action_space: str) -> list[tuple[str, str]]:
+    """Name and Markdown of each tool that an action space declares; the name is empty where none is told."""
     value = value_or_none(action_space)
     if isinstance(value, str):
-        return value
+        return [("", value)]
     entries = value if isinstance(value, list) else [value] if isinstance(value, dict) else None
     if entries is None:
-        return action_space
-    return "\n\n".join(text for entry in entries for text in _tools(entry))
+        return [("", action_space)]
+    return [tool for entry in entries for tool in _tools(entry)]
 
 
-def _tools(entry: Any) -> Iterator[str]:
-    """The tools that an entry declares, each as a text."""
+def _tools(entry: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of each tool that an entry declares."""
     if isinstance(entry, str):
-        yield f"### `{entry}`"
+        yield entry, f"### `{entry}`"
         return
     if not isinstance(entry, dict):
-        yield block(json_text(entry))
+        yield "", block(json_text(entry))
         return
     inner = next((entry[key] for key in _LISTS if isinstance(entry.get(key), list)), None)
     if inner is not None:
@@ -52,7 +72,7 @@ def _tools(entry: Any) -> Iterator[str]:
     told = next((entry[key] for key in _INNER if isinstance(entry.get(key), dict)), entry)
     name = told.get("name")
     if not isinstance(name, str):
-        yield block(json_text(entry))
+        yield "", block(json_text(entry))
         return
     parts = [f"### `{name}`"]
     if isinstance(told.get("description"), str) and told["description"].strip():
@@ -60,7 +80,7 @@ def _tools(entry: Any) -> Iterator[str]:
     schema = next((_schema(told[key]) for key in _SCHEMAS if isinstance(told.get(key), dict)), None)
     if schema is not None:
         parts.append("\n".join(["Parameters:", *_parameters(schema)]) if schema.get("properties") else "No parameters.")
-    yield "\n\n".join(parts)
+    yield name, "\n\n".join(parts)
 
 
 def _schema(value: Mapping[str, Any]) -> Mapping[str, Any]:

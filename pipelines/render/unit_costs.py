@@ -17,7 +17,7 @@ from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.costs import ANSWER, ESCAPABLE, IN_CONTEXT, SAID, STATE_BIT, USER
 from trajmill.pipelines.render.fixed_texts import heading
 from trajmill.pipelines.render.pieces import Flags, Numbers, View
-from trajmill.pipelines.render.prompts import CONTEXT, Shape, Wording, prompt_tokens
+from trajmill.pipelines.render.prompts import CONTEXT, Extent, Shape, Tool, Wording, fit_prompt, prompt_tokens
 from trajmill.pipelines.render.turns import Excerpts, Outline
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
@@ -110,9 +110,29 @@ class UnitCosts(Outline):
     def prompts(self, pool: Pool, mix: Mix) -> Numbers:
         """Tokens of the prompt of each trajectory."""
         view, wording = View.of(mix), Wording.of(mix, pool)
-        told = zip(self.shapes, self.context_tokens(), self.keys, strict=True)
+        told = zip(self.shapes, self.context_tokens, self.keys, strict=True)
         return np.array([prompt_tokens(*one, wording, view, self._counter) for one in told], np.int64)
 
+    def fitted(self, number: int, rows: Numbers, most: float, pool: Pool, mix: Mix) -> Extent:
+        """The extent of the prompt of a sample that is too long in full; see `fit_prompt`.
+
+        Args:
+            number: of the trajectory.
+            rows: that the sample shows.
+            most: tokens of the prompt.
+            pool: of the sample.
+            mix: the recipe's section.
+        """
+        sizes = (
+            self._costs[name][int(self.begins[number])].as_py() or [] for name in ("tool_tokens", "tool_name_tokens")
+        )
+        tools = [Tool(*one) for one in zip(*sizes, strict=True)]
+        named = set(self._costs["named_tools"].take(pa.array(rows)).combine_chunks().flatten().to_pylist())
+        view, wording = View.of(mix), Wording.of(mix, pool)
+        shape, texts, key = self.shapes[number], self.context_tokens[number], self.keys[number]
+        return fit_prompt(shape, texts, tools, named, most, key, wording, view, self._counter)
+
+    @cached_property
     def context_tokens(self) -> list[list[int]]:
         """Tokens of the texts of each trajectory's context (`CONTEXT`)."""
         sizes: list[list[int]] = np.stack(
@@ -136,7 +156,7 @@ class UnitCosts(Outline):
                 screens.get(number, ""),
                 tuple(size > 0 for size in sizes),
             )
-            for number, sizes in enumerate(self.context_tokens())
+            for number, sizes in enumerate(self.context_tokens)
         ]
 
     def _words(self, name: str) -> dict[int, tuple[str, ...]]:

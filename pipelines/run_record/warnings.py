@@ -113,18 +113,25 @@ def _far_off(mixture: Mixture) -> Iterator[str]:
                 yield f"pool {pool} was given {given:,} trajectories of {domain}, where its share is {asked:,.0f}"
 
 
+LITTLE: Final = 0.01
+"""Share of a budget that may be left before it is told: no sample that was left fits it."""
+
+
 def _short(pool: str, rows: list[dict[str, Any]], stage: Stage) -> Iterator[str]:
     """What a stage asks for and did not get: as a whole, or of one component or domain, the others having enough."""
     short = [one for one in rows if one["shortfall"]]
     tokens, samples = (sum(one[name] for one in rows) for name in ("tokens", "samples"))
     lacking = 0 if stage.budget is None else stage.budget - tokens
+    domains: dict[str, list[str]] = {}
+    for one in short:
+        domains.setdefault(one["component"], []).append(one["domain"])
+    named = "; ".join(_named({"component": name, "domain": ", ".join(of)}) for name, of in domains.items())
+    begun = f"stage {pool} falls short: it drew {tokens:,} of the {stage.budget or 0:,} tokens asked for"
     if short and lacking >= sum(one["shortfall"] for one in short) / 2:
-        domains: dict[str, list[str]] = {}
-        for one in short:
-            domains.setdefault(one["component"], []).append(one["domain"])
-        named = "; ".join(_named({"component": name, "domain": ", ".join(of)}) for name, of in domains.items())
-        yield f"stage {pool} falls short: it drew {tokens:,} of the {stage.budget:,} tokens asked for; short is {named}"
+        yield f"{begun}; short is {named}"
     else:
+        if lacking > LITTLE * (stage.budget or 0):
+            yield f"{begun}; no sample that is left fits the rest"
         for one in short:
             wanted = one["tokens"] + one["shortfall"]
             yield (

@@ -118,7 +118,8 @@ def missing_package(error: BaseException) -> str:
             names = " or ".join(f"{name}://" for name in lacking)
             module = known_implementations[lacking[0]]["class"].partition(".")[0]
             package = "aiohttp requests" if module == "fsspec" and "aiohttp" in str(error) else module
-            words = f"pip install {package}" if package != "fsspec" else str(error)
+            extra = {"s3fs": "s3", "gcsfs": "gcs"}.get(package)
+            words = str(error) if package == "fsspec" else f"make install EXTRAS={extra}" if extra else package
             return f"{names} cannot be opened, since a package is missing: {words}"
     if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
         return f"{error}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."

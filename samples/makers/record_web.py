@@ -114,7 +114,9 @@ def packed(value: str) -> bytes:
 
 def record(browser: Browser, name: str, steps: list[str], rrweb: str, folder: Path, scratch: Path) -> None:
     """Records one session into its folder."""
-    Handler.site = Site()
+    task = "/".join(name.split("/")[:2])
+    told = (line for other, lines in tasks() if f"{other}/".startswith(f"{task}/") for line in lines)
+    site = Handler.site = Site(task, "\n".join(told))
     har = scratch / "session.har"
     context = browser.new_context(
         viewport={"width": 900, "height": 700}, locale="en-GB", record_har_path=har, record_har_content="embed"
@@ -131,11 +133,11 @@ def record(browser: Browser, name: str, steps: list[str], rrweb: str, folder: Pa
             f"document.addEventListener('DOMContentLoaded', () => {{ {begin} }});"
         )
     page = context.new_page()
-    page.goto(f"http://{name.partition('/')[0]}.example/")
+    page.goto(f"http://{site.host}/")
     time.sleep(SETTLE_S)
-    context.tracing.start(snapshots=True, screenshots=False, sources=False, title="/".join(name.split("/")[:2]))
+    context.tracing.start(snapshots=True, screenshots=False, sources=False, title=task)
     for step in steps:
-        page = act(page, context, step)
+        page = act(page, context, step.replace(f"//{site.kind}.example/", f"//{site.host}/"))
     # The last snapshot is of the page at rest, as it would be were there another step.
     page.get_by_role("heading", level=1).first.wait_for()
     context.tracing.stop(path=scratch / "trace.zip")

@@ -1,16 +1,20 @@
-"""Five small web sites of our own, on loopback, for recording: a shop, a task list, a clinic, a library, a manual.
+"""Small web sites of our own, on loopback, for recording: shops, task lists, clinics, libraries, manuals.
 
-All state is in the `Site` object, so that every recording begins alike. Names, numbers and addresses are made up.
+All state is in the `Site` object, so that every recording of a task begins alike; each task has a site of its own, with
+other goods, books, people and news (`web_words`). Names, numbers and addresses are made up.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
+
+from samples.makers.web_words import Words
 
 ITEMS = {
     "assam": ("Assam black tea", "tea", 7.5, "Malty and strong, from the second flush."),
@@ -33,18 +37,21 @@ BOOKS = {
     "letters": ("Letters to a Lighthouse", "Ilse Marrow", 1987, "in"),
     "stairs": ("Stairs: a History", "Tobias Klee", 2007, "in"),
 }
+CHORES = ("Water the plants", "Return the ladder", "Call the plumber")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 DOCTORS = {"okafor": "Dr Okafor (general)", "lindgren": "Dr Lindgren (skin)", "pereira": "Dr Pereira (eyes)"}
 
 
-def page(title: str, body: str, nav: dict[str, str]) -> str:
-    """A whole page with its navigation."""
+def page(title: str, body: str, nav: dict[str, str], around: tuple[str, str] = ("", "")) -> str:
+    """A whole page with its navigation, and what stands above and below its main part."""
     links = "".join(f'<li><a href="{url}">{text}</a></li>' for text, url in nav.items())
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>'
         "body{font:15px/1.4 'DejaVu Sans',sans-serif;margin:0 auto;max-width:46em;padding:1em}nav ul{display:flex;"
         "gap:1em;list-style:none;padding:0}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left;"
         "border-bottom:1px solid #ccc}.error{color:#a00}form p{margin:.4em 0}</style></head><body>"
-        f'<nav aria-label="Site"><ul>{links}</ul></nav><main><h1>{escape(title)}</h1>{body}</main></body></html>'
+        f'{around[0]}<nav aria-label="Site"><ul>{links}</ul></nav><main><h1>{escape(title)}</h1>{body}</main>'
+        f"{around[1]}</body></html>"
     )
 
 
@@ -54,23 +61,65 @@ def money(amount: float) -> str:
 
 
 class Site:
-    """The five sites with their state; `answer` gives (status, headers, body) of a request."""
+    """The sites of a task with their state; `answer` gives (status, headers, body) of a request.
 
-    def __init__(self) -> None:
+    Args:
+        name: of the task, by which all is drawn that its steps do not name.
+        steps: of the task.
+    """
+
+    def __init__(self, name: str = "", steps: str = "") -> None:
+        words, steps = Words(name), steps.lower()
+        brand = words.brand()
+        self.kind = name.partition("/")[0]
+        self.host = f"{brand.replace(' ', '-').lower()}-{self.kind}.example"
+        news = "".join(f"<li>{words.sentence()}</li>" for _ in range(words.number(4, 7)))
+        self._around = (
+            f"<header><p>{brand}</p><p>{words.sentence()}</p></header>",
+            (
+                f'<aside aria-label="News"><ul>{news}</ul></aside><footer><p>Written by {words.person()} and '
+                f"{words.person()}.</p><p>{words.sentence()}</p></footer>"
+            ),
+        )
+        self._items = {
+            thing.lower().replace(" ", "-"): (
+                thing,
+                ("kitchen", "home", "tea")[words.number(0, 2)],
+                words.number(40, 900) / 10,
+                words.sentence(),
+            )
+            for thing in words.things(words.number(5, 8))
+        }
+        self._items |= {key: item for key, item in ITEMS.items() if item[0].lower() in steps}
+        named = {
+            key: book
+            for key, book in BOOKS.items()
+            if key == "letters"
+            or any(word in steps for word in re.findall("[a-z]{5,}", f"{book[0]} {book[1]}".lower()))
+        }
+        self._books = {
+            title.lower().replace(" ", "-"): (title, words.person(), words.number(1921, 2024), "in")
+            for title in words.titles(9 - len(named))
+        } | named
+        self._doctors = {key: who for key, who in DOCTORS.items() if who.lower() in steps}
+        for kind in ("bones", "heart", "teeth"):
+            self._doctors[kind] = f"Dr {words.person().split()[1]} ({kind})"
+        self._hours = [(day, f"{words.number(7, 10)} to {words.number(14, 19)}") for day in _DAYS[words.number(0, 2) :]]
+        self._product = words.things(1)[0]
+        self._chapters = [" ".join(words.sentence() for _ in range(3)) for _ in range(3)]
+        self._parts = [f"{thing}, no. {words.number(121, 990)}" for thing in words.things(4)]
         self.cart: dict[str, int] = {}
         self.orders: list[str] = []
+        chores = [*(text for text in CHORES if text.lower() in steps), *words.chores(words.number(2, 5))]
         self.tasks: list[dict[str, Any]] = [
-            {"id": 1, "text": "Water the plants", "done": False},
-            {"id": 2, "text": "Return the ladder", "done": True},
-            {"id": 3, "text": "Call the plumber", "done": False},
+            {"id": number, "text": text, "done": text == CHORES[1]} for number, text in enumerate(chores, 1)
         ]
-        self.visits = {"V-201": ("Dr Pereira (eyes)", "2031-03-04", "09:30")}
+        self.visits = {"V-201": (next(iter(self._doctors.values())), f"2031-03-{words.number(10, 28)}", "09:30")}
         self.loans = ["letters"]
         self.votes = 12
 
     def answer(self, host: str, method: str, path: str, query: dict[str, str], form: dict[str, str], raw: bytes) -> Any:
         """(status, headers, body)."""
-        name = host.partition(".")[0]
         handlers: dict[str, Callable[..., Any]] = {
             "shop": self.shop,
             "tasks": self.todo,
@@ -78,15 +127,19 @@ class Site:
             "library": self.library,
             "manual": self.manual,
         }
-        if path == "/favicon.ico" or name not in handlers:
+        if path == "/favicon.ico" or host.partition(":")[0] != self.host:
             return 404, {}, ""
-        found = handlers[name](method, path, query, form, raw)
+        found = handlers[self.kind](method, path, query, form, raw)
         if found is None:
             nav = {"Home": "/"}
-            return 404, {}, page("Page not found", f"<p>There is nothing at {escape(path)}.</p>", nav)
+            return 404, {}, self._page("Page not found", f"<p>There is nothing at {escape(path)}.</p>", nav)
         if isinstance(found, str):
             return 200, {}, found
         return found
+
+    def _page(self, title: str, body: str, nav: dict[str, str]) -> str:
+        """A page of the site; what stands in a frame has no navigation, and nothing around it."""
+        return page(title, body, nav, self._around if nav else ("", ""))
 
     @staticmethod
     def to(url: str) -> tuple[int, dict[str, str], str]:
@@ -101,7 +154,7 @@ class Site:
             wanted, kind, order = query.get("q", ""), query.get("kind", ""), query.get("sort", "")
             found = [
                 (key, *item)
-                for key, item in ITEMS.items()
+                for key, item in self._items.items()
                 if wanted.lower() in item[0].lower() and kind in ("", item[1])
             ]
             if order == "price":
@@ -122,10 +175,10 @@ class Site:
                 f"{' checked' if order else ''}> Cheapest first</label> <button>Show</button></p></form>"
                 f"<p>{len(found)} items</p>{table if found else '<p>Nothing matches.</p>'}"
             )
-            return page("Catalogue", body, nav)
-        if parts[0] == "item" and len(parts) == 2 and parts[1] in ITEMS:
+            return self._page("Catalogue", body, nav)
+        if parts[0] == "item" and len(parts) == 2 and parts[1] in self._items:
             key = parts[1]
-            name, group, price, text = ITEMS[key]
+            name, group, price, text = self._items[key]
             wrong = ""
             if method == "POST":
                 count = form.get("count", "")
@@ -137,35 +190,36 @@ class Site:
                 f"<p>{text}</p><p>{money(price)} · {group}</p>{wrong}<form method=post><label>Quantity "
                 '<input name="count" value="1" size="3"></label> <button>Add to cart</button></form>'
             )
-            return page(name, body, nav)
+            return self._page(name, body, nav)
         if path == "/cart":
             if method == "POST":
                 self.cart.pop(form.get("remove", ""), None)
                 return self.to("/cart")
+            chosen = [(key, *self._items[key][:3:2], count) for key, count in self.cart.items()]
             rows = "".join(
-                f"<tr><td>{ITEMS[key][0]}</td><td>{count}</td><td>{money(ITEMS[key][2] * count)}</td><td><form "
-                f'method="post"><button name="remove" value="{key}" aria-label="Remove {ITEMS[key][0]}">Remove</button>'
+                f"<tr><td>{name}</td><td>{count}</td><td>{money(price * count)}</td><td><form "
+                f'method="post"><button name="remove" value="{key}" aria-label="Remove {name}">Remove</button>'
                 "</form></td></tr>"
-                for key, count in self.cart.items()
+                for key, name, price, count in chosen
             )
-            total = sum(ITEMS[key][2] * count for key, count in self.cart.items())
+            total = sum(self._items[key][2] * count for key, count in self.cart.items())
             body = (
                 f"<table><tr><th>Item</th><th>Count</th><th>Sum</th><th></th></tr>{rows}</table><p>Total "
                 f'{money(total)}</p><p><a href="/checkout">Check out</a></p>'
                 if self.cart
                 else "<p>Your cart is empty.</p>"
             )
-            return page("Your cart", body, nav)
+            return self._page("Your cart", body, nav)
         if path == "/checkout":
             return self.checkout(method, form, nav)
         if parts[0] == "order" and len(parts) == 2 and parts[1].isdecimal() and int(parts[1]) <= len(self.orders):
-            return page("Thank you", f"<p>Order {int(parts[1])}: {self.orders[int(parts[1]) - 1]}</p>", nav)
+            return self._page("Thank you", f"<p>Order {int(parts[1])}: {self.orders[int(parts[1]) - 1]}</p>", nav)
         if path == "/help":
             body = (
                 "<details><summary>How long does delivery take?</summary><p>Two to four days.</p></details><details>"
                 "<summary>May I send things back?</summary><p>Yes, within thirty days, unused.</p></details>"
             )
-            return page("Help", body, nav)
+            return self._page("Help", body, nav)
         return None
 
     def checkout(self, method: str, form: dict[str, str], nav: dict[str, str]) -> Any:
@@ -175,7 +229,7 @@ class Site:
             wrong = [f"{field} is missing" for field in ("Name", "Street", "City") if not form.get(field.lower())]
             wrong += [] if "terms" in form else ["please accept the terms"]
             if not wrong:
-                what = ", ".join(f"{count} × {ITEMS[key][0]}" for key, count in self.cart.items())
+                what = ", ".join(f"{count} × {self._items[key][0]}" for key, count in self.cart.items())
                 self.orders.append(f"{escape(what or 'nothing')} to {escape(form['name'])} by {form.get('by', 'post')}")
                 self.cart.clear()
                 return self.to(f"/order/{len(self.orders)}")
@@ -190,7 +244,7 @@ class Site:
             '</fieldset><p><label><input type=checkbox name="terms"> I accept the terms</label></p>'
             "<button>Order now</button></form>"
         )
-        return page("Checkout", body, nav)
+        return self._page("Checkout", body, nav)
 
     def todo(self, method: str, path: str, query: dict[str, str], form: dict[str, str], raw: bytes) -> Any:
         """The task list, which a script in the page draws from JSON."""
@@ -201,9 +255,9 @@ class Site:
                 '</button> <button data-view="open">Open</button> <button data-view="done">Done</button> '
                 f'<button id="clear">Clear done</button></p><script>{_SCRIPT}</script>'
             )
-            return page("Tasks", body, {"List": "/", "About": "/about"})
+            return self._page("Tasks", body, {"List": "/", "About": "/about"})
         if path == "/about":
-            return page("About", "<p>Tasks are kept until midnight.</p>", {"List": "/", "About": "/about"})
+            return self._page("About", "<p>Tasks are kept until midnight.</p>", {"List": "/", "About": "/about"})
         if path == "/api/tasks":
             if method != "GET":
                 wanted = json.loads(raw)
@@ -234,17 +288,19 @@ class Site:
                 'formmethod="dialog">No</button></form></dialog></li>'
                 for key, (who, day, time) in self.visits.items()
             )
-            return page("Your visits", f"<ul>{rows}</ul>" if rows else "<p>No visits are booked.</p>", nav)
+            return self._page("Your visits", f"<ul>{rows}</ul>" if rows else "<p>No visits are booked.</p>", nav)
         if path == "/book":
             wrong = ""
             if method == "POST":
-                if form.get("doctor") in DOCTORS and form.get("day", "") > "2031" and form.get("time"):
+                if form.get("doctor") in self._doctors and form.get("day", "") > "2031" and form.get("time"):
                     key = f"V-{202 + len(self.visits)}"
-                    self.visits[key] = (DOCTORS[form["doctor"]], form["day"], form["time"])
-                    done = f"<p>{key} with {DOCTORS[form['doctor']]}, {form['day']} at {form['time']}.</p>"
-                    return page("Visit booked", done + f"<p>Note: {escape(form.get('note', '') or 'none')}</p>", nav)
+                    self.visits[key] = (self._doctors[form["doctor"]], form["day"], form["time"])
+                    done = f"<p>{key} with {self._doctors[form['doctor']]}, {form['day']} at {form['time']}.</p>"
+                    return self._page(
+                        "Visit booked", done + f"<p>Note: {escape(form.get('note', '') or 'none')}</p>", nav
+                    )
                 wrong = '<p class="error" role="alert">Choose a doctor, a day from 2031 on and a time.</p>'
-            options = "".join(f'<option value="{key}">{name}</option>' for key, name in DOCTORS.items())
+            options = "".join(f'<option value="{key}">{name}</option>' for key, name in self._doctors.items())
             times = "".join(
                 f'<label><input type="radio" name="time" value="{time}"> {time}</label> '
                 for time in ("09:30", "11:00", "14:15")
@@ -255,10 +311,10 @@ class Site:
                 f"<legend>Time</legend>{times}</fieldset><p><label>Note <textarea name=note></textarea></label></p>"
                 "<button>Book</button></form>"
             )
-            return page("Book a visit", body, nav)
+            return self._page("Book a visit", body, nav)
         if path == "/hours":
-            rows = "".join(f"<tr><td>{day}</td><td>9 to 17</td></tr>" for day in ("Monday", "Wednesday", "Friday"))
-            return page("Opening hours", f"<table><tr><th>Day</th><th>Open</th></tr>{rows}</table>", nav)
+            rows = "".join(f"<tr><td>{day}</td><td>{hours}</td></tr>" for day, hours in self._hours)
+            return self._page("Opening hours", f"<table><tr><th>Day</th><th>Open</th></tr>{rows}</table>", nav)
         return None
 
     def library(self, method: str, path: str, query: dict[str, str], form: dict[str, str], raw: bytes) -> Any:
@@ -266,21 +322,22 @@ class Site:
         nav = {"Search": "/", f"Loans ({len(self.loans)})": "/loans", "Stacks": "/stacks"}
         parts = path.strip("/").split("/")
         if path == "/":
-            return page("Search the library", _search(""), nav)
+            return self._page("Search the library", _search(""), nav)
         if path == "/find":
             words, start = query.get("q", ""), int(query.get("from", "0"))
-            found = [key for key, book in BOOKS.items() if words.lower() in f"{book[0]} {book[1]}".lower()]
+            found = [key for key, book in self._books.items() if words.lower() in f"{book[0]} {book[1]}".lower()]
             rows = "".join(
-                f'<li><a href="/book/{key}">{BOOKS[key][0]}</a> by {BOOKS[key][1]}</li>' for key in found[start:][:3]
+                f'<li><a href="/book/{key}">{self._books[key][0]}</a> by {self._books[key][1]}</li>'
+                for key in found[start:][:3]
             )
             more = (
                 f'<p><a href="/find?q={escape(words)}&amp;from={start + 3}">More</a></p>' if found[start + 3 :] else ""
             )
             body = _search(words) + f"<p>{len(found)} books</p><ol start={start + 1}>{rows}</ol>{more}"
-            return page("Results", body, nav)
-        if parts[0] == "book" and len(parts) == 2 and parts[1] in BOOKS:
+            return self._page("Results", body, nav)
+        if parts[0] == "book" and len(parts) == 2 and parts[1] in self._books:
             key = parts[1]
-            title, author, year, state = BOOKS[key]
+            title, author, year, state = self._books[key]
             if method == "POST":
                 self.loans.append(key)
                 return self.to("/loans")
@@ -291,18 +348,19 @@ class Site:
                 if can
                 else f"<p>{why['in' if key in self.loans else state]}</p>"
             )
-            return page(title, body, nav)
+            return self._page(title, body, nav)
         if path == "/loans":
             if method == "POST":
                 self.loans = [key for key in self.loans if key not in form]
                 return self.to("/loans")
             rows = "".join(
-                f'<p><label><input type="checkbox" name="{key}"> {BOOKS[key][0]}</label></p>' for key in self.loans
+                f'<p><label><input type="checkbox" name="{key}"> {self._books[key][0]}</label></p>'
+                for key in self.loans
             )
             body = f"<form method=post>{rows}<button>Return chosen</button></form>" if rows else "<p>No loans.</p>"
-            return page("Your loans", body, nav)
+            return self._page("Your loans", body, nav)
         if path == "/stacks":
-            return 503, {}, page("Stacks closed", "<p>The stacks are being moved. Try again later.</p>", nav)
+            return 503, {}, self._page("Stacks closed", "<p>The stacks are being moved. Try again later.</p>", nav)
         return None
 
     def manual(self, method: str, path: str, query: dict[str, str], form: dict[str, str], raw: bytes) -> Any:
@@ -310,11 +368,7 @@ class Site:
         nav = {"Manual": "/", "Settings": "/settings", "Feedback": "/feedback"}
         if path == "/":
             names = ("Setup", "Sensors", "Trouble")
-            texts = (
-                "Mount the mast away from walls, then hold the button for five seconds.",
-                "The rain gauge tips at 0.2 mm. The wind vane needs north once.",
-                "If the display stays dark, take the battery out for a minute.",
-            )
+            texts = self._chapters
             tabs = "".join(
                 f'<button role="tab" id="t{at}" aria-controls="p{at}" aria-selected="{"false" if at else "true"}">'
                 f"{name}</button>"
@@ -328,10 +382,10 @@ class Site:
                 f'<div role="tablist" aria-label="Chapters">{tabs}</div>{panels}<p><a href="/parts" target="_blank">'
                 f"Spare parts</a></p><script>{_TABS}</script>"
             )
-            return page("Weather station", body, nav)
+            return self._page(f"{self._product}: the manual", body, nav)
         if path == "/parts":
-            body = "<ul><li>Battery cover, no. 114</li><li>Wind vane, no. 120</li><li>Mast foot, no. 131</li></ul>"
-            return page("Spare parts", body, nav)
+            body = "".join(f"<li>{part}</li>" for part in ["Wind vane, no. 120", *self._parts])
+            return self._page("Spare parts", f"<ul>{body}</ul>", nav)
         if path == "/settings":
             body = (
                 '<p><label>Units <select id="units"><option>Metric</option><option>Imperial</option></select></label>'
@@ -340,15 +394,15 @@ class Site:
                 'max="12" value="8"></label></p><x-saver></x-saver>'
                 f"<script>{_SAVER}</script>"
             )
-            return page("Settings", body, nav)
+            return self._page("Settings", body, nav)
         if path == "/feedback":
-            return page("Feedback", '<iframe src="/vote" title="Vote" width="400" height="150"></iframe>', nav)
+            return self._page("Feedback", '<iframe src="/vote" title="Vote" width="400" height="150"></iframe>', nav)
         if path == "/vote":
             if method == "POST":
                 self.votes += 1
-                return page("Thank you", f"<p>{self.votes} readers found this useful.</p>", {})
+                return self._page("Thank you", f"<p>{self.votes} readers found this useful.</p>", {})
             body = "<form method=post><p>Was this useful?</p><button>Yes</button></form>"
-            return page("Vote", body, {})
+            return self._page("Vote", body, {})
         return None
 
 

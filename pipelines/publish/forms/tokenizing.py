@@ -136,7 +136,7 @@ class Tokenizing:
         chat_template: file of a Jinja template to be used in place of the folder's.
 
     Raises:
-        ConfigError: `transformers` is missing, or there is no tokenizer that can be used.
+        ConfigError: there is no tokenizer that can be used.
     """
 
     path: str
@@ -310,11 +310,9 @@ class Tokenizing:
 def _opened(path: Path) -> Any:
     """The tokenizer, as `transformers` opens it."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no PyTorch, which is not needed
-    try:
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
-        from transformers.utils import logging
-    except ImportError as error:
-        raise ConfigError("Token ids need `transformers`: pip install 'trajmill[tokens]'.") from error
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers.utils import logging
+
     logging.set_verbosity_error()
     try:
         if path.is_file():

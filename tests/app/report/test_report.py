@@ -90,6 +90,13 @@ def test_it_counts_what_the_folder_holds(tmp_path):
     assert found.classes == {"sft.web": {"answer": 2}}
 
 
+def test_what_a_mixture_lacks_is_shown_in_the_words_of_the_last_run(tmp_path):
+    planted(tmp_path)
+    record = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(record | {"warnings": ["stage sft falls short: 5 of 9"]}))
+    assert "stage sft falls short: 5 of 9" in report(str(tmp_path)).decode()
+
+
 def test_counts_of_generations_are_added_up():
     one = {"entered": 3, "kept": 2, "context": {}, "lost": {"a": 1}, "merged": {}}
     other = {"entered": 5, "kept": 1, "context": {}, "lost": {"a": 1, "b": 3}, "merged": {}}

@@ -153,8 +153,8 @@ def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(made, tmp
     table.write_parquet(tmp_path / "instructions.parquet")
     pools = {"cpt": 0.5, "sft": 0.2, "rl": 0.2, "eval": 0.1}
     plain, told = (
-        recipe({"pools": pools}),
-        recipe({"pools": pools, "instructions": str(tmp_path / "instructions.parquet")}),
+        recipe({"pools": pools, "prompt_share": 1}),
+        recipe({"pools": pools, "prompt_share": 1, "instructions": str(tmp_path / "instructions.parquet")}),
     )
     held = []
     for name, one in (("plain", plain), ("told", told)):

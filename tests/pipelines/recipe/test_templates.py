@@ -12,7 +12,7 @@ from trajmill.pipelines.recipe.templates import check_templates, prompt_template
 from trajmill.schemas import DOMAINS, ConfigError
 
 FOLDER = ROOT / "configs" / "templates"
-FILES = sorted(path for domain in DOMAINS for path in (FOLDER / domain).glob("*"))
+FILES = sorted(path for domain in DOMAINS for path in (FOLDER / domain).glob("*") if "-short" not in path.name)
 FORMS = {
     "mcp": ["response"],
     "search": ["response"],

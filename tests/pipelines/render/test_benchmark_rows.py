@@ -96,8 +96,8 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
     known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
     whole = [{**one, **known} for one in rows]
     seen = set()
-    for seed in range(20):
-        for sample in samples_of("eval", whole, Mix(seed=seed)):
+    for count in range(1, 5):
+        for sample in samples_of("eval", whole[:count], Mix()):
             row = {name: sample[name] for name in NAMES}
             assert benchmark_row(row).row == row
             seen.add(row["turn_idx"])

@@ -30,7 +30,13 @@ ACTIONS = st.one_of(
         json.dumps({"name": "Edit", "arguments": {"file_path": "/x.py", "old_string": "a\nb", "new_string": "a\nc"}})
     ),
 )
-TOOLS = json.dumps([{"name": "bash", "description": "Runs.", "inputSchema": {"properties": {"command": {}}}}])
+TOOLS = json.dumps(
+    [
+        {"name": name, "description": "Runs. " * 40, "inputSchema": {"properties": {"command": {}}}}
+        for name in ("bash", "Edit")
+    ]
+    + [{"name": f"other_{number}", "description": "Waits. " * number} for number in range(30)]
+)
 SAYING = json.dumps([{"role": "user", "content": "What is <|im_start|>?"}])
 SAID = json.dumps([{"role": "user", "content": "Go on, please."}, {"role": "harness", "content": "Step limit: 9"}])
 TOLD = ("text", "messages", "prompt", "response", "current_prompt", "system_str", "reward_model")
@@ -123,7 +129,9 @@ MIXES = st.builds(
     observation_chars=st.sampled_from([None, 256]),
     mcp=st.sampled_from(["text", "envelope"]),
     control_tokens=st.sampled_from(["keep", "escape", "drop"]),
+    prompt_share=st.just(1.0),
 )
+SHARES = st.sampled_from([1.0, 0.8, 0.5, 0.1])
 UNIT = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True).flatmap(
     lambda names: st.tuples(*map(steps, names))
 )
@@ -148,12 +156,13 @@ def counted_loss(sample: dict[str, Any], counter: TokenCounter) -> int:
 @pytest.mark.parametrize("name", ["estimate", "bpe"])
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 @settings(max_examples=12 * FUZZ)
-@given(unit=UNIT, mix=MIXES)
-def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix):
+@given(unit=UNIT, mix=MIXES, share=SHARES)
+def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix, share):
+    mix = mix.model_copy(update={"prompt_share": share})
     counter = bpe if name == "bpe" else TokenCounter()
     for samples in made_of(pool, [one for rows in unit for one in rows], mix, counter):
         for sample in samples:
-            room = 8 * (1 + 2 * sample["num_turns"])
+            room = 8 * (1 + 2 * sample["num_turns"]) + 32  # of which a token a tool
             assert abs(sample["num_tokens"] - counted(sample, counter)) <= room
             if pool == "sft":
                 assert abs(sample["num_loss_tokens"] - counted_loss(sample, counter)) <= room
@@ -161,10 +170,12 @@ def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix):
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 @settings(max_examples=16 * FUZZ)
-@given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
-def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most):
+@given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]), share=SHARES)
+def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most, share):
     counter, rows = TokenCounter(), [one for part in unit for one in part]
-    mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
+    mix = mix.model_copy(
+        update={"prompt_share": share, "window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)}
+    )
     for domain in sorted({one["domain"] for one in rows}):
         own = [one for one in rows if one["domain"] == domain]
         costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)

@@ -57,6 +57,10 @@ def test_tools_stand_one_below_the_other_and_one_without_parameters_says_so():
     assert tool_list(json.dumps(tools)) == "### `a`\n\nNo parameters.\n\n### `b`"
 
 
+def test_tools_that_are_not_described_are_named():
+    assert tool_list(json.dumps(["a", "b", "c"]), (1,)) == "### `b`\n\nDeclared too, and not described here: `a`, `c`"
+
+
 def test_what_is_of_no_known_form_is_shown_as_it_stands():
     server = {"type": "mcp", "server_label": "deepwiki"}
     assert tool_list(json.dumps([server])) == '```json\n{\n  "type": "mcp",\n  "server_label": "deepwiki"\n}\n```'

@@ -48,6 +48,16 @@ def test_what_falls_short_is_told_with_its_figures():
     )
 
 
+def test_a_budget_that_no_sample_fills_is_told_unless_hardly_anything_is_left_of_it():
+    mix = Mix.model_validate({"pools": {"sft": 1}, "stages": {"sft": {"budget": 80_000}}})
+    told = {
+        tokens: mixture_warnings(mixture({"sft": {"web": (9.0, 9)}}, sft=[row(tokens=tokens)]), mix, SAMPLES)
+        for tokens in (52_157, 79_199, 79_200)
+    }
+    assert [len(lines) for lines in told.values()] == [1, 1, 0]
+    assert "52,157 of the 80,000" in told[52_157][0]
+
+
 def test_before_samples_are_made_what_is_drawn_counts():
     drawn = Mixture({"trajectories.sft.web": 79, "trajectories.eval.web": 0, "tokens.eval.web": 9}, {}, ASKED)
     assert mixture_warnings(drawn, MIX) == (

@@ -53,7 +53,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recipe(**mix: Any) -> Recipe:
     found = load_recipe("all")
-    return found.model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, **mix)})
+    return found.model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1, **mix)})
 
 
 @pytest.fixture(scope="session")

@@ -122,12 +122,6 @@ def test_the_command_says_what_an_export_leaves_out(run, tmp_path):
     assert "left out: none" in ran("export", str(run), "--to", "jsonl", "--out", str(tmp_path / "b"))[1]
 
 
-def test_a_missing_package_is_named(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ConfigError, match=re.escape("trajmill[tokens]")):
-        exported(run, tmp_path, "ids")
-
-
 def test_what_a_form_cannot_do_is_said(run, tmp_path):
     for name, more, said in (
         ("ids", {}, "--tokenizer"),
