@@ -17,6 +17,7 @@ from tests.connectors.claude_logs import (
     text,
     use,
 )
+from tests.tables import table
 from trajmill.connectors.conversation.reminders import voices
 
 # what is said
@@ -43,29 +44,7 @@ def test_command_is_the_instruction_where_the_user_typed_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("words", "own", "expected"),
-    [
-        ("plain", False, [("user", "plain")]),
-        ("expanded", True, [("harness", "expanded")]),
-        (
-            "a\n<system-reminder>b</system-reminder>\nc",
-            False,
-            [("user", "a"), ("harness", "<system-reminder>b</system-reminder>"), ("user", "c")],
-        ),
-        (
-            "<ide_selection>x</ide_selection>why?",
-            False,
-            [("harness", "<ide_selection>x</ide_selection>"), ("user", "why?")],
-        ),
-        ("<system-reminder> never closed", False, [("user", "<system-reminder> never closed")]),
-        (
-            "  <local-command-stdout></local-command-stdout>",
-            False,
-            [("harness", "  <local-command-stdout></local-command-stdout>")],
-        ),
-        ("[Request interrupted by user]", False, [("harness", "[Request interrupted by user]")]),
-        (" \n", False, []),
-        (" \n", True, []),
-    ],
+    table(__file__, "claude_messages"),
 )
 def test_what_the_harness_put_into_a_users_message_is_told_apart(words: str, own: bool, expected: list[Any]) -> None:
     assert list(voices(words, own)) == expected

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import table
 from trajmill.connectors.agents.codex import Codex
 from trajmill.connectors.agents.codex_texts import origin, voices
 from trajmill.connectors.connector import Connector, MemoryBlob
@@ -73,32 +74,7 @@ def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
 
 @pytest.mark.parametrize(
     ("text", "content", "code", "seconds", "note"),
-    [
-        ('{"output":"a","metadata":{"exit_code":3,"duration_seconds":0.5}}', "a", 3, 0.5, ""),
-        ('{"output":"a","metadata":{}}', "a", None, None, ""),
-        ('{"output":"a"}', '{"output":"a"}', None, None, ""),
-        ('{"output":', '{"output":', None, None, ""),
-        ("Exit code: -1\nWall time: 2 seconds\nOutput:\nx", "x",
-         -1, 2.0, "Exit code: -1\nWall time: 2 seconds\nOutput:"),
-        (
-            "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:\nx\n",
-            "x\n", 1, 2.0, "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:",
-        ),
-        ("Exit code: 1\nand so on", "Exit code: 1\nand so on", None, None, ""),
-        (
-            "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n",
-            "", 0, 0.1, "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:",
-        ),
-        (
-            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:\ny",  # noqa: E501
-            "y", None, 1.0,
-            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:",
-        ),
-        (
-            "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:\n",
-            "", None, None, "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:",
-        ),
-    ],
+    table(__file__, "codex_outputs"),
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
     told = codex_output(text) or Output(text)

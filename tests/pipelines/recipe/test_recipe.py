@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from tests.tables import table
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
 from trajmill.schemas import DOMAINS, ConfigError
@@ -29,59 +30,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("normalise: {}", ["normalise", "'normalize'"]),
-        ("judge: {ruls: {}}", ["judge.ruls", "'rules'"]),
-        ("judge: {rules: {a: {signal: turn, min: 1}}}", ["judge.rules.a.signal", "'turns'"]),
-        ("judge: {rules: {a: {signal: turns, mim: 1}}}", ["judge.rules.a.mim", "'min'"]),
-        ("judge: {rules: {signal: {signal: turns, min: 1, mix: 2}}}", ["judge.rules.signal.mix", "'min'"]),
-        ("judge: {near_duplicates: {bandz: 3}}", ["judge.near_duplicates.bandz", "'bands'"]),
-        ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
-        ("mix: {loss: spans}", ["mix.loss", "judge.spans"]),
-        ("judge: {spans: true}\nmix: {loss: spans, loss_weights: {copid: 0.5}}", ["loss_weights", "'copied'"]),
-        ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 0.1, spare: 0.1}}}", ["judge.rules.a", "not both"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, spare: 1}}}", ["judge.rules.a.spare", "less than 1"]),
-        (
-            "judge: {rules: {a: {signal: no_op, max: 0, cap: 0.6}, b: {signal: no_op, max: 0, cap: 0.4}}}",
-            ["sum to less"],
-        ),
-        ("judge: {max_share: {enviroment: 0.1}}", ["judge.max_share.enviroment", "'environment'"]),
-        ("judge: {max_share: {task: 0}}", ["judge.max_share.task", "greater than 0"]),
-        (
-            "judge: {rules: {a: {signal: classifier, min: 1}}}",
-            ["judge.rules.a.signal", "judge.signals.classifier: model"],
-        ),
-        ("judge: {signals: {classifier: {modle: x}}}", ["judge.signals.classifier", "'model'"]),
-        ("judge: {signals: {classifier: {model: x.bin}}}", ["judge.signals.classifier", "no file"]),
-        ("judge: {signals: {turns: {signal: language}}}", ["judge.signals.turns", "another name"]),
-        ("judge: {signals: {a: {signal: langauge}}}", ["judge.signals.a", "'language'"]),
-        ("judge: {signals: {'datatrove:C4': {}}, rules: {}}", ["judge.signals.datatrove:C4", "C4QualityFilter"]),
-        ("judge: {rules: {a: {signal: 'datatrove:C4ParagraphFilter', min: 1, cap: 0.1}}}", ["whole trajectories"]),
-        ("judge: {tokenizer: nowhere.json}", ["judge.tokenizer", "nowhere.json"]),
-        ("judge: {benchmarks: [{name: a, pth: x}]}", ["judge.benchmarks.0.pth", "'path'"]),
-        ("judge: {benchmarks: [{name: a}]}", ["judge.benchmarks.0", "a path, a canary"]),
-        ("judge: {benchmarks: [{name: a, id_patterns: ['a(']}]}", ["judge.benchmarks.0.id_patterns", "missing"]),
-        ("extends: terminall", ["r.yaml extends 'terminall'", "'terminal'"]),
-        ("extends: [terminal]", ["no built-in recipe"]),
-        ("extends: all\njudge: {benchmarks: [{name: [1]}]}", ["judge.benchmarks.9"]),
-        ("extends: all\njudge: 3", ["judge: "]),
-        ("judge: {benchmarks: [{name: a, path: x, repo: r}]}", ["judge.benchmarks.0", "go together"]),
-        (
-            "judge: {benchmarks: [{name: a, path: x, id: i}, {name: a, path: y, id: i}]}",
-            ["judge.benchmarks", "one name"],
-        ),
-        ("judge: {contamination: {min_scor: 1}}", ["judge.contamination.min_scor", "'min_score'"]),
-        ("domains: [andorid]", ["domains.0", "'android'"]),
-        ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
-        ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
-        ("normalize: {dataset: {columns: {instuction: a}}}", ["normalize.dataset.columns.instuction", "'instruction'"]),
-        ("mix: {pools: {ctp: 1}}", ["mix.pools.ctp", "'cpt'"]),
-        ("mix: {harness: kept}", ["mix.harness", "'keep'"]),
-        ("mix: {pools: {cpt: 0}}", ["mix.pools", "above 0"]),
-        ("mix: {seed: x}", ["mix.seed", "integer"]),
-    ],
+    table(__file__, "recipe_faults"),
 )
 def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)

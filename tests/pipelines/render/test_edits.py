@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.pipelines.render.assembled import prompt_of, samples_of
 from tests.pipelines.render.test_turns import row
+from tests.tables import table
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.edits import edit_of
 from trajmill.pipelines.render.pieces import View
@@ -25,49 +26,7 @@ def call(tool, **arguments):
 
 @pytest.mark.parametrize(
     ("text", "rest", "diff"),
-    [
-        (
-            call("str_replace_editor", command="str_replace", path="/t/x.py", old_str=OLD, new_str=NEW),
-            {"command": "str_replace", "path": "/t/x.py"},
-            HEAD + HUNK,
-        ),
-        (
-            call("Edit", file_path="/t/x.py", old_string=OLD, new_string=NEW, replace_all=True),
-            {"file_path": "/t/x.py", "replace_all": True},
-            HEAD + HUNK,
-        ),
-        (
-            call("MultiEdit", file_path="t/x.py", edits=[{"old_string": OLD, "new_string": NEW}] * 2),
-            {"file_path": "t/x.py"},
-            HEAD + HUNK + HUNK,
-        ),
-        (
-            call("edit_file", path="t/x.py", edits=[{"oldText": "a", "newText": ""}], dryRun=False),
-            {"path": "t/x.py", "dryRun": False},
-            HEAD + "@@ ... @@\n-a\n",
-        ),
-        (
-            call("str_replace_editor", command="create", path="/t/x.py", file_text="a\nb"),
-            {"command": "create", "path": "/t/x.py"},
-            "--- /dev/null\n+++ b/t/x.py\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n",
-        ),
-        (
-            call("replace", file_path="/t/x.py", old_string="", new_string="a\n"),
-            {"file_path": "/t/x.py"},
-            "--- /dev/null\n+++ b/t/x.py\n@@ -0,0 +1,1 @@\n+a\n",
-        ),
-        (
-            call("str_replace_editor", command="insert", path="/t/x.py", insert_line=7, new_str="a\n\nb\n"),
-            {"command": "insert", "path": "/t/x.py"},
-            HEAD + "@@ -7,0 +8,3 @@\n+a\n+\n+b\n",
-        ),
-        (
-            call("str_replace_editor", command="str_replace", path="/t/x.py", old_str="a"),
-            {"command": "str_replace", "path": "/t/x.py"},
-            HEAD + "@@ ... @@\n-a\n",
-        ),
-        (call("submit_patch", patch="--- a/x\n+++ b/x"), {}, "--- a/x\n+++ b/x\n"),
-    ],
+    table(__file__, "edits"),
 )
 def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
     found = edit_of(text)
