@@ -19,8 +19,6 @@ from trajmill.quality.scrubbing.detection import Detection
 from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
 from trajmill.quality.scrubbing.session import Session
 
-UUID = "550e8400-e29b-41d4-a716-446655440000"
-
 EACH = 16
 """Plants of each kind, each in every embedding."""
 
@@ -37,19 +35,6 @@ def test_every_planted_secret_is_found_in_every_embedding_and_becomes_the_same_i
             start = read(outer).index(plant.text)
             became.add(told[start : start + len(plant.text)])
         assert len(became) == 1, became
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_form_of_a_secret_stays(kind: Kind) -> None:
-    free = {"email", "home", "host", "ip", "device"}
-    for plant in plants(kind, EACH):
-        told = scrub_text(plant.text, "key")
-        if kind not in free and "Basic" not in plant.text:
-            assert [_shape(char) for char in told] == [_shape(char) for char in plant.text]
-
-
-def _shape(char: str) -> str:
-    return "0" if char.isdigit() else "a" if char.islower() else "A" if char.isupper() else char
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,12 +77,6 @@ def test_secrets_in_odd_places_are_found(text: str, secret: str) -> None:
     assert len(told) == len(text)
 
 
-def test_a_base64_password_still_decodes_to_what_it_is_elsewhere() -> None:
-    told = scrub_text("password: aHVudGVyMmh1bnRlcjI=\n$ echo $DB\nhunter2hunter2\n")
-    assert "hunter2" not in told
-    assert base64.b64decode(told.split()[1]).decode() == told.split()[-1]
-
-
 @pytest.mark.parametrize("secret", ["hunt3r2x", "pl41nPassw0rd", "Tr0ub4dor&3'x", "p4ss?~?~w0rd", "seventeen_b7tes_x"])
 @pytest.mark.parametrize("tail", ["", "\n", ":more"])
 @pytest.mark.parametrize("padded", [True, False])
@@ -123,27 +102,6 @@ def test_claims_of_a_token_are_scrubbed_like_any_text_and_its_header_stays() -> 
     assert header == "eyJhbGciOiJIUzI1NiJ9"
     assert json.loads(base64.urlsafe_b64decode(fresh + "=="))["email"] == mail
     assert signature != "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
-
-
-def test_hostile_texts_are_scrubbed_in_linear_time() -> None:
-    texts = [
-        "a@b.c " * 6000,
-        'password="' + '\\"' * 6000,
-        "cookie=x\n  " * 3000,
-        "-----BEGIN PRIVATE KEY-----" * 3000,
-        "eyJ" + "a" * 60000,
-        "QUFB" * 15000,
-        "\n".join(["QUFB" * 19] * 2000),
-        "://a:b" * 9000,
-        "/home/" * 9000,
-        "1.1.1.1." * 6000,
-        "token=" * 6000,
-        "authorization=" * 6000,
-        "eyJaaaaaaaa" * 6000,
-        "eyJaaaaaaaa.ey" * 6000,
-    ]
-    for text in texts:
-        assert len(scrub_text(text).encode()) == len(text.encode())
 
 
 MOST = 1 << 18 if FUZZ == 1 else 1 << 30
@@ -234,11 +192,3 @@ def test_what_is_of_an_issued_form_is_found_among_other_text(form: Form) -> None
     told = scrub_text(text, kinds=("token", "cloud_key"))
     assert not [secret for secret in secrets if secret in told]
     assert scrub_text(told, kinds=("token", "cloud_key")) == told
-
-
-def test_each_of_several_numbers_is_found_behind_its_own_words() -> None:
-    text = '{"text": "ssn=240083097", "copy": {"r": "ssn=240083097"}, "other": "ssn 536221457"}'
-    told = scrub_text(text)
-    assert "240083097" not in told
-    assert "536221457" not in told
-    assert scrub_text("ssn of whoever asked, 240083097, 536221457").endswith("240083097, 536221457")
