@@ -20,7 +20,7 @@ from tests.pipelines.brittle import logs, register
 from trajmill.app.cli import cli
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.endings import Code, Ending, ending_of
+from trajmill.pipelines.run_record.endings import Code, ending_of
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_transitions
 from trajmill.schemas import ConfigError, ContractError, ShardError
@@ -272,7 +272,3 @@ def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, monkeypatc
     assert pl.read_parquet(tmp_path / "out/rejects/normalize/*.parquet").is_empty()
     found = pl.read_parquet(tmp_path / "out/transitions/terminal/*.parquet")
     assert set(found["native_id"]) == {"name0", "name1"}
-
-
-def test_the_ending_of_an_error_is_a_plain_value():
-    assert ending_of(ConfigError("x")) == Ending(Code.USAGE, "x")
