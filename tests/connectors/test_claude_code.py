@@ -22,7 +22,7 @@ from trajmill.connectors.conversation.reminders import voices
     table(__file__, "claude_messages"),
 )
 def test_what_the_harness_put_into_a_users_message_is_told_apart(words: str, own: bool, expected: list[Any]) -> None:
-    assert list(voices(words, own)) == expected
+    assert list(map(list, voices(words, own))) == expected
 
 
 # results
