@@ -95,8 +95,8 @@ def line_values(stream: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[
     """(line, value) of each line that is not blank; the value is a `ParseError` where the line is not JSON.
 
     The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. Of a line that is no JSON and holds
-    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line. A line
-    of too many values is not searched for them.
+    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line. A
+    line of too many values is not searched for them.
     """
     for line in lines(stream):
         yield from values_of_line(line, uri, member)

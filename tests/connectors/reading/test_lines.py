@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading import values
 from trajmill.connectors.reading.documents import concatenated, json_document
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines, line_values, lines
@@ -139,6 +140,16 @@ def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is
     assert [value for _, value in values] == [{"a": 1}] * 1024
     assert isinstance(fault, ParseError)
     assert rest.data == b'{"half' + record * (count - 1024)
+
+
+def test_a_line_of_too_many_values_is_one_fault_and_is_not_searched_for_records(monkeypatch):
+    monkeypatch.setattr(values, "SMALL_BYTES", 100)
+    monkeypatch.setattr(values, "VALUES", 50)
+    line = RECORD * 100
+    ((part, fault),) = line_values(BytesIO(line), "log")
+    assert part.data == line
+    assert isinstance(fault, ParseError)
+    assert fault.reason == "too_many_values"
 
 
 @given(st.lists(st.sampled_from([RECORD, b'{"n": "ha', b"\0\0", b"[1]", b"{", b"\xff", b'"', b"x"]), max_size=8))
