@@ -145,8 +145,8 @@ def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is
 def test_a_line_of_too_many_values_is_one_fault_and_is_not_searched_for_records(monkeypatch):
     monkeypatch.setattr(values, "SMALL_BYTES", 100)
     monkeypatch.setattr(values, "VALUES", 50)
-    line = RECORD * 100
-    ((part, fault),) = line_values(BytesIO(line), "log")
+    line = b"[" + b"1," * 200 + b"1]" + RECORD.strip()
+    ((part, fault),) = line_values(BytesIO(line + b"\n"), "log")
     assert part.data == line
     assert isinstance(fault, ParseError)
     assert fault.reason == "too_many_values"
