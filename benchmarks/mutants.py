@@ -159,12 +159,12 @@ def drawn(room: str, number: int) -> list[Mutant]:
 
 
 def tests_of(mutant: Mutant) -> list[list[str]]:
-    """The tests of a mutant in the order in which they are tried: those of the room that name the module, then all."""
+    """The tests of a mutant in the order in which they are tried: those that name the module, then the room's."""
     module = "trajmill." + mutant.path.removesuffix(".py").replace("/", ".")
     package, _, name = module.rpartition(".")
     names = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
     whole = ROOMS[mutant.room].tests
-    files = sorted(path for folder in whole for path in (ROOT / folder).rglob("test_*.py"))
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
     own = [path for path in files if path.name == f"test_{name}.py" or names.search(path.read_text("utf-8"))]
     own.sort(key=lambda path: path.name != f"test_{name}.py")
     return [*([[str(path.relative_to(ROOT)) for path in own]] if own else []), list(whole)]

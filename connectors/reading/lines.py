@@ -95,7 +95,8 @@ def line_values(stream: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[
     """(line, value) of each line that is not blank; the value is a `ParseError` where the line is not JSON.
 
     The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. Of a line that is no JSON and holds
-    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line.
+    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line. A
+    line of too many values is not searched for them.
     """
     for line in lines(stream):
         yield from values_of_line(line, uri, member)
@@ -116,7 +117,7 @@ def values_of_line(line: Line, uri: str, member: str = "") -> Iterator[tuple[Lin
     else:
         return
     end = 0
-    for begin, after, value in _whole_values(data):
+    for begin, after, value in _whole_values(data) if fault.reason != "too_many_values" else ():
         yield from _stretch(line, end, begin, uri, member)
         yield _part(line, begin, after), value
         end = after

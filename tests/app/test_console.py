@@ -22,7 +22,7 @@ from rich.text import Text
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.pipelines.hostile import GOOD
-from trajmill.app.console import Printer, shown, text
+from trajmill.app.console import Printer, shown
 
 ATTACK = (
     "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1bP1$r\x1b\\\x1b[2J\x1b[H\x1b[8mhidden\x9b31m\x90dcs\x9c\x85 gone\rback"
@@ -200,19 +200,6 @@ def test_every_control_format_and_surrogate_is_shown():
             assert re.fullmatch(r"\\(?:[ntr]|x\w\w|u\w{4}|U\w{8})", shown(chr(code))), hex(code)
 
 
-def test_what_can_be_read_stays_as_it_is():
-    said = "Grüße, 日本語, العربية, हिन्दी, ⚠️ 👍🏽 → … ━ │ \\x1b \xa0"
-    assert shown(said) == said
-
-
-def test_a_string_is_a_line_and_a_text_has_several():
-    out = io.StringIO()
-    printer = Printer(out)
-    printer.print("a\nb\tc")
-    printer.print(text("a\nb\r\nc"))
-    assert out.getvalue() == "a\\nb\\tc\na\nb\\r\nc\n"
-
-
 def test_whatever_is_printed_passes_the_door():
     out = io.StringIO()
     printer = Printer(out)
@@ -245,13 +232,6 @@ def test_a_link_in_a_style_is_not_sent():
     printer._force_terminal = True
     printer.print(Text("here", "link http://x"))
     assert "http" not in out.getvalue()
-
-
-def test_a_document_is_printed_as_it_is():
-    out = io.StringIO()
-    content = "".join(f"{'word ' * 100}{number}   \n\n" for number in range(3))
-    Printer(out).document(content)
-    assert out.getvalue() == content
 
 
 def test_what_others_say_on_stderr_passes_the_door():

@@ -37,32 +37,12 @@ def answers(one: Trajectory) -> list[tuple[str, str | None, int]]:
     ]
 
 
-def test_repeated_links_go_to_the_call_of_the_turn_before():
-    one = read(api("f", "1"), text("of f", tool_call_id="1"), api("g", "1"), text("of g", tool_call_id="1"))
-    assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
-    together = read(api("f", "1"), api("g", "1"), text("of f", tool_call_id="1"), text("of g", tool_call_id="1"))
-    assert answers(together) == [("f", "of f", 0), ("g", "of g", 0)]
-    lost = read(api("f", "1"), text("and?", "user"), api("g", "1"), text("of g", tool_call_id="1"))
-    assert answers(lost) == [("f", None, 0), ("g", "of g", 1)]
-
-
 def test_an_answer_that_is_told_twice_counts_once():
     told = text("of f", tool_call_id="1")
     one = read(api("f", "1"), told, told, api("g", "2"), text("of g", tool_call_id="2"))
     assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
     assert one.steps[1].observation is not None
     assert one.steps[1].observation.content == "of f"
-
-
-def test_an_answer_without_a_call_is_what_the_environment_showed_unasked():
-    one = read(
-        text("welcome"), api("f", "1"), text("of f", tool_call_id="1"), text("late", tool_call_id="9"), api("g", "3")
-    )
-    assert one.steps[0].observation is not None
-    assert one.steps[0].observation.content == "welcome"
-    assert answers(one) == [("f", "of f", 0), ("g", None, 1)]
-    assert one.steps[1].observation is not None
-    assert one.steps[1].observation.content == "late"
 
 
 def test_rewards_of_actions_and_of_observations_are_kept():

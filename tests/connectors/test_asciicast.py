@@ -75,12 +75,6 @@ def test_any_events_give_valid_rows_or_a_parse_error(events: list[list[Any]], ve
     assert error is None or error.reason in ("no_input", "no_transitions", "bad_size", "bad_event")
 
 
-def test_leaving_a_nested_shell_does_not_end_the_session() -> None:
-    inner = steps_of(recording([1, "o", "> "], [2, "i", "exit\r"], [3, "o", "exit\r\n$ "]))
-    outer = steps_of(recording([1, "o", "> "], [2, "i", "\x04"], [3, "o", "\r\nexit\r\n"]))
-    assert (inner[0].terminated, outer[0].terminated) == (None, True)
-
-
 def test_a_recording_longer_than_a_block_is_read_as_a_short_one() -> None:
     lines = [[n / 10, "o", f"line {n} é\r\n"] for n in range(12_000)]
     steps = steps_of(recording(*lines, [1300, "i", "q\r"], [1301, "o", "\x1b[2Jend"]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trajmill.connectors.agents.atif import ANCHOR, DEPTH, Atif
+from trajmill.connectors.agents.atif import DEPTH, Atif
 from trajmill.connectors.agents.atif.domains import domain
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.schemas import Observation, Reject, Step, Trajectory
@@ -76,16 +76,6 @@ def test_a_result_that_comes_steps_after_the_answer_of_its_call_is_a_reject_that
     assert [one.reason for one in rejects] == ["result_repeated", "result_without_call"] + ["result_repeated"] * 2
 
 
-def test_documents_that_refer_to_each_other_are_read_once():
-    def back(path: str) -> list[Value]:
-        return [told("r", "a", subagent_trajectory_ref=[{"trajectory_path": path}])]
-
-    one = document(acts("a", results=back("trajectory.b.json")), session_id="one")
-    two = document(acts("a", results=back(ANCHOR)), session_id="two")
-    found, _ = read({ANCHOR: one, "trajectory.b.json": two})
-    assert [(trajectory.native_id, trajectory.parent) for trajectory in found] == [("one", None), ("two", "one")]
-
-
 def test_sub_agents_without_end_are_bounded():
     whole = document(acts("a"), trajectory_id="last")
     for number in range(DEPTH + 5):
@@ -93,12 +83,6 @@ def test_sub_agents_without_end_are_bounded():
     found, rejects = read(whole)
     assert len(found) == DEPTH + 1
     assert [one.reason for one in rejects] == ["nested_too_deeply"]
-
-
-def test_a_damaged_document_beside_a_whole_one_is_a_reject():
-    members = {ANCHOR: json.dumps(document(acts("a"))).encode(), "trajectory.x.json": b'{"steps": ['}
-    found = list(Atif().parse(MemoryBlob("log", members)))
-    assert [type(one) for one in found] == [Trajectory, Reject]
 
 
 def test_values_of_wrong_types_are_no_reason_to_stop():

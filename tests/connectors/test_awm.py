@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from trajmill.connectors.benches.awm import Awm
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.schemas import Outcome, Trajectory
+from trajmill.schemas import Trajectory
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "awm" / "input" / "20260316_101500_boat_rental_3_task_4"
 
@@ -20,23 +18,6 @@ def run(**verdicts: Any) -> Trajectory:
     members |= {f"verify.{mode}.json": json.dumps(value).encode() for mode, value in verdicts.items()}
     (found,) = [one for one in Awm().parse(MemoryBlob("run", members)) if isinstance(one, Trajectory)]
     return found
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "outcome"),
-    [
-        ({}, None),
-        ({"code": {"reward_type": "complete"}}, Outcome(True, None, "code")),
-        ({"code": {"reward_type": "others"}}, Outcome(False, None, "code")),
-        ({"code": {"reward_type": "judge_error"}}, Outcome(None, None, "code")),
-        ({"sql": {"reward_type": "incomplete"}}, None),
-        ({"sql": {"llm_judge": {"classification": "complete"}}}, Outcome(True, None, "sql and model judge")),
-        ({"sql": {"llm_judge": {"classification": "server_error"}}}, Outcome(None, None, "sql and model judge")),
-        ({"code": 5, "sql": {"llm_judge": None}}, None),
-    ],
-)
-def test_the_outcome_is_the_verdict_and_not_known_where_the_judge_failed(verdicts, outcome):
-    assert run(**verdicts).outcome == outcome
 
 
 def test_a_run_that_does_not_state_its_limit_is_recognized_by_its_iterations():

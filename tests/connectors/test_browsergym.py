@@ -57,30 +57,6 @@ def test_a_pickle_is_refused_by_name_and_its_bytes_are_not_looked_at():
     assert caught.value.reason == "pickle"
 
 
-def test_a_folder_is_one_run_and_each_pickle_in_it_a_reject():
-    names = ["r/summary_info.json", "r/step_0.pkl.gz", "r/exp_args.pkl", "r/notes.txt", "q/step_0.pkl.gz"]
-    (log,) = GYM.join(names)
-    assert sorted(log.members) == ["exp_args.pkl", "step_0.pkl.gz", "summary_info.json"]
-    blob = MemoryBlob("r", {"summary_info.json": b"{}", "step_0.pkl.gz": b"x", "exp_args.pkl": b"y"})
-    found = GYM.parse(blob)
-    assert [next(found).reason for _ in range(2)] == ["pickle", "pickle"]  # type: ignore[union-attr]
-    with pytest.raises(ParseError):
-        next(found)
-
-
-def test_an_action_that_is_no_calls_is_rejected_and_the_rest_is_kept():
-    steps = [
-        {"action": "click('1')", "axtree": "A"},
-        {"action": "I click on it", "axtree": "B"},
-        {"action": "click('2')", "axtree": "C"},
-        {"action": None, "axtree": "D"},
-    ]
-    rejected, one = GYM.parse(MemoryBlob("r", json.dumps({"steps": steps}).encode()))
-    assert (rejected.reason, rejected.excerpt) == ("no_action", "I click on it")  # type: ignore[union-attr]
-    seen = [(step.observation.content, step.next_observation.content) for step in one.steps]  # type: ignore[union-attr]
-    assert seen == [("A", "B"), ("C", "D")]
-
-
 def test_a_run_whose_pages_are_not_text_is_refused():
     steps = [{"action": "click('1')", "axtree_object": {"nodes": []}}] * 2
     with pytest.raises(ParseError) as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -26,19 +25,6 @@ def acts_of(*events: tuple[float, str, str]) -> list[Act]:
 
 def keys(*events: tuple[float, str, str]) -> list[str]:
     return [act.keys for act in acts_of(*events)]
-
-
-def typed(text: str, start: float, pause: float = 0.2) -> Sequence[tuple[float, str, str]]:
-    """Keys typed one by one, each echoed."""
-    rows = []
-    for number, char in enumerate(text):
-        rows += [(start + number * pause, "i", char), (start + number * pause + 0.01, "o", char)]
-    return rows
-
-
-def test_a_line_typed_key_by_key_is_one_act_however_long_it_takes() -> None:
-    (act,) = acts_of((0.1, "o", "$ "), *typed("ls -l", 1, pause=30), (200, "i", "\r"), (200.1, "o", "\r\na"))
-    assert (act.keys, act.start, act.end, act.before) == ("ls -l\r", 1, 200, "$")
 
 
 def test_a_pasted_text_is_one_act_with_its_lines() -> None:

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from tests.connectors.claude_logs import (
-    SESSION,
     Talk,
     log,
     parsed,
     seen,
-    text,
     use,
 )
 from trajmill.connectors.agents.claude_code import BRANCHES
 
 # turns and branches
-
-
-def test_last_branch_without_calls_leaves_the_one_before_it_the_main_one() -> None:
-    talk = Talk()
-    found, rejects = parsed(
-        log(
-            talk.user("u1", "go", None),
-            talk.call("a1", "msg_1", "t1"),
-            talk.result("r1", "t1", "one"),
-            talk.user("u2", "never mind, hello", None),
-            talk.agent("a2", "msg_2", text("hello")),
-        )
-    )
-    assert [(one.native_id, one.relation) for one in found] == [(SESSION, None)]
-    assert [reject.reason for reject in rejects] == ["no_calls"]
 
 
 def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
@@ -45,24 +28,6 @@ def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
     found, rejects = parsed(log(*lines, *again, talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")))
     assert [[seen(step) for step in one.steps] for one in found] == [["one", "two"]]
     assert not rejects
-
-
-def test_message_kept_by_a_compaction_and_hung_up_behind_it_makes_no_circle() -> None:
-    talk = Talk()
-    kept = {"preservedMessages": {"anchorUuid": "s", "uuids": ["a1", "r1", "a2"]}}
-    boundary = {"subtype": "compact_boundary", "logicalParentUuid": "a2", "compactMetadata": kept}
-    found, _ = parsed(
-        log(
-            talk.user("u", "go", None),
-            talk.call("a1", "msg_1", "t1"),
-            talk.result("r1", "t1", "one"),
-            talk.line("system", "c", None, **boundary),
-            talk.user("s", "summary", isCompactSummary=True),
-            talk.call("a2", "msg_2", "t2"),
-            talk.result("r2", "t2", "two"),
-        )
-    )
-    assert [[seen(step) for step in one.steps] for one in found] == [["one", "two"]]
 
 
 def test_a_circle_of_parents_is_cut_and_loses_no_call() -> None:
@@ -87,24 +52,3 @@ def test_branches_beyond_the_limit_are_rejected() -> None:
 
 
 # sub-agents
-
-
-def test_sub_agent_whose_root_names_a_line_of_its_parent_is_no_branch_of_it() -> None:
-    talk, side = Talk(), Talk(isSidechain=True)
-    found, _ = parsed(
-        log(
-            talk.user("u", "go", None),
-            talk.call("a1", "msg_1", "t1"),
-            side.user("x1", "look", "a1"),
-            side.call("x2", "msg_x", "tx"),
-            side.user("y1", "look too", "a1"),
-            side.call("y2", "msg_y", "ty"),
-            talk.result("r1", "t1", "one"),
-        )
-    )
-    assert [(one.native_id, one.relation, len(one.steps)) for one in found] == [
-        (SESSION, None, 1),
-        (f"{SESSION}/x1", "subagent", 1),
-        (f"{SESSION}/y1", "subagent", 1),
-    ]
-    assert seen(found[0].steps[0]) == "one"

@@ -8,67 +8,21 @@ import pytest
 
 from tests.connectors.claude_logs import (
     CONNECTOR,
-    Talk,
     answered,
-    log,
-    parsed,
-    said,
     seen,
-    text,
-    use,
 )
+from tests.tables import table
 from trajmill.connectors.conversation.reminders import voices
 
 # what is said
 
 
-def test_text_and_thinking_go_with_the_call_they_precede() -> None:
-    talk = Talk()
-    thought = {"type": "thinking", "thinking": "why"}
-    blocks = [thought, text("a"), use("t1", "Bash"), text("b"), use("t2", "Bash"), text("c"), text(" \n")]
-    found, _ = parsed(log(talk.user("u", "go", None), talk.agent("a", "msg_1", *blocks)))
-    told = [(step.action.message, step.action.reasoning) for step in found[0].steps]
-    assert told == [("a", "why"), ("b\n\nc", None)]
-
-
-def test_command_is_the_instruction_where_the_user_typed_nothing_else() -> None:
-    talk = Talk()
-    typed = "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>"
-    found, _ = parsed(
-        log(talk.user("u", typed, None), talk.user("m", "Tidy the shed.", isMeta=True), talk.call("a", "msg_1", "t1"))
-    )
-    assert found[0].task.instruction == typed
-    assert said(found[0].steps[0]) == [("harness", "Tidy the shed.")]
-
-
 @pytest.mark.parametrize(
     ("words", "own", "expected"),
-    [
-        ("plain", False, [("user", "plain")]),
-        ("expanded", True, [("harness", "expanded")]),
-        (
-            "a\n<system-reminder>b</system-reminder>\nc",
-            False,
-            [("user", "a"), ("harness", "<system-reminder>b</system-reminder>"), ("user", "c")],
-        ),
-        (
-            "<ide_selection>x</ide_selection>why?",
-            False,
-            [("harness", "<ide_selection>x</ide_selection>"), ("user", "why?")],
-        ),
-        ("<system-reminder> never closed", False, [("user", "<system-reminder> never closed")]),
-        (
-            "  <local-command-stdout></local-command-stdout>",
-            False,
-            [("harness", "  <local-command-stdout></local-command-stdout>")],
-        ),
-        ("[Request interrupted by user]", False, [("harness", "[Request interrupted by user]")]),
-        (" \n", False, []),
-        (" \n", True, []),
-    ],
+    table(__file__, "claude_messages"),
 )
 def test_what_the_harness_put_into_a_users_message_is_told_apart(words: str, own: bool, expected: list[Any]) -> None:
-    assert list(voices(words, own)) == expected
+    assert list(map(list, voices(words, own))) == expected
 
 
 # results
@@ -114,15 +68,6 @@ def test_who_answered_a_call_is_told_apart(tool: str, content: str, error: bool,
 )
 def test_exit_code_is_what_the_log_states(tool: str, content: str, more: Any, code: int | None) -> None:
     assert answered(tool, content, **more).exit_code == code
-
-
-def test_json_is_told_by_its_media_type() -> None:
-    types = [
-        one.media_type
-        for content in ('{"a": 1}', "[1, 2]", "{not json}", "12", "")
-        if (one := answered("Bash", content).next_observation)
-    ]
-    assert types == ["application/json", "application/json", "text/plain", "text/plain", "text/plain"]
 
 
 # sniffing

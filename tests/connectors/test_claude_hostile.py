@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.connectors.claude_logs import (
     CONNECTOR,
@@ -22,7 +19,6 @@ from tests.connectors.claude_logs import (
     use,
 )
 from trajmill.connectors.reading.json_text import CARRIED_DEPTH as DEPTH
-from trajmill.schemas import call_text
 
 
 @pytest.mark.parametrize("depth", [DEPTH + 1, 900, 5000])
@@ -34,24 +30,6 @@ def test_arguments_nested_too_deeply_are_rejected(depth: int) -> None:
     found, rejects = parsed(log(talk.user("u", "go", None), talk.call("a1", "msg_1", "t1"), deep))
     assert len(found[0].steps) == 1
     assert [reject.reason for reject in rejects] == ["nested_too_deeply"]
-
-
-ODD = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**63), 2**64 - 1),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text(max_size=3),
-    st.just([]),
-    st.just({}),
-)
-
-
-@given(st.dictionaries(st.text(max_size=5), st.recursive(ODD, lambda inner: st.lists(inner, max_size=3), max_leaves=6)))
-def test_text_of_a_call_is_that_of_the_contract(arguments: dict[str, Any]) -> None:
-    talk = Talk()
-    found, _ = parsed(log(talk.user("u", "go", None), talk.agent("a", "m", {**use("t", 'B"ä'), "input": arguments})))
-    assert found[0].steps[0].action.text == call_text('B"ä', arguments)
 
 
 def test_same_log_comes_out_the_same_twice_and_every_step_points_at_its_line() -> None:

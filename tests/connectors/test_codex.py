@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import table
 from trajmill.connectors.agents.codex import Codex
 from trajmill.connectors.agents.codex_texts import origin, voices
 from trajmill.connectors.connector import Connector, MemoryBlob
@@ -73,32 +74,7 @@ def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
 
 @pytest.mark.parametrize(
     ("text", "content", "code", "seconds", "note"),
-    [
-        ('{"output":"a","metadata":{"exit_code":3,"duration_seconds":0.5}}', "a", 3, 0.5, ""),
-        ('{"output":"a","metadata":{}}', "a", None, None, ""),
-        ('{"output":"a"}', '{"output":"a"}', None, None, ""),
-        ('{"output":', '{"output":', None, None, ""),
-        ("Exit code: -1\nWall time: 2 seconds\nOutput:\nx", "x",
-         -1, 2.0, "Exit code: -1\nWall time: 2 seconds\nOutput:"),
-        (
-            "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:\nx\n",
-            "x\n", 1, 2.0, "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:",
-        ),
-        ("Exit code: 1\nand so on", "Exit code: 1\nand so on", None, None, ""),
-        (
-            "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n",
-            "", 0, 0.1, "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:",
-        ),
-        (
-            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:\ny",  # noqa: E501
-            "y", None, 1.0,
-            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:",
-        ),
-        (
-            "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:\n",
-            "", None, None, "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:",
-        ),
-    ],
+    table(__file__, "codex_outputs"),
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
     told = codex_output(text) or Output(text)
@@ -122,13 +98,6 @@ def test_the_editor_is_told_apart_from_the_user():
     assert list(voices(" \n")) == []
 
 
-def test_a_deeply_nested_call_is_refused_and_the_rest_is_read():
-    deep = "[" * 500 + "]" * 500
-    found, rejects = read(log(META, call(1, "a", arguments=f'{{"a": {deep}}}'), call(2, "b"), answer(3, "b")), Codex())
-    assert [one.reason for one in rejects] == ["bad_call"]
-    assert len(found[0].steps) == 1
-
-
 def test_values_of_wrong_types_are_no_reason_to_stop():
     kinds = ("message", "reasoning", "function_call_output", "local_shell_call")
     keys = ("content", "role", "action", "output", "call_id")
@@ -144,13 +113,6 @@ def test_an_early_rollout_is_told_from_any_other_json_lines():
     other = log({"id": "x", "timestamp": "t", "instructions": None}, {"id": "y"})
     assert sniff(other, "a.jsonl") == []
     assert Codex().sniff(b'{"timestamp":"t","type":"session_meta","payload":{"id":"' + b"x" * 70000, "a") is not None
-
-
-def test_an_id_that_comes_again_is_answered_where_it_came_last_though_an_aborted_call_had_it() -> None:
-    stop = item(2, "message", role="user", content=[{"type": "input_text", "text": "Stop."}])
-    found = steps(call(1, "a"), stop, call(3, "a", arguments='{"n": 2}'), answer(4, "a", "two"))
-    after = [step.next_observation for step in found]
-    assert [one and one.content for one in after] == [None, "two"]
 
 
 def test_a_log_that_ends_within_a_call_or_in_an_aborted_turn_is_truncated() -> None:

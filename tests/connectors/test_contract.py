@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import FUZZ, ROOT
 from tests.failures import every
-from tests.golden.digests import digest_of
-from tests.golden.make import VERSIONS
+from tests.golden.digests import VERSIONS, digest_of
 from tests.rows import assembled, blob_at, golden_line, golden_row, line, parsed
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
 from trajmill.connectors.registry import connectors, sniff

@@ -17,7 +17,7 @@ import pytest
 import trajmill
 from tests.data_sets import DATA_SETS, DataSet
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
-from trajmill.connectors.registry import connector, sniff
+from trajmill.connectors.registry import sniff
 from trajmill.schemas import MESSAGE, ParseError, Reject, Step, Trajectory
 
 Rows = list[dict[str, Any]]
@@ -187,23 +187,6 @@ def test_a_file_is_read_of_which_the_first_64_kib_hold_no_call(data: bytes) -> N
     assert [step.next_observation and step.next_observation.content for step in calls][:1] == ["dry"]
 
 
-def test_a_conversation_with_written_calls_and_a_value_that_is_no_message_is_refused() -> None:
-    messages = [
-        CALLED["messages"][0],
-        None,
-        {"role": "assistant", "content": '<tool_call>{"name": "look"}</tool_call>'},
-    ]
-    found = list(connector("chat_tools").parse(MemoryBlob("rows", jsonl([{"messages": messages}, CALLED]))))
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["bad_message"]
-
-
 def test_talk_alone_is_no_log_however_long_it_is_and_what_it_mentions() -> None:
     data = jsonl([TALK, {"messages": [{"role": "user", "content": "What is a tool_call?"}]}] * 2000)
     assert sniff(data[:HEAD_BYTES], "rows.jsonl", longer=lambda: data) == []
-
-
-def test_an_export_with_a_trace_beside_its_observations_holds_no_lines_of_a_session() -> None:
-    step = {"id": "o1", "traceId": "t", "projectId": "p", "type": "GENERATION", "startTime": "2025-11-17T14:55:18Z"}
-    trace = {"id": "t", "projectId": "p", "timestamp": "2025-11-17T14:55:18Z", "tags": [], "input": "x"}
-    export = {"trace": {**trace, "observations": [step]}, "observations": [step]}
-    assert connector("agent_traces").sniff(json.dumps(export).encode(), "trace.json") is None

@@ -62,18 +62,8 @@ def at_bash(player: Player, typed: str, answer: str = "") -> Player:
     return player.enter(PASTE_OFF + "\r" + answer)
 
 
-def test_without_a_prompt_the_first_key_is_typed(player: Player) -> None:
-    player.out(PASTE_ON).keys("$1").enter(PASTE_OFF)
-    assert player.told() == ["$1\r"]
-
-
 def test_a_prompt_on_the_right_is_not_typed(player: Player) -> None:
     player.out(f"$ \x1b[36G12:30\x1b[3G{PASTE_ON}").keys("ls").out(PASTE_OFF + "\r\r\n", 0.2)
-    assert player.told() == ["ls\r"]
-
-
-def test_a_prompt_drawn_anew_with_more_in_it_is_not_typed(player: Player) -> None:
-    player.out(f"app $ {PASTE_ON}").out("\r\x1b[Japp (main) $ ", 0.2).keys("ls").out(PASTE_OFF + "\r\r\n", 0.2)
     assert player.told() == ["ls\r"]
 
 
@@ -98,11 +88,6 @@ def test_a_line_typed_ahead_in_part_is_a_gap_before_which_the_prompt_stands_alon
     player.out("s", 0.4).enter(f"{PASTE_OFF}\ra.txt\r\n{PASTE_ON}$ ")
     assert player.told() == ["sleep 5\r", "<unclear_input>"]
     assert player.screens()[1] == "$ sleep 5\n$"
-
-
-def test_a_line_whose_prompt_is_gone_is_a_gap(player: Player) -> None:
-    at_bash(player, "ls", "a\r\n").out(PASTE_ON + "$ ").keys("l").out("\r\x1b[K> l", 0.2).enter(PASTE_OFF)
-    assert player.told() == ["ls\r", "<unclear_input>"]
 
 
 def test_a_program_that_takes_keys_on_the_shells_screen_is_a_gap(player: Player) -> None:
@@ -130,11 +115,6 @@ def test_a_single_key_may_answer_without_enter(player: Player, events: list[str]
 def test_typing_without_a_prompt_counts_if_its_rhythm_is_a_persons(player: Player) -> None:
     player.out("$ ").keys("cat > a").enter().keys("first line").enter()
     assert player.told() == ["cat > a\r", "first line\r"]
-
-
-def test_few_keys_without_a_prompt_are_a_gap(player: Player) -> None:
-    player.out("$ ").keys("cat > a").enter().keys("ab").enter()
-    assert player.told() == ["cat > a\r", "<unclear_input>"]
 
 
 def test_completions_listed_below_the_line_do_not_enter_it(player: Player) -> None:

@@ -18,11 +18,6 @@ def log(*lines: Line | str) -> bytes:
     return "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines).encode()
 
 
-def gemini(*lines: Line | str) -> tuple[list[Trajectory], list[str]]:
-    found = list(GeminiStream().parse(MemoryBlob("s.jsonl", log(*lines))))
-    return [o for o in found if isinstance(o, Trajectory)], [o.reason for o in found if isinstance(o, Reject)]
-
-
 def managed(*lines: Line | str) -> tuple[list[Trajectory], list[str]]:
     found = list(ManagedAgent().parse(MemoryBlob("s.jsonl", log(*lines))))
     return [o for o in found if isinstance(o, Trajectory)], [o.reason for o in found if isinstance(o, Reject)]
@@ -38,17 +33,6 @@ def use(key: str | None, name: str = "run_shell_command") -> Line:
 def answer(key: str | None, output: str | None = "ok", status: str = "success", **more: Any) -> Line:
     told = {} if output is None else {"output": output}
     return {"type": "tool_result", "tool_id": key, "status": status, **told, **more}
-
-
-def said(text: str, role: str = "assistant", **more: Any) -> Line:
-    return {"type": "message", "role": role, "content": text, **more}
-
-
-def test_a_message_before_the_init_is_the_harness_s_and_without_an_init_the_user_s() -> None:
-    made = gemini(said("ticket", "user"), INIT, said("task", "user"), use("a"), answer("a"))[0][0]
-    assert made.task.instruction == "task"
-    assert json.loads(made.steps[0].interleaved or "[]") == [{"role": "harness", "content": "ticket"}]
-    assert gemini(said("task", "user"), use("a"), answer("a"))[0][0].task.instruction == "task"
 
 
 def event(key: str, kind: str, **more: Any) -> Line:

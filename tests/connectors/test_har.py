@@ -52,18 +52,6 @@ def steps(*entries, **more):
     return one.steps
 
 
-def test_a_redirect_and_what_it_leads_to_are_one_transition():
-    moved = entry("http://a/old", 1, 10, 301, "", None, received=[{"name": "Location", "value": "/new#part"}])
-    found = steps(moved, entry("http://a/other", 1.005), entry("http://a/new", 1.02, text='{"new": 1}'))
-    assert [step.action.text for step in found] == ["GET http://a/old", "GET http://a/other"]
-    told = found[0].next_observation
-    assert told.content == (
-        "HTTP 301\nlocation: /new#part\n\nHTTP 200\ncontent-type: application/json\n\n" + '{"new": 1}'
-    )
-    assert told.uri == "http://a/new"
-    assert told.truncation == "none"
-
-
 def test_a_redirect_is_not_joined_with_a_post_to_its_target():
     moved = entry("http://a/old", 1, 10, 302, "", "", received=[{"name": "location", "value": "/new"}])
     assert len(steps(moved, entry("http://a/new", 1.1, method="POST"))) == 2
@@ -94,11 +82,6 @@ def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
     assert step.next_observation.content.endswith(text)
 
 
-def test_an_entry_listed_twice_with_the_same_times_counts_once():
-    assert len(steps(entry("http://a/", 1), entry("http://a/", 1))) == 1
-    assert len(steps(entry("http://a/", 1), entry("http://a/", 2))) == 2
-
-
 def test_a_body_in_a_file_outside_of_the_input_is_not_read():
     log = {"log": {"entries": [entry("http://a/", text=None)]}}
     log["log"]["entries"][0]["response"]["content"]["_file"] = "../secret"
@@ -108,22 +91,6 @@ def test_a_body_in_a_file_outside_of_the_input_is_not_read():
     log["log"]["entries"][0]["response"]["content"]["_file"] = "../../secret"
     (one,) = read(MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"outside"}))
     assert one.steps[0].next_observation.truncation == "recorder"
-
-
-def test_a_damaged_entry_is_rejected_and_the_others_are_read():
-    data = b'{"log": {"entries": [{"request": {"url": nul}}, ' + json.dumps(entry("http://a/")).encode() + b"]}}"
-    reject, one = read(MemoryBlob("x.har", data))
-    assert (reject.reason, reject.offset) == ("bad_json", 21)
-    assert one.steps[0].offset == 48
-
-
-def test_several_logs_beside_their_bodies_are_one_input_with_pages_of_their_own():
-    names = ["t/a.har", "t/b.har", "t/" + "0" * 40 + ".html", "u/c.har", "u/readme.html"]
-    (log,) = HAR.join(names)
-    assert (log.uri, sorted(log.members)) == ("t", ["0" * 40 + ".html", "a.har", "b.har"])
-    data = json.dumps({"log": {"entries": [entry("http://a/", pageref="p")]}}).encode()
-    found = read(MemoryBlob("t", {"a.har": data, "b.har": data}))
-    assert [one.native_id for one in found] == ["a.har#p", "b.har#p"]
 
 
 def test_faults_within_an_archive_are_placed_where_its_member_begins():
@@ -184,11 +151,6 @@ def test_base64_stands_for_the_same_bytes_whichever_decoder_reads_it(text):
 )
 def test_text_is_decoded_as_browsers_do(data, content_type, text):
     assert byte_body(data, content_type).text == text
-
-
-def test_a_zip_archive_that_is_no_har_is_left_to_others():
-    assert HAR.sniff(b"PK\x03\x04" + bytes(22) + b"\x0b\x00\x00\x00trace.trace", "trace.zip") is None
-    assert HAR.sniff(b'{"log": {"other": 1}}', "x.json") is None
 
 
 def test_web_socket_messages_sent_in_a_row_are_one_action():

@@ -66,12 +66,6 @@ def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_docume
     }
 
 
-def test_a_damaged_result_is_told_and_the_steps_stand():
-    made, rejects = read({"agent/trajectory.json": document(), "result.json": "{", "verifier/reward.txt": "1"})
-    assert made[0].outcome == Outcome(True, 1.0, "harbor verifier")
-    assert rejects == [("truncated", "result.json")]
-
-
 def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():
     below = {**document("below"), "trajectory_id": "below"}
     members = {
@@ -88,11 +82,6 @@ def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():
         "below": ("subagent", None, False),
     }
     assert {one.task.id for one in made} == {"grind"}
-
-
-def test_a_step_that_cannot_be_read_costs_itself():
-    made, rejects = read({"steps/a/agent/trajectory.json": "{", "steps/b/agent/trajectory.json": document()})
-    assert (len(made), rejects) == (1, [("truncated", "steps/a/agent/trajectory.json")])
 
 
 LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4)

@@ -1,11 +1,8 @@
 """The issue and the touched files of a prompt."""
 
-import json
-
 import pytest
 
-from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.swe.issue import issue_in, issue_of_trajectory
+from trajmill.connectors.swe.issue import issue_in
 
 
 @pytest.mark.parametrize(
@@ -22,12 +19,3 @@ from trajmill.connectors.swe.issue import issue_in, issue_of_trajectory
 )
 def test_an_issue_is_what_stands_between_known_marks(text, issue):
     assert issue_in(text) == issue
-
-
-def test_a_demonstration_and_a_file_that_cannot_be_read_state_no_issue():
-    shown = {"role": "user", "content": "<issue>\nanother\n</issue>", "is_demo": True}
-    asked = {"role": "user", "content": [{"type": "text", "text": "<issue>\nthis\n</issue>"}]}
-    data = json.dumps({"history": [shown, asked]}).encode()
-    assert issue_of_trajectory(MemoryBlob("x", {"t.traj": data}), "t.traj") == "this"
-    assert issue_of_trajectory(MemoryBlob("x", {"t.traj": data[:-9]}), "t.traj") is None
-    assert issue_of_trajectory(MemoryBlob("x", {"t.traj": b'{"messages": 5}'}), "t.traj") is None

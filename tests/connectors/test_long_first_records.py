@@ -105,13 +105,6 @@ def test_a_cassette_whose_first_body_is_long_is_a_cassette(style, width):
     assert taker(data, "a.yaml") == "vcr_cassette"
 
 
-def test_rows_whose_first_is_long_are_known_by_the_keys_behind():
-    row = {"messages": [{"role": "user", "content": "word " * LONG}, {"role": "assistant", "content": "ok"}]}
-    data = written([{**row, "instance_id": "a__b-1"}, {**row, "instance_id": "a__b-2"}])
-    assert [one.name for one, _ in sniff(data[:HEAD_BYTES], "rows.jsonl")] == []
-    assert taker(data, "rows.jsonl") == "swe_rows"
-
-
 def test_an_outline_is_json_and_keeps_each_key():
     first = {
         "a": ['é\\"' * LONG] * 9,

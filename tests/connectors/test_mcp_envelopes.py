@@ -6,18 +6,10 @@ import json
 from base64 import b64encode
 
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, parse
-from trajmill.connectors.apis.otel_genai.span_values import result_of
 from trajmill.connectors.conversation.mcp_answer import answered
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Part, Result
 
-TOLD = '{"content":[{"type":"text","text":"caf\\u00e9 \\/ 1"}],"structuredContent":{"n":1.50,"m":1e2},"isError":false}'
-"""As no writer of ours has it: without blanks, with escapes that are not needed, and numbers that are not shortest."""
-
-VALUE = json.loads(TOLD)
-OURS = (
-    '{"content": [{"type": "text", "text": "café / 1"}], "structuredContent": {"n": 1.5, "m": 100.0}, "isError": false}'
-)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
 
@@ -54,14 +46,6 @@ def test_an_image_alone_has_an_envelope_and_no_text():
     seen, value = told(body)
     assert seen.content is None
     assert value["content"][0]["data"].startswith("attachment:image/png;")
-
-
-def test_a_span_that_captured_a_result_has_its_envelope_and_one_that_captured_text_has_none():
-    found = result_of(TOLD, "look", "1", 0)
-    assert (found.content, found.envelope) == ("café / 1", TOLD)
-    assert result_of(VALUE, "look", "1", 0).envelope == OURS
-    assert result_of("café", "look", "1", 0).envelope is None
-    assert result_of(VALUE["content"], "look", "1", 0).envelope is None
 
 
 def test_the_envelope_of_a_result_in_which_the_harness_spoke_is_left_out():

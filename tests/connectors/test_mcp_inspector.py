@@ -4,11 +4,7 @@ import json
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.connectors.wire_logs import HELLO, INITIALIZE, call, parse, request, result, seen
-from trajmill.connectors.registry import sniff
-
-INPUT = ROOT / "tests" / "fixtures" / "mcp_inspector" / "input"
+from tests.connectors.wire_logs import HELLO, INITIALIZE, call, parse, result, seen
 
 
 def entry(message, response=None, at=0, duration=None, **more):
@@ -34,16 +30,6 @@ def test_an_answer_whose_request_is_no_longer_in_the_history_is_rejected():
     assert [one.reason for one in rejects] == ["result_without_call"]
 
 
-def test_sessions_of_the_network_log_are_told_apart_by_the_id_in_their_headers():
-    entries = json.loads((INPUT / "network.json").read_text("utf-8"))
-    other = json.loads(json.dumps(entries).replace("5f1c", "77aa"))
-    mixed = [one for pair in zip(entries, other, strict=True) for one in pair]
-    found, rejects, _ = parse("mcp_inspector", json.dumps(mixed))
-    assert {one.native_id for one in found} == {"5f1c/0", "77aa/0"}
-    assert seen(found[0]) == seen(found[1])
-    assert not rejects
-
-
 def network(asked, told, status=200, method="POST"):
     answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": told}
     where = {"method": method, "url": "https://s.example/mcp", "requestHeaders": {}, "category": "transport"}
@@ -59,11 +45,3 @@ def test_a_call_that_http_refused_ends_its_turn(status):
     assert seen(found[0]) == [("look", None), ("look", "c")]
     assert turns(found[0]) == [(0, 0, 1), (1, 0, 1)]
     assert not rejects
-
-
-def test_an_export_whose_first_message_is_longer_than_the_head_is_recognized():
-    long = entry(
-        request(1, "tools/list"), {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "x" * 99}] * 999}}, 0, 1
-    )
-    data = json.dumps([long, entry(call(2), result(2, "a"), 5, 1)], indent=2).encode()
-    assert sniff(data[:65536], "x")[0][0].name == "mcp_inspector"

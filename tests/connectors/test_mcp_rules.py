@@ -27,18 +27,6 @@ def resumed(last, *events, begin=0):
     return {"request": asked, "response": {"status": 200, "headers": {}, "body": stream(*events, begin=begin)}}
 
 
-def test_cancelling_what_nobody_asked_changes_nothing():
-    found, rejects = read(
-        INITIALIZE,
-        HELLO,
-        call(1),
-        *(notification("notifications/cancelled", requestId=key) for key in ("1", 9, None, True)),
-        result(1, "a"),
-    )
-    assert seen(found[0]) == [("look", "a")]
-    assert not rejects
-
-
 def test_two_open_calls_of_one_id_with_two_answers_have_none_that_is_sure():
     bodies = [INITIALIZE, HELLO, call(1, "row"), call(1, "sail"), result(1, "rowed"), result(1, "sailed"), call(2)]
     found, rejects = read(*bodies, result(2, "seen"))

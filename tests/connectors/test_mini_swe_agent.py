@@ -142,11 +142,6 @@ def test_every_patch_that_real_runs_handed_in_is_an_answer(corpus):
     assert patches >= 11
 
 
-def test_answers_are_paired_by_place_where_ids_repeat():
-    steps = read([agent("", ("a", "1"), ("a", "2")), tool("a", "one"), tool("a", "two")])
-    assert [seen(step).content for step in steps] == ["one", "two"]
-
-
 def test_what_the_user_typed_instead_is_the_users():
     step = read([agent("```bash\na\n```"), user("Command not executed. The user rejected your command: no")])[0]
     assert seen(step).origin == "user"

@@ -44,16 +44,6 @@ def answers(steps: list[Step]) -> list[str | None]:
     return [one.next_observation.content if one.next_observation else None for one in steps]
 
 
-def test_an_observation_answers_its_cause_and_not_its_neighbour():
-    steps, _ = read(run(2, "a"), run(4, "b"), out(4, "of b"), out(2, "of a"))
-    assert answers(steps) == ["of a", "of b"]
-
-
-def test_an_observation_logged_twice_counts_once_and_another_of_the_same_cause_is_rejected():
-    assert read(run(2, "a"), out(2, "x"), out(2, "x"))[1] == []
-    assert read(run(2, "a"), out(2, "x"), out(2, "y"))[1] == ["result_repeated"]
-
-
 def folder(events: dict[str, object], **beside: object) -> tuple[list[Step], list[tuple[str, str]]]:
     """The steps of a folder of event files, and (reason, member) of what it rejects."""
     members = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in events.items()}

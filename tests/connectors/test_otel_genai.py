@@ -24,16 +24,6 @@ def tool(key, name, result, **more):
     return span(key, f"execute_tool {name}", values, **more)
 
 
-def test_traces_are_kept_apart_and_one_conversation_spans_them():
-    apart = document(tool("1", "a", "A", trace="x"), tool("2", "b", "B", trace="y"))
-    assert [seen(one) for one in parse("otel_genai", json.dumps(apart))[0]] == [[("a", "A")], [("b", "B")]]
-    root = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "c"}
-    roots = [span(key, "invoke_agent", root, trace=key) for key in ("x", "y")]
-    together = lines(apart, document(*roots))
-    found = parse("otel_genai", together)[0]
-    assert [(one.native_id, seen(one)) for one in found] == [("c/0", [("a", "A"), ("b", "B")])]
-
-
 CALL = {"id": "k", "type": "function", "function": {"name": "look", "arguments": '{"bed": 1}'}}
 
 
@@ -199,19 +189,6 @@ def test_spans_that_were_printed_to_a_console_are_read_one_after_the_other():
         assert not rejects
 
 
-def test_the_span_of_an_agent_is_read_only_where_no_model_call_holds_messages():
-    parts = [
-        {"role": "user", "parts": [{"type": "text", "content": "How is it?"}]},
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "look", "arguments": {}}]},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": "green"}]},
-    ]
-    told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(parts)}
-    agent = span("1", "invoke_agent gardener", told)
-    assert asked_and_told(agent) == [("How is it?", None, [("look", "green")])]
-    chat = span("2", "chat m", {**told, "gen_ai.operation.name": "chat"})
-    assert asked_and_told(chat, agent) == [("How is it?", None, [("look", "green")])]
-
-
 def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_such():
     blocks = [{"type": "text", "text": "green"}, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
     told = json.dumps({"content": blocks, "isError": True})
@@ -262,17 +239,3 @@ def test_a_tool_span_without_the_id_of_its_call_is_no_call_of_its_own(given, gav
         openinference("3", "LLM", **later),
     )
     assert asked_and_told(*spans) == [("How is it?", None, [("look", "green"), ("message", None)])]
-
-
-def test_of_two_observations_of_one_model_call_the_inner_one_is_read():
-    message = {"role": "assistant", "tool_calls": [CALL]}
-    asked = [{"role": "user", "content": "How is it?"}]
-    outer = {"id": "1", "type": "GENERATION", "name": "a", "input": {"prompt": "How is it?"}, "output": message}
-    inner = {"id": "2", "type": "GENERATION", "name": "b", "input": asked, "output": message}
-    tool = {"id": "3", "type": "TOOL", "name": "look", "input": '{"bed": 1}', "output": '"green"'}
-    outer["startTime"] = inner["startTime"] = "2025-03-01T10:00:00Z"
-    tool["startTime"] = "2025-03-01T10:00:01Z"
-    trace = {"id": "t", "observations": [tool, {**inner, "parentObservationId": "1"}, outer]}
-    found, rejects, _ = parse("otel_genai", json.dumps(trace))
-    assert [(one.task.instruction, seen(one)) for one in found] == [("How is it?", [("look", "green")])]
-    assert not rejects

@@ -73,17 +73,3 @@ def test_a_known_format_is_named_and_refused_for_its_reason(named):
 
 def test_every_signature_has_a_file_that_it_names():
     assert {one.name for one in SIGNATURES} == {named.partition(" of version ")[0] for named in SEEN}
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        json.dumps({**TASK, "model_patch": "x"}).encode(),
-        b'{"cells": [], "nbformat": 4}',
-        b"WARC/ is a format",
-        b'{"snapshot": {"a": {}}}',
-        b'[{"title": "t", "mapping": {}}]',
-    ],
-)
-def test_what_only_resembles_a_known_format_is_not_named(data):
-    assert not any(isinstance(connector, Refused) for connector, _ in sniff(data, "data.json"))

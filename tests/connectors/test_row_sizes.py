@@ -83,12 +83,6 @@ def test_lists_of_too_many_values_are_refused_though_they_take_no_bytes(monkeypa
     assert row.reason == "too_many_values"
 
 
-def test_rows_of_one_row_group_are_read_in_batches_by_the_largest(closely, monkeypatch):
-    monkeypatch.setattr(tables, "_ROWS_BYTES", 3_000_000)
-    rows = [{"x": one} for one in LISTS]
-    assert rows_of(written(pa.Table.from_pylist(rows))) == rows
-
-
 def test_dictionaries_of_arrow_count_too_and_their_uses_row_by_row(monkeypatch):
     monkeypatch.setattr(tables, "LINE_BYTES", 1 << 20)
     monkeypatch.setattr(tables, "BATCH_BYTES", 1 << 19)

@@ -42,23 +42,6 @@ def test_a_killed_recording_is_cut_where_its_bytes_end():
     assert last.truncation == "recorder"
 
 
-def test_input_of_which_there_is_no_log_is_not_made_up():
-    rows = [f"O 0.9 {len(OUTPUTS[0])}", "I 0.5 4", *(f"O 0.9 {len(one.encode())}" for one in OUTPUTS[1:])]
-    found, _ = parsed(x_out=HEAD + "".join(OUTPUTS) + DONE, x_timing="\n".join(rows) + "\n")
-    assert keys(found[0]) == ["pwd\n", "exit\n"]
-    assert '"source": "echo"' in (found[0].steps[0].action.arguments or "")
-
-
-def test_a_prompt_of_unknown_form_is_not_taken_for_typed_text():
-    text = HEAD + "\x1b[?2004h➜  mill git:(main) ls" + ENTER + "a\r\n" + DONE
-    with pytest.raises(ParseError) as caught:
-        parsed(x_typescript=text, x_timing="nothing")
-    assert caught.value.reason == "bad_timing"
-    with pytest.raises(ParseError) as caught:
-        list(CONNECTOR.parse(MemoryBlob("log", text.encode())))
-    assert caught.value.reason == "no_input"
-
-
 @pytest.mark.parametrize("timed", [True, False])
 def test_output_that_is_read_in_pieces_is_the_same_session(timed, monkeypatch):
     shown = [OUTPUTS[0], "cat é" + ENTER, "é€ and more words of output " * 9 + "\r\n" + PROMPT, *OUTPUTS[1:]]
@@ -122,16 +105,6 @@ def test_a_prompt_behind_output_without_a_line_end_is_told_by_the_title_before_i
         "printf lit\n",
         "pwd\n",
     ]
-
-
-def test_what_looks_like_a_prompt_once_is_output():
-    rows = untimed("$ cat notes\r\nbob@far:~$ ls\r\nTotal: 3 > 2 lamps\r\n$ exit\r\nexit\r\n")
-    assert [typed for typed, _ in rows] == ["cat notes\n", "exit\n"]
-
-
-def test_an_interpreter_s_prompt_within_a_shell_tells_its_lines():
-    rows = untimed("$ python\r\n>>> 1+1\r\n2\r\n>>> exit()\r\n$ exit\r\n")
-    assert [typed for typed, _ in rows] == ["python\n", "1+1\n", "exit()\n", "exit\n"]
 
 
 @pytest.mark.parametrize("feed", ["\n", "\r\n"])

@@ -25,11 +25,6 @@ def test_the_reference_answer_stands_in_no_row(name):
         assert "REFERENCE-ANSWER" not in path.read_text("utf-8")
 
 
-def test_a_notebook_that_holds_no_agent_is_named_and_not_read():
-    cells = [{"cell_type": "code", "outputs": [], "source": ["print(1)"]}]
-    assert sniff(json.dumps({"cells": cells, "nbformat": 4}).encode(), "plot.ipynb")[0][0].name == "refused"
-
-
 def test_information_that_the_model_wrote_itself_is_no_observation():
     log = (
         "<|im_start|>user\nQuestion: q<|im_end|>\n<|im_start|>assistant\n<search> a </search>\n"
@@ -84,12 +79,6 @@ def inspected(*samples: dict) -> list[Trajectory]:
 def test_the_tools_of_a_sample_tell_its_domain(names, domain):
     (found,) = inspected(sample(*(calling(name) for name in names)))
     assert found.domain == domain
-
-
-def test_a_tool_called_search_keeps_its_name_outside_the_search_domain():
-    (found,) = inspected(sample(calling("memory", key="a")))
-    assert (found.domain, found.steps[0].action.name) == ("mcp", "memory")
-    assert json.loads(found.steps[0].action.text)["name"] == "memory"
 
 
 def test_a_question_that_failed_before_the_model_answered_does_not_hide_the_others():

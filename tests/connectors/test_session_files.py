@@ -67,14 +67,6 @@ def test_a_sub_agent_of_codex_has_the_thread_and_the_step_that_started_it(tmp_pa
     ]
 
 
-def test_threads_of_codex_that_name_each_other_as_their_parents_stay_by_themselves(tmp_path):
-    found = read(tmp_path, {f"rollout-{one}.jsonl": rollout(one, other, ("shell", one)) for one, other in ("ab", "ba")})
-    assert {uri: links(one) for uri, one in found.items()} == {
-        "rollout-a.jsonl": [("a", None, None, "subagent")],
-        "rollout-b.jsonl": [("b", None, None, "subagent")],
-    }
-
-
 def session(name: str, kind: str, agent: str | None = None) -> list[dict[str, Any]]:
     """A session of Gemini CLI with two calls, of which the second starts a sub-agent."""
     answer = [{"functionResponse": {"name": "f", "response": {"output": name}}}]

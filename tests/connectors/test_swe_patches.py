@@ -5,7 +5,6 @@ import json
 import pytest
 
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.swe.evaluation import outcomes
 from trajmill.connectors.swe.swebench_eval import SwebenchEval
 from trajmill.connectors.swe.swebench_predictions import SwebenchPredictions
 from trajmill.schemas import Reject, Trajectory
@@ -50,26 +49,6 @@ def test_a_document_whose_first_line_holds_an_instance_is_read_whole(data):
         assert "'a__b-1' by 'm'" in one.detail
 
 
-def test_a_damaged_first_prediction_costs_its_line_alone():
-    bad, made = refused(json.dumps(PREDICTION)[:-9] + "\n" + json.dumps(PREDICTION) + "\n", "preds.jsonl")
-    assert (bad.reason, bad.offset) == ("bad_json", 0)
-    assert (made.reason, made.unit, made.transitions) == ("no_observation", "trajectory", 1)
-
-
 def test_where_tests_put_out_nothing_before_the_time_limit_nothing_is_shown():
     made = evaluated(patch_diff=DIFF, test="\n\nTimeout error: 60 seconds exceeded.")
     assert (shown(made), made.steps[0].timed_out, made.steps[0].time_limit_s) == ("", True, 60)
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        ({"resolved": True}, {"i": True}),
-        ({"a": {"resolved": False}, "b": 5}, {"a": False}),
-        ({"instances": [{"instance_id": "a", "resolved": True}, {"instance_id": "b"}]}, {"a": True}),
-        ({"resolved_ids": ["a"], "unresolved_ids": ["b", 7]}, {"a": True, "b": False}),
-        ([1], {}),
-    ],
-)
-def test_reports_of_each_form_are_read(value, told):
-    assert {name: one.resolved for name, one in outcomes(value, "i").items()} == told

@@ -3,7 +3,6 @@
 import json
 
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.registry import sniff
 from trajmill.connectors.swe.swe_rows import SweRows
 from trajmill.connectors.swe.text_action import function, last_fence
 from trajmill.schemas import Reject, Trajectory
@@ -30,15 +29,6 @@ def test_a_function_that_is_not_closed_is_none():
     assert function("<function=bash>\n<parameter=command>ls") is None
 
 
-def test_a_message_without_an_action_is_answered_by_the_harness():
-    made = read(
-        row(("user", "Go."), ("assistant", "Hm."), ("user", "No action found."), ("assistant", "```\nls\n```"))
-    )[0]
-    assert [one.action.name for one in made.steps] == ["message", "bash"]
-    assert made.steps[0].next_observation is not None
-    assert made.steps[0].next_observation.origin == "harness"
-
-
 def test_what_the_agent_says_in_two_messages_before_it_acts_is_one_step():
     ran = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "run", "arguments": "{}"}}]}
     again = {"role": "assistant", "tool_calls": [{"id": "2", "function": {"name": "read", "arguments": "{}"}}]}
@@ -50,16 +40,3 @@ def test_what_the_agent_says_in_two_messages_before_it_acts_is_one_step():
         ("read", 0, None),
     ]
     assert [one.next_observation and one.next_observation.content for one in made.steps] == ["did 1", "did 2"]
-
-
-def test_rows_of_an_array_have_the_offsets_of_their_objects():
-    rows = [row(("assistant", "```\nls\n```")), row(("assistant", "```\npwd\n```"))]
-    data = json.dumps(rows, indent=1).encode()
-    made = [one for one in SweRows().parse(MemoryBlob("rows.json", data)) if isinstance(one, Trajectory)]
-    assert [data[one.steps[0].offset : one.steps[0].offset + 1] for one in made] == [b"{", b"{"]
-    assert made[0].steps[0].offset < made[1].steps[0].offset
-
-
-def test_rows_with_messages_and_a_test_result_are_rows_and_no_output_of_openhands():
-    told = row(("user", "Mend it."), ("assistant", "```\nls\n```"), test_result={"git_patch": "", "report": {}})
-    assert [one.name for one, _ in sniff(json.dumps([told]).encode(), "rows.json")] == ["swe_rows"]

@@ -18,16 +18,6 @@ def step(action: str, observation: str | None, folder: str, **more: object) -> d
     return {"action": action, "observation": observation, "response": action, "thought": "", "state": state, **more}
 
 
-def test_demonstrations_are_context_and_not_steps():
-    shown = [{"role": "assistant", "is_demo": True, "content": "```\nrm x\n```", "action": "rm x"}]
-    history = [{"role": "system", "content": "Be brief."}, *shown, {"role": "user", "content": "Mend it."}]
-    made = read({"trajectory": [step("ls", "one", "/")], "history": history})[0]
-    assert made.context.demonstrations == "```\nrm x\n```"
-    assert made.task.instruction == "Mend it."
-    assert made.context.agent_system == "Be brief."
-    assert len(made.steps) == 1
-
-
 def test_a_report_right_beside_a_trajectory_judges_it():
     log = next(iter(SweAgent().join(["run/x__y-1/report.json", "run/x__y-1/x__y-1.traj"])))
     files = {"x__y-1.traj": {"trajectory": [step("ls", "", "/")], "history": []}, "report.json": {"resolved": True}}

@@ -2,10 +2,7 @@
 
 import io
 import json
-import re
 import struct
-from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.column_mapping import Rows
-from trajmill.connectors.connector import Choices, Connector, MemoryBlob
+from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.published.table import PublishedTable
 from trajmill.connectors.published.tables import Table
-from trajmill.connectors.registry import connector
 from trajmill.connectors.swe.swe_rows import SweRows
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -26,18 +22,6 @@ def parquet(rows: list, schema: pa.Schema | None = None, **settings: object) -> 
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), stream, **settings)
     return stream.getvalue()
-
-
-def arrow(rows: list) -> bytes:
-    """An Arrow stream of the rows of `table_of`."""
-    table = pq.read_table(io.BytesIO(table_of(rows)))
-    stream = io.BytesIO()
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue()
-
-
-WRITTEN = Path(__file__).parents[1] / "fixtures" / "chat_tools" / "input" / "written.jsonl"
 
 
 def jsonl(rows: list[dict]) -> bytes:
@@ -177,14 +161,6 @@ def test_a_conversation_is_read_from_the_column_that_holds_it():
     assert seen(one) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
 
 
-def test_calls_in_texts_are_the_same_whether_or_not_a_recipe_says_where_the_messages_are():
-    rows = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
-    alike = [[seen(one) for one in read(parquet([row]))] for row in rows]
-    mapped = [[seen(one) for one in read(parquet([row]), {"messages": "messages"}, layout="messages")] for row in rows]
-    assert alike == mapped
-    assert all(any(after is not None for _, _, after in one) for [one] in mapped)
-
-
 def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():
     talk = [
         {"role": "user", "content": "Fix."},
@@ -243,18 +219,6 @@ def test_a_simulated_environment_is_marked_in_every_trajectory():
 def test_what_trajmill_wrote_is_no_raw_log():
     with pytest.raises(ParseError, match="own_output"):
         found(parquet([{"trajectory_id": "0", "next_observation": "x", "provenance": "y"}]))
-
-
-def test_adp_rows_in_parquet_are_read_as_in_json_lines():
-    content = [
-        {"class_": "text_observation", "content": "Go.", "source": "user"},
-        {"class_": "code_action", "content": "ls", "language": "bash"},
-        {"class_": "text_observation", "content": "a", "source": "environment"},
-    ]
-    for held in (content, json.dumps(content)):
-        one = read(parquet([{"id": "t", "content": held, "details": "{}"}]))[0]
-        assert (one.native_id, one.task.instruction) == ("t", "Go.")
-        assert seen(one) == [(None, '{"name": "bash", "arguments": {"command": "ls"}}', "a")]
 
 
 def test_a_parquet_file_that_states_billions_of_rows_is_refused_before_a_row_is_read():
@@ -332,62 +296,6 @@ def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_pr
             except ParseError:
                 refused += 1
     assert refused > 500
-
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-def table_of(rows: list[dict]) -> bytes:
-    """A Parquet file of the rows, which may have different columns."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return parquet([{name: row.get(name) for name in names} for row in rows])
-
-
-def contents(connector: Connector, data: bytes) -> list[object]:
-    """What a file gives, but for where it stands; a table of numbers with a fraction has no integers."""
-    made: list[object] = []
-    try:
-        for one in connector.parse(MemoryBlob("rows", data)):
-            if isinstance(one, Reject):
-                made.append(one.reason)
-            else:
-                steps = [replace(step, offset=0, member="") for step in one.steps]
-                made.append(re.sub(r"(?<=\d)\.0\b", "", repr(replace(one, steps=steps))))
-    except ParseError as error:
-        made.append(error.reason)
-    return made
-
-
-ROW_FILES = [
-    "adp/input/atif_rows.jsonl",
-    "adp/input/sample_std.json",
-    "adp/input/std.jsonl",
-    "agentnet/input/array.json",
-    "agentnet/input/tasks.jsonl",
-    "android_control_jsonl/input/array.json",
-    "android_control_jsonl/input/two_episodes.jsonl",
-    "android_world/input/notes.json",
-    "chat_tools/input/hermes.json",
-    "chat_tools/input/qwen.jsonl",
-    "chat_tools/input/toolace.json",
-    "swe_rows/input/nebius.jsonl",
-    "swe_rows/input/smith.jsonl",
-    "swebench_predictions/input/all_preds.jsonl",
-    "swebench_predictions/input/list.json",
-    "terminus_rows/input/array.json",
-    "terminus_rows/input/rows.jsonl",
-    "webdancer/input/array.json",
-    "webdancer/input/tongyi.jsonl",
-]
-
-
-@pytest.mark.parametrize("name", ROW_FILES)
-def test_the_same_rows_give_the_same_in_parquet_and_in_json_lines(name):
-    data = (FIXTURES / name).read_bytes()
-    rows = json.loads(data) if name.endswith(".json") else [json.loads(line) for line in data.splitlines() if line]
-    expected = contents(connector(name.partition("/")[0]), data)
-    assert contents(PublishedTable(), table_of(rows)) == expected
-    assert contents(PublishedTable(), arrow(rows)) == expected
 
 
 def test_messages_about_an_issue_are_rows_of_swe_without_any_column_that_says_so():

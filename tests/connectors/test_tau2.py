@@ -44,16 +44,6 @@ def test_a_folder_of_simulations_is_as_many_inputs_and_the_results_are_none(tmp_
     assert {one.task.id for one in made if isinstance(one, Trajectory)} == {"telecom/7"}
 
 
-def test_damaged_results_cost_what_they_tell_and_no_simulation():
-    blob = blob_at(FIXTURES / "run")
-    members = {**{name: blob.read(name) for name in blob.members}, "results.json": b'{"info": '}
-    rows, rejects = parsed(Tau2(), MemoryBlob("run/simulations/sim-1.json", members))
-    assert {row["native_id"] for row in rows} == {"sim-1"}
-    assert [(one.uri, one.reason, one.member) for one in rejects] == [
-        ("run/simulations/sim-1.json", "truncated", "results.json")
-    ]
-
-
 def test_simulations_in_the_results_beside_others_are_told():
     blob = blob_at(FIXTURES / "run")
     members = {name: blob.read(name) for name in blob.members}
@@ -63,17 +53,6 @@ def test_simulations_in_the_results_beside_others_are_told():
     rows, rejects = parsed(Tau2(), MemoryBlob("run", members))
     assert rows
     assert [(one.reason, one.transitions) for one in rejects] == [("simulations_twice", 2)]
-
-
-def test_a_damaged_simulation_of_a_folder_costs_only_itself():
-    blob = blob_at(FIXTURES / "run")
-    members = {name: blob.read(name) for name in blob.members}
-    members["simulations/sim-0.json"] = b'{"id": "sim-0", '
-    rows, rejects = parsed(Tau2(), MemoryBlob("run", members))
-    assert {row["native_id"] for row in rows} == {"sim-1"}
-    assert [(one.reason, one.member) for one in rejects] == [
-        ("truncated", "simulations/sim-0.json"),
-    ]
 
 
 @pytest.mark.corpus

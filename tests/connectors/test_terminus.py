@@ -50,20 +50,6 @@ def test_a_response_that_is_not_the_form_is_refused_with_its_reason(text: str, r
     assert caught.value.reason == reason
 
 
-def test_after_an_unreadable_response_another_trajectory_continues():
-    found, rejects = parsed(
-        (FIRST, response({"keystrokes": "a\n"})),
-        ("New Terminal Output:\n$ a", "Look: " + response({"keystrokes": "b\n"})),
-        ("New Terminal Output:\n$ b", response({"keystrokes": "c\n"})),
-    )
-    assert [one.reason for one in rejects] == ["wrapped_response"]
-    assert [len(one.steps) for one in found] == [1, 1]
-    assert (found[1].relation, found[1].parent) == ("continuation", found[0].native_id)
-    before = found[1].steps[0].observation
-    assert before is not None
-    assert before.content == "$ b"
-
-
 WARNED = "Previous response had warnings:\nWARNINGS: - {}\n\nNew Terminal Output:\n$ b"
 
 

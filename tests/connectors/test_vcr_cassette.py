@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.connectors.wire_logs import HELLO, INITIALIZE, call, parse, result, seen
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.mcp.vcr_cassette import VcrCassette
 from trajmill.connectors.reading.yaml_values import YamlDocument
@@ -15,7 +14,6 @@ from trajmill.schemas import ParseError, Trajectory
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 MCP = "https://s.example/mcp"
-USER = {"role": "user", "content": "do"}
 
 
 def http(url, asked, told, **more):
@@ -28,32 +26,12 @@ def http(url, asked, told, **more):
     }
 
 
-def cassette(*interactions):
-    return yaml.dump({"interactions": list(interactions), "version": 1}, Dumper=yaml.CSafeDumper)
-
-
-def says(text=None, *calls):
-    listed = [
-        {"id": key, "type": "function", "function": {"name": name, "arguments": given}} for key, name, given in calls
-    ]
-    return {"role": "assistant", "content": text, **({"tool_calls": listed} if listed else {})}
-
-
 def tool(key, text):
     return {"role": "tool", "tool_call_id": key, "content": text}
 
 
 def chat(history, answer):
     return http(CHAT, {"model": "m", "messages": history}, {"choices": [{"message": answer}], "model": "m-1"})
-
-
-def test_a_call_on_the_wire_with_another_result_stays_a_session():
-    made = says(None, ("k", "look", "{}"))
-    wire = [http(MCP, INITIALIZE, HELLO), http(MCP, call(1), result(1, "other"))]
-    found, _, _ = parse(
-        "vcr_cassette", cassette(chat([USER], made), *wire, chat([USER, made, tool("k", "seen")], says("ok")))
-    )
-    assert [seen(one)[0] for one in found] == [("look", "seen"), ("look", "other")]
 
 
 floats = st.floats(allow_nan=False, allow_infinity=False)

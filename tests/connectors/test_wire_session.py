@@ -2,16 +2,13 @@
 
 from base64 import b64encode
 
-import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen
-from trajmill.connectors.mcp import wire_marks
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import Message
-from trajmill.schemas import Trajectory, spool
+from trajmill.schemas import Trajectory
 
 
 def test_a_prompt_keeps_no_base64():
@@ -69,21 +66,6 @@ def test_any_messages_become_steps_or_rejects(bodies):
         assert [step.offset for step in one.steps] == sorted(step.offset for step in one.steps)
 
 
-@pytest.mark.parametrize("held", [0, 1 << 24])
-@pytest.mark.parametrize("kept", range(11))
-def test_a_log_that_grows_long_halfway_becomes_what_a_short_one_becomes(kept, held, monkeypatch):
-    calls = [call(1), call(2, "walk"), result(2, "b"), result(1, "a"), result(1, "a"), call(3), call(2, "run")]
-    bodies = [INITIALIZE, HELLO, *calls, result(2, "c"), result(3, "d"), result(2, "e")]
-    short, refused = read(*bodies)
-    assert seen(short[0]) == [("look", "a"), ("walk", "b"), ("look", "d"), ("run", "c")]
-    monkeypatch.setattr(wire_marks, "_KEPT", kept)
-    monkeypatch.setattr(spool, "HELD_BYTES", held or kept)
-    long, rejects = read(*bodies)
-    assert [list(one.steps) for one in long] == [list(one.steps) for one in short]
-    assert rejects == refused
-    assert [one.reason for one in rejects] == ["result_repeated"]
-
-
 MESSAGES = [
     INITIALIZE,
     HELLO,
@@ -111,13 +93,3 @@ def test_doubles_are_known_again_whether_messages_are_kept_or_hashed(bodies):
     assert outcome(bodies, False, near) == expected
     assert outcome(bodies, False, far) == expected
     assert outcome(bodies, False, crossing) == expected
-
-
-def test_doubles_nested_as_deeply_as_a_reader_of_json_goes_are_known_again():
-    def listed():
-        return {"jsonrpc": "2.0", "id": 2, "result": orjson.loads(b'{"a":' * 590 + b"1" + b"}" * 590)}
-
-    asked = [INITIALIZE, HELLO, request(2, "tools/list"), call(3), result(3, "a")]
-    for held in (True, False):
-        assert outcome([*asked, listed(), listed()], held, range(7)) == [[("look", "a")]]
-        assert outcome([*asked, listed(), result(2, "b")], held, range(7)) == ["result_repeated", [("look", "a")]]

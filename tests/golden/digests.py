@@ -28,16 +28,16 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from benchmarks import generate
 from tests.conftest import ROOT, corpora_folder
 from tests.connectors.mutations import SIGNS, STRANGERS, documents, places, replaced, written
 from tests.rows import RECIPE, blob_at, golden_line, recognized
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.connectors.registry import connectors
-from trajmill.pipelines.recipe.recipe_file import load_recipe
-from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import DOMAINS, Assembler, Origin, ParseError, Reject
+
+VERSIONS: Final = ROOT / "tests" / "golden" / "versions.json"
+"""For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
 
 _LARGEST: Final = 400_000
 """Bytes of a log from which it is no longer mutated."""
@@ -94,6 +94,8 @@ def logs(names: Iterable[str]) -> Iterator[Log]:
     yield from fixtures(chosen)
     with TemporaryDirectory() as folder:
         made = Path(folder)
+        from benchmarks import generate  # which the tests of a format do without
+
         for name in sorted(generate.FORMATS):
             generate.write(name, 300_000, 5, made / name)
         yield from _found("generated", made, chosen)
@@ -200,6 +202,9 @@ def _columns(paths: Iterable[Path]) -> Iterator[tuple[str, int, str]]:
 
 def run_all(folder: Path) -> list[Path]:
     """Run the recipe `all` over the samples and, where they are at hand, the real corpora."""
+    from trajmill.pipelines.recipe.recipe_file import load_recipe
+    from trajmill.pipelines.run import Run
+
     raws = {"samples": [str(ROOT / "samples" / domain) for domain in DOMAINS]}
     if (corpora := corpora_folder()) is not None:
         raws["corpora"] = [str(corpora)]

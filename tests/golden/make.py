@@ -16,15 +16,12 @@ from pathlib import Path
 from cffi import FFI
 
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
-from tests.golden.digests import digest_of
+from tests.golden.digests import VERSIONS, digest_of
 from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import DATA_SETS_PAGE, FORMATS_PAGE, SIGNALS_PAGE, data_sets_page, formats_page, signals_page
 from tests.rows import blob_at, golden_line, parsed, recognized, summary
 from trajmill.connectors.recordings.emulator import DECLARED
 from trajmill.connectors.registry import connectors
-
-VERSIONS = ROOT / "tests" / "golden" / "versions.json"
-"""For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
 
 LIBGHOSTTY = ROOT / "connectors" / "recordings" / "libghostty.py"
 

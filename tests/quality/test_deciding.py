@@ -10,7 +10,7 @@ from trajmill.quality.group import components, name_edges
 from trajmill.quality.measure import instance_nodes, task_nodes
 from trajmill.quality.rule import Rule, decided
 from trajmill.quality.tokens import TokenCounter
-from trajmill.schemas import ConfigError, Environment, Outcome, Task
+from trajmill.schemas import ConfigError, Environment, Task
 
 
 def numbers(*values):
@@ -91,11 +91,6 @@ def nodes_of(*trajectories):
     return batch["task_node"].to_pylist(), batch["instance_node"].to_pylist()
 
 
-def test_one_task_id_is_one_node():
-    tasks, _ = nodes_of(trajectory("a", task=Task("1")), trajectory("b", native_id="u", task=Task("1")))
-    assert tasks[0] == tasks[1]
-
-
 def test_without_an_id_the_instruction_tells_the_task():
     same = [trajectory(text, native_id=text, task=Task(None, "do it")) for text in "ab"]
     tasks, _ = nodes_of(*same, trajectory("c", native_id="c", task=Task(None, "do that")))
@@ -133,12 +128,6 @@ def test_a_child_is_joined_to_its_parent():
     batch = measured(batch_of(trajectory("a", native_id="p"), child))
     own, parent = batch["own_node"].to_pylist(), batch["parent_node"].to_pylist()
     assert own[0] == parent[0] == parent[1] != own[1]
-
-
-def test_a_known_outcome_ranks_first():
-    batch = measured(batch_of(trajectory("a"), trajectory("a", outcome=Outcome(False))))
-    first, second = batch["rank"].to_pylist()
-    assert second < first
 
 
 def test_an_unreadable_tokenizer_is_named():

@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-from trajmill.quality.scrub import scrub_text
 from trajmill.quality.scrubbing.findings import digest_of, findings
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -37,12 +36,6 @@ def test_equal_secrets_have_equal_digests_and_others_others():
 )
 def test_the_kind_is_that_of_the_find(text, kind):
     assert kind in {one.kind for one in found(text)}
-
-
-def test_what_is_scrubbed_holds_no_finding():
-    texts = [f"export A={TOKEN}", "write to anna.smith@acme-industries.com", "ssh mia@203.0.114.7"]
-    assert any(found(*texts))
-    assert found(*(scrub_text(text, "t") for text in texts)) == []
 
 
 def test_an_array_that_is_a_part_of_another_is_looked_at_alone():

@@ -1,7 +1,5 @@
 import re
 
-import pytest
-
 from trajmill.quality.lazy_regex import Later
 
 
@@ -18,8 +16,3 @@ def test_a_pattern_is_compiled_once_and_not_before_it_is_asked():
     assert [one[0] for one in pattern.finditer("b bb")] == ["b", "bb"]
     assert pattern.search("a") is None
     assert len(made) == 1
-
-
-def test_what_a_pattern_cannot_do_it_cannot_do_later():
-    with pytest.raises(AttributeError):
-        _ = Later(lambda: re.compile("b")).nothing

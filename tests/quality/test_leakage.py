@@ -70,11 +70,6 @@ def test_what_stood_on_the_screen_before_is_no_leak():
     assert measure("context_leak", [step(NINE, NINE)], **known) == [0]
 
 
-def test_an_answer_that_repeats_the_action_is_no_leak():
-    asked = step(f"Could not find {NINE}.", action=call("search", query=f"{NINE}"))
-    assert measure("context_leak", [asked], task=Task(None, f"Tell me about {NINE}")) == [0]
-
-
 def thinking(reasoning, **arguments):
     return Action("run", call_text("run", arguments), json_text(arguments), reasoning=reasoning)
 
@@ -90,9 +85,3 @@ def test_what_the_agent_read_or_wrote_may_be_shown_again():
     assert measure("reasoning_leak", [step(NINE, before=NINE, action=thinking(NINE))]) == [0]
     written = NINE.replace(" ", "\n")
     assert measure("reasoning_leak", [step(NINE, action=thinking(NINE, content=written))]) == [0]
-
-
-def test_words_of_the_task_are_thought_of_and_shown_without_a_leak():
-    asked = Task(None, f"Who is {NINE}?")
-    assert measure("reasoning_leak", [step(NINE, action=thinking(NINE))], task=asked) == [0]
-    assert measure("reasoning_leak", [step(OTHER, action=thinking(OTHER))], task=asked) == [1]

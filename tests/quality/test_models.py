@@ -10,7 +10,6 @@ import pytest
 from benchmarks.train_classifier import train
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
-from trajmill.quality.fasttext_model import Model
 from trajmill.quality.prose import joined_prose, prose_lines, runs
 from trajmill.quality.registry import configured
 from trajmill.quality.signal import Measured
@@ -85,11 +84,6 @@ def test_what_is_no_model_or_no_label_is_told_with_what_there_is(languages: str,
     assert "Did you mean 'model'?" in fault(modell=languages)
 
 
-def test_a_text_that_the_model_knows_no_word_of_has_probabilities_too(languages: str):
-    found = Model(languages).probabilities(["", "\n\n", "qqq\nxxx"], ["good", "bad"])
-    assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-4)
-
-
 def test_prose_is_runs_of_words_out_of_whatever_stands_around_them():
     assert runs('{"msg": "The file could not be found, sorry.", "n": [1, 2]}') == [
         "The file could not be found, sorry."
@@ -107,10 +101,6 @@ def test_a_word_that_is_a_part_of_what_stands_there_is_none_of_a_run():
     assert runs("I set the model to gpt-4o and") == ["I set the model to"]
     assert runs("x9 a b c d_e f") == []
     assert runs("row2另一个进程正在使用该文件") == ["另一个进程正在使用该文件"]
-
-
-def test_capitals_are_read_as_small_letters():
-    assert readable("THE FILE IS THERE\nNo SUCH Thing") == "the file is there\nNo SUCH Thing"
 
 
 def test_the_model_reads_lines_from_one_end_of_the_prose_to_the_other():

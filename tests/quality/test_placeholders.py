@@ -13,10 +13,8 @@ from tests.quality.planted import luhn_digit
 from trajmill.quality.scrubbing.placeholders import (
     body,
     card,
-    core_of,
     domain,
     email,
-    host,
     ip,
     is_card_placeholder,
     is_certified,
@@ -40,36 +38,13 @@ def test_a_placeholder_certifies_itself_and_is_its_own_placeholder(secret: str) 
     assert body(fresh, KEY) == fresh == body(fresh, b"another key of some length")
 
 
-@given(st.text(string.ascii_letters + string.digits, min_size=12, max_size=60))
-def test_a_secret_is_not_taken_for_a_placeholder(secret: str) -> None:
-    assert not is_certified(secret) or len(set(secret)) <= 2
-    assert body(secret.encode(), KEY) != secret.encode() or len(set(secret)) <= 2
-
-
 @given(st.text("0123456789abcdef", min_size=32, max_size=32))
 def test_a_hexadecimal_secret_stays_hexadecimal(secret: str) -> None:
     assert set(body(secret.encode(), KEY).decode()) <= set("0123456789abcdef")
 
 
-def test_how_a_secret_is_escaped_does_not_matter() -> None:
-    plain = body('pa"ss é1 word99'.encode(), KEY)
-    escaped = body(b'pa\\"ss \\u00e91 word99', KEY)
-    assert core_of(escaped) == core_of(plain)
-    assert escaped.count(b"\\") == 2
-    assert body(b"p%40ssword99", KEY) == body(b"p@ssword99", KEY).replace(b"@", b"%40")
-
-
 def test_a_number_does_not_begin_with_zero_afterwards() -> None:
     assert all(body(str(n).encode(), KEY)[:1] != b"0" for n in range(10_000_000, 10_000_300))
-
-
-def test_short_secrets_are_masked() -> None:
-    assert body(b"Ab1-x9", KEY) == b"Xx0-x0"
-
-
-def test_keys_part_placeholders() -> None:
-    assert body(b"hunter2hunter2", KEY) != body(b"hunter2hunter2", b"another key")
-    assert user(b"caroljones", KEY) != user(b"caroljones", b"another key")
 
 
 @given(st.ip_addresses(v=4).map(str))
@@ -116,19 +91,6 @@ def test_a_long_secret_takes_time_in_proportion_and_its_placeholder_certifies_it
         assert fresh != raw
         assert is_certified(fresh.decode())
         assert body(fresh, b"another key") == fresh
-
-
-def test_long_secrets_that_differ_in_one_letter_or_key_have_placeholders_that_differ() -> None:
-    one = b"abc1" * 5_000
-    fresh = {body(one, KEY), body(one[:-1] + b"2", KEY), body(b"b" + one[1:], KEY), body(one, b"another key")}
-    assert len(fresh) == 4
-
-
-def test_names_keep_their_length() -> None:
-    for length in range(1, 40):
-        name = b"abcdefghijklmnopqrstuvwxyzabcdefghijklmnop"[:length]
-        assert len(user(name, KEY)) == len(host(name, KEY)) == length
-    assert len(host(b"prod-db-01.acme.io", KEY)) == 18
 
 
 def test_phone_numbers_become_fictional_and_keep_their_separators() -> None:

@@ -14,7 +14,6 @@ from tests.conftest import FUZZ
 from tests.quality.planted import FILLER, plants
 from tests.quality.test_scrub import batch_of, shown, trajectory
 from trajmill.quality.scrub import KINDS, Kind, scrub, scrub_text
-from trajmill.quality.scrubbing import views
 
 EACH = 12
 """Plants of each kind."""
@@ -257,13 +256,3 @@ def test_a_base64_body_with_a_learned_short_secret_keeps_no_other(size: int, bef
     assert inner.startswith(before + fresh)
     assert inner.endswith(fresh)
     assert scrub_text(told, "another") == told
-
-
-def test_texts_are_scrubbed_alike_however_many_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = [f"ghp_{number:02}" + "a1B2c3" * 5 + "a1B2" for number in range(8)]
-    ways = ENCODED["grep"][0], WRAPPED["a terminal of 80"][0]
-    texts = [ways[place % 2](f"token is {token} now", token) for place, token in enumerate(tokens)]
-    together = shown(scrub(batch_of(trajectory("t", texts)))[0])
-    monkeypatch.setattr(views, "_AT_ONCE", 64)
-    assert shown(scrub(batch_of(trajectory("t", texts)))[0]) == together
-    assert together != texts[1:]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import FUZZ
 from tests.quality.test_scrub import batch_of, trajectory
-from trajmill.quality.scrub import scrub, scrub_name, scrub_text
+from trajmill.quality.scrub import scrub, scrub_name
 
 SMALL: Final = 8_000
 TRIES: Final = 5
@@ -110,12 +110,6 @@ def _assert_linear(work: Callable[[int], object], size: int) -> None:
             return
         measured.append(f"{small:.3f} s, then {large:.3f} s")
     pytest.fail(f"not linear in any of {TRIES} tries: {measured}")
-
-
-@pytest.mark.parametrize("what", HOSTILE)
-def test_a_text_is_scrubbed_in_linear_time(what: str) -> None:
-    texts = {size: HOSTILE[what](size) for size in (SMALL // 4, SMALL, SMALL * TIMES)}
-    _assert_linear(lambda size: scrub_text(texts[size], "key"), SMALL)
 
 
 @pytest.mark.parametrize("what", ["learned secrets", "short names", "tokens cut by colours", "hexadecimal bodies"])

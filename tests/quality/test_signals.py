@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tests.make import batch_of, call, steps_of, trajectory
-from tests.quality.contract import cuts_change_nothing, keeps_the_contract
+from tests.quality.contract import keeps_the_contract
 from trajmill.quality.registry import signal, signals
 from trajmill.quality.scrub import scrub
 from trajmill.quality.signal import Measured, Signal
@@ -38,10 +38,6 @@ def acting(*actions, shown="screen"):
 @pytest.mark.parametrize("name", list(signals()))
 def test_every_signal_keeps_the_contract(name):
     keeps_the_contract(signal(name))
-
-
-def test_no_signal_is_measured_otherwise_where_a_trajectory_is_cut():
-    cuts_change_nothing({name: signal(name) for name in signals()})
 
 
 class Kept(Signal):
@@ -82,24 +78,10 @@ class Rows(Kept):
         return np.arange(measured.batch.num_rows, dtype=np.float32)
 
 
-class Averaged(Kept):
-    joined = Signal.joined
-
-
-def test_a_signal_that_keeps_the_contract_is_let_pass():
-    keeps_the_contract(Kept())
-    cuts_change_nothing({"kept": Kept()})
-
-
 @pytest.mark.parametrize("broken", [Nameless, Wide, Nowhere, Neighbours, Rows])
 def test_a_signal_that_breaks_the_contract_is_told(broken):
     with pytest.raises(AssertionError):
         keeps_the_contract(broken())
-
-
-def test_a_signal_that_is_joined_wrongly_is_told():
-    with pytest.raises(AssertionError):
-        cuts_change_nothing({"other": Kept(), "kept": Averaged()})
 
 
 def test_an_unknown_signal_is_answered_with_the_nearest():
@@ -245,7 +227,3 @@ def test_tokens_of_a_turn_are_those_of_all_its_calls():
     ]
     other = Trajectory("u", "swe", [replace(steps[0], turn=0)])
     assert measure("turn_tokens", Trajectory("t", "swe", parallel), other) == [one + two, one + two, three, one]
-
-
-def test_trajectories_of_one_batch_are_measured_apart():
-    assert measure("turns", trajectory("a"), trajectory("a", "b", native_id="u")) == [1, 2, 2]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.make import batch_of, call, steps_of, trajectory
 from trajmill.quality.replicate import Words
-from trajmill.quality.spans import Labelling, joined, with_volatile
+from trajmill.quality.spans import Labelling, with_volatile
 from trajmill.schemas import Action, Context, Observation, Step, Trajectory
 
 
@@ -120,7 +120,3 @@ def test_spans_lie_within_the_text_in_order_and_none_over_another(texts, bits):
             assert all(one[1] <= other[0] for one, other in pairwise(some))
             for begin, end, _ in some:
                 text.encode()[begin:end].decode()
-
-
-def test_neighbours_of_one_label_are_one_span():
-    assert joined([(5, 9, "history"), (0, 4, "history"), (10, 12, "action")]) == [(0, 9, "history"), (10, 12, "action")]

@@ -1,7 +1,6 @@
 import json
 import re
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -168,15 +167,6 @@ def test_the_mask_keeps_each_category_at_its_share():
     assert 0.46 < kept("one two three four five six", "one two") < 0.54
     assert kept("!", "") == 1
     assert kept("one", "alpha beta gamma delta epsilon") == 1
-
-
-def test_the_mask_depends_on_trajectory_and_step_alone():
-    rows = [(said(f"one two three {n}"), None, "one two three") for n in range(300)]
-    batch = acting(*rows).batch
-    whole = keeps_loss(Measured.of(batch, TokenCounter()))
-    assert 0 < whole.sum() < 60
-    later = Measured(batch.slice(100), np.array([0]), TokenCounter())
-    assert keeps_loss(later).tolist() == whole[100:].tolist()
 
 
 def test_an_error_keeps_its_loss_though_it_says_the_action_back():

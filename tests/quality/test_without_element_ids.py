@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.make import batch_of, call
-from tests.quality.test_spans import told
 from tests.quality.whole import histories, measured
 from trajmill.quality.fingerprint import transition_hashes
 from trajmill.quality.replicate import Words, agreement
@@ -108,9 +107,3 @@ def test_replicates_agree_on_trees_of_which_only_numbers_differ():
     assert agreement([Words.of(text) for text in texts]) < 1
     flags = Words.of(texts[0], tree=True).volatile(Words.of(texts[1].replace("six", "seven"), tree=True))
     assert np.flatnonzero(flags).tolist() == [Words.of(texts[0]).hashes.tolist().index(Words.of("six").hashes[0])]
-
-
-def test_a_line_shown_before_is_history_whatever_its_number():
-    after = screen(*shifted(AFTER, 5))
-    spans = told(Trajectory("t", "web", [Step(call("wait"), screen(*BEFORE), after, 0, 0)]))
-    assert spans == [[("history", '#6 window "Shop"'), ("history", '  #7 text "Tea at six"\n  #8 button "Buy"')]]

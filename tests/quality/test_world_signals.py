@@ -1,7 +1,6 @@
 """What is wrong with the text of a transition, and what it says of its world."""
 
 import json
-import re
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -18,7 +17,6 @@ from trajmill.quality.registry import signal
 from trajmill.quality.screens import canonical_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.binary_content import binary_shares
-from trajmill.quality.signals.opaque_content import with_long_words
 from trajmill.quality.signals.undeclared_tool import declared
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
@@ -128,11 +126,6 @@ def test_a_call_that_is_refused_accuses_nobody(refusal):
     assert measure("undeclared_tool", one(*steps, row(call("other")), domain="mcp", context=space)) == [0, 0, 1]
 
 
-def test_trajectories_are_asked_by_their_own_lists():
-    both = calling(["add"], "add", "other"), calling(["other"], "add", "other")
-    assert measure("undeclared_tool", *both) == [0, 1, 1, 0]
-
-
 def test_binary_content_is_the_share_of_control_and_replacement_characters():
     texts = ["ab\x00\x01", "��中文", "\x1b[1mred\x1b[0m\ttab\r\n\x07", "\x85a", "", "naïve ¿é", None]
     shown = one(*(row(after=text) for text in texts))
@@ -145,18 +138,6 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     texts = [sealed, f"token={sealed}&next=" + " " * 244, slug, sealed[:80], "0123456789abcdef" * 12, "", None]
     assert len(sealed) == 256
     assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
-
-
-@given(st.lists(st.sampled_from(["a" * 95, "b" * 96, " ", "-" * 40, "é", ""]).flatmap(
-    lambda word: st.lists(st.just(word), max_size=3).map("".join)), max_size=8))  # fmt: skip
-def test_no_text_with_a_long_word_is_passed_over(texts):
-    found = with_long_words(pa.array(texts, pa.string()))
-    assert not [text for text, told in zip(texts, found, strict=True) if re.search(r"[a-z-]{96}", text) and not told]
-
-
-def test_a_killed_command_that_put_nothing_out_has_an_answer():
-    steps = [row(after=""), replace(row(after=""), turn=1, timed_out=True)]
-    assert measure("empty_answer", Trajectory("t", "terminal", steps)) == [1, 0]
 
 
 @pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0)])
@@ -172,11 +153,6 @@ def test_binary_shares_are_those_of_a_count_by_character(texts):
     assert np.allclose(binary_shares(pa.array(texts, pa.string())), [share(text) for text in texts])
 
 
-def test_binary_shares_hold_over_the_ends_of_blocks():
-    long = "a" * ((1 << 18) - 1) + "�" + "b" * ((1 << 18) + 5)
-    assert binary_shares(pa.array(["\x00", long, "\x00c"])).tolist() == [1, 1 / (2 * (1 << 18) + 5), 0.5]
-
-
 @pytest.mark.parametrize(
     "token", ["<|im_start|>", "[INST]", "[/INST]", "<start_of_turn>", "<|endoftext|>", "<|eot_id|>"]
 )
@@ -187,16 +163,6 @@ def test_a_chat_template_token_is_noticed_wherever_it_would_be_shown(token):
         assert measure("control_tokens", one(held, row())) == [1, 0]
     shown = Context(initial_state=text)
     assert measure("control_tokens", one(row(), row(), context=shown)) == [1, 1]
-
-
-@pytest.mark.parametrize("text", ["a <|> b", "[instance]", "arr[INSTALL]", "x |> f <| y", "</s>", "<|unknown name|>"])
-def test_text_that_only_looks_like_a_token_is_none(text):
-    assert measure("control_tokens", one(row(before=text, after=text))) == [0]
-
-
-def test_what_is_not_shown_may_hold_a_token():
-    thought = Action("run", "ls", reasoning="<|im_end|>")
-    assert measure("control_tokens", one(row(thought), context=Context(agent_system="[INST]"))) == [0]
 
 
 @pytest.mark.parametrize(
@@ -229,16 +195,6 @@ def test_a_stream_or_response_without_a_character_is_an_empty_answer_and_no_no_o
     assert measure("no_op", rows) == [0]
 
 
-@pytest.mark.parametrize("form", ["screen", "state"])
-def test_a_screen_without_a_character_is_no_empty_answer(form):
-    assert measure("empty_answer", one(row(before="a", after="", form=form), domain="android")) == [0]
-
-
-def test_the_same_output_twice_is_an_answer():
-    rows = one(row(before="file.txt", after="file.txt"))
-    assert measure("no_op", rows) == measure("empty_answer", rows) == [0]
-
-
 _LINES = st.lists(st.text(alphabet="ab \t", max_size=4), max_size=5).map("\n".join)
 
 
@@ -250,12 +206,6 @@ def test_canonical_hashes_are_equal_exactly_where_the_canonical_texts_are(texts)
     for a in range(len(texts)):
         for b in range(len(texts)):
             assert (hashes[a] == hashes[b]) == (canonical[a] == canonical[b])
-
-
-def test_trimmed_lines_hash_like_lines_without_blanks():
-    trimmed, bare = Lines.of(pa.array(["a \t\nb\r\n  "])), Lines.of(pa.array(["a\nb\n"]))
-    assert trimmed.hashes(trimmed=True).tolist() == bare.hashes().tolist()
-    assert trimmed.hashes().tolist() != bare.hashes().tolist()
 
 
 @pytest.mark.parametrize(("origin", "made"), [("environment", 0), ("user", 0), ("agent", 0), ("harness", 1)])
@@ -488,14 +438,6 @@ def test_a_page_whose_own_host_counts_by_its_name_is_visited_all_the_same():
     step = exchange("call", ANSWER, url="https://stats.tides.example/low", other=False)
     for host, wanted in (("stats.tides.example", 0), ("tides.example", 1)):
         assert measure("side_request", one(step, domain="web", environment=Environment(id=host))) == [wanted]
-
-
-def test_a_body_that_names_a_role_gives_none():
-    text = '"resource_type": "beacon", "third_party": true'
-    action = Action(
-        "http_request", "x", json.dumps({"resource_type": "call", "url": "https://a.example/", "body": text})
-    )
-    assert why(row(action, after=ANSWER, form="response", media_type="message/http")) is None
 
 
 def test_one_failed_request_of_a_recording_is_no_broken_environment_but_a_page_that_does_not_load_is():

@@ -1,14 +1,11 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.make import batch_of, call, origin, steps_of, trajectory
+from tests.make import batch_of, call, steps_of, trajectory
 from trajmill.schemas import Action, Agent, Assembler, Observation, Outcome, Step, Task, Trajectory
-from trajmill.schemas.assembler import BLOCK_BYTES, SEGMENT_BYTES, blocks
 from trajmill.schemas.invariants import check
 from trajmill.schemas.transition import encoded_schema
 
@@ -66,10 +63,6 @@ def test_a_long_trajectory_is_split_at_turns_and_keeps_its_steps():
         assert a["turn"] != b["turn"] or a["segment"] == b["segment"]
 
 
-def test_a_short_trajectory_is_one_segment():
-    assert blocks(steps_of("a", "b", "c"), SEGMENT_BYTES, BLOCK_BYTES) == [(0, 0)]
-
-
 def test_an_empty_assembler_gives_an_empty_batch_of_the_schema():
     batch = Assembler().take()
     assert batch.num_rows == 0
@@ -85,13 +78,6 @@ def test_assembling_together_is_the_same_as_one_by_one(contents):
     assert together == apart
 
 
-def test_the_assembler_is_empty_after_taking():
-    assembler = Assembler()
-    assembler.add(trajectory("a"), origin(), {})
-    assert assembler.take().num_rows == 1
-    assert (assembler.num_rows, assembler.nbytes, assembler.take().num_rows) == (0, 0, 0)
-
-
 def test_attachments_are_kept_in_order():
     from trajmill.schemas import Attachment
 
@@ -99,14 +85,3 @@ def test_attachments_are_kept_in_order():
     row = batch_of(Trajectory("t", "os", [Step(call(), None, seen, 0, 0)])).to_pylist()[0]
     assert [one["sha256"][0] for one in row["next_observation"]["attachments"]] == ["0", "1"]
     assert row["next_observation"]["content"] is None
-
-
-def test_the_batch_is_valid_arrow():
-    batch = batch_of(trajectory("a", None, "b"), trajectory(None, native_id="u"))
-    batch.validate(full=True)
-    assert pa.Table.from_batches([batch]).num_rows == 4
-
-
-@pytest.mark.parametrize("value", ["", "\x00", "é" * 3, "line\r\nline"])
-def test_text_comes_back_as_it_was(value):
-    assert batch_of(trajectory(value)).to_pylist()[0]["next_observation"]["content"] == value

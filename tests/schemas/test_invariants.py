@@ -58,11 +58,6 @@ def test_a_missing_text_that_must_be_there_is_a_breach():
         batch_of(Trajectory("t", "terminal", [step]))
 
 
-def test_a_predicted_environment_that_is_stated_passes():
-    environment = Environment(kind="model", world_model="m@1", sampling='{"temperature": 1}')
-    assert batch_of(trajectory("a", environment=environment)).num_rows == 1
-
-
 def test_steps_with_a_gap_are_a_breach():
     batch = batch_of(trajectory("a", "b", "c"))
     with pytest.raises(ContractError, match="step"):

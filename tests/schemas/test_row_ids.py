@@ -36,18 +36,6 @@ def test_exact_copies_of_a_trajectory_have_rows_with_ids_of_their_own():
         assert re.fullmatch("[0-9a-f]{16}", copy)
 
 
-def test_the_rows_of_one_copy_share_its_number():
-    copies = [key.split("-")[1] for key in ids(batch_of(*[trajectory("a", "b", "c")] * 2))]
-    assert [len(set(copies[:3])), len(set(copies[3:])), len(set(copies))] == [1, 1, 2]
-
-
-def test_an_id_hangs_on_the_input_and_not_on_what_other_inputs_hold():
-    alone = ids(inputs(("one.jsonl", ["ab", "ab"])))
-    among = ids(inputs(("nought.jsonl", ["ab", "cd"]), ("one.jsonl", ["ab", "ab"]), ("two.jsonl", ["ab"])))
-    assert among[4:8] == alone
-    assert len(set(among)) == len(among)
-
-
 def test_copies_in_two_domains_of_one_input_are_told_apart():
     assembler = Assembler()
     for domain in ("web", "os"):

@@ -47,12 +47,6 @@ def test_any_parquet_reader_sees_plain_types(out):
     assert schema.metadata[VERSION_KEY] == SCHEMA_VERSION.encode()
 
 
-def test_what_was_written_is_read_back_row_group_by_row_group(out):
-    batches = list(read_transitions(Folder(str(out)), "transitions/terminal/part-00000-x.parquet"))
-    assert [check(batch).num_rows for batch in batches] == [2, 1]
-    assert batches[0].to_pylist() == batch_of(trajectory("a", None)).to_pylist()
-
-
 def test_nothing_to_scan_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError):
         scan_transitions(tmp_path)
@@ -106,17 +100,6 @@ def test_rows_of_an_older_version_get_the_ids_that_the_newest_would_give_them(of
     files = [f"part-0000{number}.parquet" for number in range(2)]
     read = [row for name in files for batch in read_transitions(Folder(str(folder)), name) for row in batch.to_pylist()]
     assert read == rows
-
-
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_ids_of_an_older_version_do_not_hang_on_what_else_is_asked_of_the_scan(of_version_2, engine):
-    folder, rows = of_version_2
-    frame = scan_transitions(folder)
-    last = frame.filter(pl.col("step") == 1).select("row_id").collect(engine=engine)["row_id"].to_list()
-    assert last == [row["row_id"] for row in rows if row["step"] == 1]
-    assert frame.tail(3).collect(engine=engine)["row_id"].to_list() == [row["row_id"] for row in rows[-3:]]
-    assert frame.slice(2, 2).collect(engine=engine)["row_id"].to_list() == [row["row_id"] for row in rows[2:4]]
-    assert frame.select("step").collect(engine=engine)["step"].to_list() == [row["step"] for row in rows]
 
 
 def test_files_of_several_schema_versions_are_scanned_together(tmp_path):

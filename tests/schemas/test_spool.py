@@ -108,11 +108,6 @@ def test_a_pile_gives_back_every_item_in_any_order(monkeypatch):
         pile[50]
 
 
-def test_a_place_beyond_the_end_is_an_error():
-    with pytest.raises(IndexError):
-        Steps(steps_of("a"))[1]
-
-
 def test_an_observation_that_steps_share_is_one_object_again():
     steps = Steps(steps_of(*(str(number) * 2000 for number in range(9))), 25_000)
     assert steps.held < 9

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.conftest import FUZZ, ROOT
 from trajmill.app.cli.cli import app
-from trajmill.app.cli.inspection import difference, inspect
+from trajmill.app.cli.inspection import inspect
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.quality.spans import SPANS_SCHEMA
 from trajmill.schemas import ConfigError
@@ -35,14 +35,6 @@ def stored(folder, name, data=GOLDEN):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
     return file
-
-
-@pytest.mark.parametrize("name", ["run", "[run]", "*", "a::b", "run?"])
-def test_a_run_is_read_whatever_its_folder_is_called(tmp_path, name):
-    stored(tmp_path / name, "transitions/terminal/part-00000-aaaaaaaa.parquet")
-    stored(tmp_path / "r", "transitions/terminal/part-00000-aaaaaaaa.parquet", b"damaged")
-    for place in (tmp_path / name, tmp_path / name / "transitions"):
-        assert look(place)[0] == 0
 
 
 def test_a_damaged_table_is_told_in_one_line_that_names_it(tmp_path):
@@ -103,12 +95,6 @@ def test_what_cannot_be_opened_is_told(tmp_path):
         assert said.count("\n") == 1
     os.mkfifo(tmp_path / "pipe.parquet")
     assert "unrecognized 1" in look(tmp_path)[1]
-
-
-def test_ends_of_lines_are_part_of_what_changed():
-    before, after = ({"content": content} for content in ("a\x0cb\nc\n", "a\nb\nc\r\n"))
-    assert list(difference(before, after)) == ["@@ -1,2 +1,3 @@", "-a\x0cb", "-c", "+a", "+b", "+c\r"]
-    assert list(difference(None, {"content": "a"})) == ["@@ -0,0 +1 @@", "+a"]
 
 
 def test_of_what_an_observation_is_made_is_told_where_it_was_measured(tmp_path):

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration, line, words
+from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration
 from trajmill.app.console import Printer
-from trajmill.pipelines.plan.recognition import PlanCounts
-from trajmill.pipelines.run_record.stage_progress import Progress, StageWatch
+from trajmill.pipelines.run_record.stage_progress import StageWatch
 from trajmill.pipelines.run_record.summary import OVER, StageStart
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.units import finish_unit, units_of
@@ -47,37 +46,6 @@ def test_a_unit_is_as_far_as_the_steps_that_it_went_through(out: Folder):
     found = watch.look()
     assert (found.done, found.kept(), found.dropped()) == (1.5, ("trajectories", 3, 5), {"few_turns": 2})
     assert list(found.finished) == ["a"]
-
-
-def test_what_an_earlier_recipe_left_is_not_done(out: Folder):
-    finish(out / "verdicts", "a", digest="another")
-    watch = StageWatch(start(out / "verdicts"))
-    assert watch.look().done == 0
-    finish(out / "verdicts", "a")
-    assert watch.look().done == 1
-
-
-def test_planning_counts_the_files_that_are_told(out: Folder):
-    counts = PlanCounts(files=8, told=2)
-    watch = StageWatch(StageStart("plan", counts=counts))
-    assert line(watch.look()).startswith("plan: 2 of 8 files")
-    counts.add(6)
-    assert (watch.look().done, watch.look().units) == (8, 8)
-
-
-def test_what_was_done_before_counts_neither_for_the_speed_nor_for_the_time_left():
-    found = Progress("mix", 10, 6, 4, 10_000_000, 4.0, {})
-    assert found.rate == 500_000
-    assert found.left == 8.0
-    assert Progress("mix", 10, 4, 4, 10_000_000, 4.0, {}).left is None
-
-
-def test_a_line_names_what_was_dropped_the_most_first():
-    counts = {"trajectories": 7, "rejected.input.empty": 1, "rejected.record.bad_json": 3, "rejected.record.a": 1}
-    found = Progress("normalize", 4, 1, 0, 8_000_000, 2.0, counts | {"rejected.record.b": 1})
-    assert words(found) == "7 trajectories, 6 dropped (bad_json 3, a 1, b 1, …)"
-    assert line(found).startswith("normalize: 1 of 4 parts, 1.0 MB/s, 7 trajectories")
-    assert line(found).endswith("about 6 s left")
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(3.4, "3 s"), (185, "3 min 5 s"), (9600, "2 h 40 min")])
@@ -130,16 +98,3 @@ def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
         finish(out / "verdicts", "b")
     assert "2 of 2 parts" in said.getvalue()
     assert "plan" in said.getvalue()
-
-
-def test_a_run_that_fails_does_not_say_that_its_stage_is_done(out: Folder):
-    said = io.StringIO()
-
-    def failing() -> None:
-        with StageProgress([Lines(Printer(said))]) as progress:
-            progress.tell(start(out / "verdicts"))
-            raise ValueError("oh")
-
-    with pytest.raises(ValueError):
-        failing()
-    assert "done in" not in said.getvalue()

@@ -20,14 +20,6 @@ from trajmill.schemas import ConfigError
 CASTS = ROOT / "samples" / "terminal" / "asciicast"
 
 
-def test_a_folder_of_one_domain_extends_the_recipe_of_that_domain():
-    made = parse_recipe(recipe_draft([str(CASTS)], "r.yaml"), "r.yaml")
-    known = load_recipe("terminal")
-    assert made.domains == ("terminal",)
-    assert (made.name, made.source) == ("asciicast", "asciicast")
-    assert (made.judge, made.mix, made.normalize) == (known.judge, known.mix, known.normalize)
-
-
 def test_a_mixed_folder_extends_all_and_names_its_formats_and_what_is_not_read(tmp_path):
     shutil.copytree(CASTS, tmp_path / "My logs" / "casts")
     shutil.copytree(ROOT / "samples" / "android" / "uiautomator", tmp_path / "My logs" / "phone")

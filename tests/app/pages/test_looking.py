@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
 import pytest
 
 from tests.app.pages.made_runs import NAME, made_rejects, made_run, made_shard, there
@@ -13,10 +12,9 @@ from tests.conftest import ROOT
 from tests.make import trajectory
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.copies import clusters, copied, side_by_side
-from trajmill.app.pages.index import facet_counts, found_in
-from trajmill.app.pages.loss_runs import Run, rendered, runs, sample_at, sample_counts, samples_of
+from trajmill.app.pages.index import found_in
+from trajmill.app.pages.loss_runs import Run, runs, sample_at, sample_counts, samples_of
 from trajmill.app.pages.opening import opened
-from trajmill.app.pages.rejects import chosen_rejects, reject_facets
 from trajmill.app.pages.text_search import searched
 from trajmill.app.pages.why import bounds
 from trajmill.app.viewer.pages import preview, view_of
@@ -69,14 +67,6 @@ def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
     assert index["reason"].to_list() == [[], ["loop"], ["near_duplicate"], ["duplicate_trajectory"]]
 
 
-def test_values_are_counted_among_what_the_other_choices_leave(out):
-    index = RunContents(str(out)).index
-    counts = facet_counts(index, {"fate": "kept"}, most=1)
-    assert counts["fate"] == [("dropped", 2), ("kept", 2)]  # what is chosen is told beyond the most
-    assert counts["task"] == [("a", 1)]
-    assert counts["domain"] == [("terminal", 2)]
-
-
 def test_verdicts_of_other_transitions_are_refused(out, tmp_path):
     made_run(tmp_path, [trajectory("a", "b", "c")], [None], "terminal")
     file = tmp_path / "verdicts/terminal" / f"{NAME}.parquet"
@@ -120,15 +110,6 @@ def test_samples_are_found_by_their_trajectory(out):
     assert sample_at(files, "..", "terminal", 0) is None
 
 
-def test_a_document_and_a_question_are_cut_in_runs_too():
-    whole = rendered("cpt", "web", 0, {"id": "d", "text": "ab", "spans": [{"begin": 1, "end": 2, "label": "new"}]})
-    assert [list(said.runs) for said in whole.messages] == [[Run("a", False), Run("b", True, "new")]]
-    asked = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": '{"observation": "o"}'}}
-    question = rendered("rl", "web", 0, asked | {"extra_info": {"id": "q:1", "trajectory_id": "q"}})
-    assert question.id == "q:1"
-    assert [(said.role, list(said.runs)) for said in question.messages][-1] == ("answer", [Run("o", True)])
-
-
 def test_what_was_not_drawn_is_shown_as_it_would_be(out):
     contents = RunContents(str(out))
     one = contents.index.row(2, named=True)
@@ -153,15 +134,6 @@ def test_copies_stand_beside_their_keeper_with_what_differs(out):
     assert [(there(left).kind, there(right).kind) for left, right in last.answer] == [("gone", "new")]
     assert last.action == []
     assert [one.kind for one in side_by_side(rows[0], rows[0])] == ["equal"]
-
-
-def test_rejects_are_browsed_over_all_stages(out):
-    contents = RunContents(str(out))
-    assert chosen_rejects(contents.rejects, {"stage": "normalize"})["reason"].to_list() == ["truncated"]
-    assert chosen_rejects(contents.rejects, {}, "THRICE")["reason"].to_list() == ["loop"]
-    assert reject_facets(contents.rejects, {})["unit"] == [("trajectory", 2), ("record", 1), ("transition", 1)]
-    cut = contents.rejects.filter(pl.col("reason") == "truncated").row(0, named=True)
-    assert contents.excerpt(cut) == "{half"
 
 
 def test_a_text_is_found_in_every_step_and_a_search_that_rests_goes_on(out):

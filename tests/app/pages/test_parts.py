@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.app.pages.made_runs import there
 from trajmill.app.pages.copies import paired
 from trajmill.app.pages.differences import difference
-from trajmill.app.pages.markup import brief
 from trajmill.app.pages.observations import SHOWN_CHARACTERS, shown, shown_text
 from trajmill.app.pages.raw_bytes import AFTER, BEFORE, RawPlaces
 from trajmill.pipelines.storage.paths import Place
@@ -49,14 +48,6 @@ def test_a_tree_nests_as_it_is_indented_and_draws_its_boxes():
         ("#1", "", False), ("#2", "", False), ("#3", "x", False), ("#4", "Go", True)
     ]  # fmt: skip
     assert shown(observed("no tree", "uitree/1")).kind == "text"
-
-
-def test_json_is_folded_as_it_is_written():
-    one = shown_text('{"a": 1.50, "a": [10000000000000000000001, {}], "b": "x"}')
-    assert [(event.mark, event.text) for event in one.events if event.kind == "leaf"] == [
-        ("a", "1.50"), ("0", "10000000000000000000001"), ("1", "{}"), ("b", "x")
-    ]  # fmt: skip
-    assert balanced(one.events)
 
 
 DEEP = '{"a":' * 300 + "1" + "}" * 300
@@ -142,9 +133,3 @@ def test_raw_bytes_are_found_by_the_name_that_scrubbing_left(tmp_path):
     assert scrub_name(uri) != uri
     places = RawPlaces.of({uri: {"": Place(str(file))}})
     assert there(places.at(scrub_name(uri), "", 0)).at == b"here"
-
-
-def test_what_an_action_says_besides_its_name():
-    assert brief('{"name": "click", "arguments": {"element": "#7"}}') == '"element": "#7"'
-    assert brief('[{"keystrokes": "ls\\n", "duration": 0.1}]') == '"ls\\n"'
-    assert brief("GET /") == "GET /"

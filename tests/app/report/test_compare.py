@@ -55,23 +55,6 @@ def test_it_tells_what_became_of_each_trajectory(two):
     assert found.same == 1
 
 
-def test_it_counts_by_domain_and_reason_and_tells_settings(two):
-    found = compared(*two[:2])
-    assert found.settings == [("judge.rules.loop.max", 0.5, 0.6)]
-    numbers = {"trajectories": (6, 6), "kept": (4, 4), "dropped": (2, 2), "transitions": (12, 12), "targets": (8, 7)}
-    assert found.domains == {"web": numbers}
-    assert found.reasons == {"few_turns": (1, 1), "near_duplicate": (1, 0), "no_target": (0, 1)}
-    assert found.uses == {("context", "loop"): (0, 1)}
-
-
-def test_a_kept_one_speaks_for_its_copies(tmp_path):
-    some = [trajectory("one"), trajectory("one")]
-    made_run(tmp_path / "one", some, [None, "duplicate_trajectory"], "web")
-    made_run(tmp_path / "two", some, ["duplicate_trajectory", None], "web")
-    found = compared(str(tmp_path / "one"), str(tmp_path / "two"))
-    assert (found.same, list(found.changes)) == (1, [])
-
-
 def test_the_command_names_examples_that_can_be_looked_at(two, tmp_path):
     first, second, ids = two
     page = tmp_path / "changes.html"

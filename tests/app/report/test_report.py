@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -18,9 +17,9 @@ from tests.app.viewer.hostile_texts import TEXTS, hostile_run
 from tests.make import trajectory
 from trajmill.app.cli.cli import app
 from trajmill.app.pages.loss_runs import Rendered, Run, Said
-from trajmill.app.report.charts import signal_chart, stacked
+from trajmill.app.report.charts import signal_chart
 from trajmill.app.report.examples import CUT, fitting, reject_rows, rejected, samples, shortened
-from trajmill.app.report.figures import Signal, balance, figures, histogram, signal_edges
+from trajmill.app.report.figures import Signal, figures, histogram, signal_edges
 from trajmill.app.report.report import report, write_report
 from trajmill.app.report.sources import Sources
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -95,13 +94,6 @@ def test_what_a_mixture_lacks_is_shown_in_the_words_of_the_last_run(tmp_path):
     record = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(record | {"warnings": ["stage sft falls short: 5 of 9"]}))
     assert "stage sft falls short: 5 of 9" in report(str(tmp_path)).decode()
-
-
-def test_counts_of_generations_are_added_up():
-    one = {"entered": 3, "kept": 2, "context": {}, "lost": {"a": 1}, "merged": {}}
-    other = {"entered": 5, "kept": 1, "context": {}, "lost": {"a": 1, "b": 3}, "merged": {}}
-    (line,) = balance([{"counts": {"inputs": one}}, {"counts": {"inputs": other}}, {}])
-    assert (line.entered, line.kept, line.lost) == (8, 3, {"a": 2, "b": 3})
 
 
 def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
@@ -186,14 +178,6 @@ def test_nothing_of_a_hostile_corpus_is_more_than_text(tmp_path, text):
     assert "owned" in page
 
 
-def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(tmp_path):
-    planted(tmp_path / "one")
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-    first = report(str(tmp_path / "one"))
-    assert first == report(str(tmp_path / "two"))
-    assert str(tmp_path).encode() not in first
-
-
 def test_a_damaged_file_is_named(tmp_path):
     planted(tmp_path)
     (damaged,) = tmp_path.glob("verdicts/web/*.parquet")
@@ -248,10 +232,3 @@ def test_what_is_beyond_a_threshold_is_drawn_beyond_it(values, least, most, beyo
     for box in chart.boxes:
         if box.kind == "out":
             assert (box.x + box.width / 2 > line[0]) == (most is not None)
-
-
-def test_a_bar_is_as_long_as_its_share_and_what_is_there_is_seen():
-    chart = stacked([("kept", "kept", 999_999), ("lost", "lost", 1), ("merged", "none", 0)], 1_000_000, "all")
-    assert [box.kind for box in chart.boxes] == ["kept", "lost"]
-    assert chart.boxes[1].width >= 1
-    assert chart.boxes[1].x + chart.boxes[1].width <= chart.width

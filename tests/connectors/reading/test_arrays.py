@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.connectors.reading.arrays import elements, places_of
+from trajmill.connectors.reading.arrays import elements
 from trajmill.connectors.reading.documents import array_values
 from trajmill.schemas import ParseError
 
@@ -59,26 +59,6 @@ def test_elements_are_those_of_the_document_and_of_one_that_is_cut_the_first(ent
         last = found[-1][0] + len(found[-1][2]) if found else len(data)
         assert fault is None or fault[0] == "truncated" or size < 4
         assert fault is not None or b"]" in data[last:size] or not found
-
-
-def test_what_is_no_object_among_the_entries_ends_the_log_there():
-    for junk in (b"null", b'"x"', b"]]", b"[{}]"):
-        data = b'{"log": {"entries": [{"a": 1}, ' + junk + b', {"b": 2}]}}'
-        found = elements(io.BytesIO(data), "x", ("log", "entries"))
-        assert next(found) == (21, b'{"a": 1}')
-        if junk == b"]]":
-            assert list(found) == []
-        else:
-            with pytest.raises(ParseError) as caught:
-                next(found)
-            assert (caught.value.reason, caught.value.offset) == ("bad_json", 31)
-
-
-@given(st.lists(st.dictionaries(st.text(max_size=4), st.text('"\\{}[],:a', max_size=12), max_size=3), max_size=5))
-def test_elements_begin_where_their_json_begins(values):
-    text = json.dumps({"m": {"items": [{}]}, "s": '"items": [', "items": values}).encode()
-    places = places_of(text, values, ("items",))
-    assert [json.JSONDecoder().raw_decode(text[place:].decode())[0] for place in places] == values
 
 
 def test_a_long_element_ends_the_array_and_nothing_behind_it_is_read():

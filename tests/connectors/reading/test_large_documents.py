@@ -6,13 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.conftest import FUZZ, ROOT
-from tests.connectors.mutations import damaged
+from tests.conftest import ROOT
 from tests.rows import blob_at
-from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.reading import structure
 from trajmill.connectors.reading.large import damage, outline, parts
 from trajmill.connectors.registry import connectors
@@ -70,15 +66,3 @@ def is_wrapped(blob):
 @pytest.mark.parametrize(("name", "path"), [(name, path) for name in NAMES for path in logs(name)], ids=str)
 def test_a_large_document_becomes_what_a_small_one_becomes(name, path):
     both_ways(name, blob_at(path))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20 * FUZZ)
-@given(data=st.data())
-def test_a_large_document_that_is_damaged_is_refused_like_a_small_one(name, data):
-    # orjson's words for deep nesting go by the size of the document.
-    blob = blob_at(data.draw(st.sampled_from([path for path in logs(name) if "deep" not in path.name])))
-    member = data.draw(st.sampled_from(blob.members))
-    content = {one: blob.read(one) for one in blob.members}
-    log = damaged(content[member], data, 2, 40)
-    both_ways(name, MemoryBlob(blob.uri, {**content, member: log}))

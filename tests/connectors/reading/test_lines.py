@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.reading import values
 from trajmill.connectors.reading.documents import concatenated, json_document
 from trajmill.connectors.reading.json_text import shallow_json
-from trajmill.connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
-from trajmill.connectors.reading.places import places_by_lines
-from trajmill.connectors.reading.values import json_value, nesting
+from trajmill.connectors.reading.lines import is_by_line, json_lines, line_values, lines
 from trajmill.connectors.reading.yaml_values import YamlDocument
 from trajmill.schemas import ParseError, action, json_text
 
@@ -70,17 +69,6 @@ def test_a_line_over_the_limit_is_passed_over_in_pieces_and_reading_goes_on():
     assert (offset, error.offset, error.reason) == (0, 0, "line_too_long")
     assert after == ((300 << 20) + 1, {"a": 1})
     assert max(stream.asked[1:-2]) <= 1 << 20
-
-
-@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', "123456789012345678901234567890", '{"a":1}'])
-def test_json_that_a_fast_parser_refuses_is_read_all_the_same(text):
-    assert json_value(text.encode()) == json_value(text)
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"nan", b"\xff", b"[" * 100_000, '{"a":1}'.encode("utf-16")])
-def test_what_is_no_json_is_a_value_error(data):
-    with pytest.raises(ValueError):
-        json_value(data)
 
 
 def test_bad_lines_are_parse_errors_at_their_offset_and_reading_goes_on():
@@ -144,14 +132,6 @@ def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
     assert list(concatenated(record + b" [1]", "log")) == [(0, {"n": text}), (len(record) + 1, [1])]
 
 
-def test_what_stands_behind_a_byte_that_is_no_utf8_has_its_place():
-    with pytest.raises(ParseError) as failed:
-        json_document(MemoryBlob("log", b'{"n": "\xe9\xe9", x}'))
-    assert (failed.value.reason, failed.value.offset) == ("bad_json", 12)
-    found = YamlDocument(b"a: caf\xe9 \xc3\xa9\nb:\n- 1\n- 2\n", "log").places
-    assert found == {"b": [16, 20]}
-
-
 def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():
     record, count = b'{"a":1}', 3000
     assert sum(1 for _ in json_lines(MemoryBlob("log", record * count))) == count
@@ -160,6 +140,16 @@ def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is
     assert [value for _, value in values] == [{"a": 1}] * 1024
     assert isinstance(fault, ParseError)
     assert rest.data == b'{"half' + record * (count - 1024)
+
+
+def test_a_line_of_too_many_values_is_one_fault_and_is_not_searched_for_records(monkeypatch):
+    monkeypatch.setattr(values, "SMALL_BYTES", 100)
+    monkeypatch.setattr(values, "VALUES", 50)
+    line = b"[" + b"1," * 200 + b"1]" + RECORD.strip()
+    ((part, fault),) = line_values(BytesIO(line + b"\n"), "log")
+    assert part.data == line
+    assert isinstance(fault, ParseError)
+    assert fault.reason == "too_many_values"
 
 
 @given(st.lists(st.sampled_from([RECORD, b'{"n": "ha', b"\0\0", b"[1]", b"{", b"\xff", b'"', b"x"]), max_size=8))
@@ -174,29 +164,6 @@ def test_every_byte_of_a_damaged_line_is_of_a_value_or_of_a_fault(pieces):
         assert line[part.offset : part.offset + len(part.data)] == part.data
         end = part.offset + len(part.data)
     assert not line[end:].strip()
-
-
-def test_values_of_lines_come_with_their_lines_and_name_the_member_that_they_are_of():
-    (line, value), (bad, fault) = line_values(BytesIO(b'\n  \r\n {"a":1}\r\n[oh'), "log", "part")
-    assert (line.offset, line.data, line.ended, value) == (5, b' {"a":1}', True, {"a": 1})
-    assert (bad.offset, bad.data, bad.ended) == (15, b"[oh", False)
-    assert (fault.uri, fault.member, fault.offset, fault.reason) == ("log", "part", 15, "truncated")
-
-
-@pytest.mark.parametrize(
-    ("data", "offset"), [(b"", None), (b" \n\t\r\n", None), (b"a\nb", 0), (b"\n \n\xff", 3), (b"\xef\xbb\xbfa", 3)]
-)
-def test_the_first_line_is_the_first_that_is_not_blank(data, offset):
-    line = first_line(MemoryBlob("log", data))
-    assert (line.offset if line else None) == offset
-
-
-def test_a_first_line_over_the_limit_is_one(monkeypatch):
-    blob = MemoryBlob("log", b"")
-    monkeypatch.setattr(blob, "open", lambda member="": Endless(200 << 20, b"\n{}\n"))
-    line = first_line(blob)
-    assert line is not None
-    assert line.data is None
 
 
 class Failing(BytesIO):
@@ -238,35 +205,11 @@ def test_numbers_that_json_does_not_have_are_written_as_null():
     assert json_text(value) == '{"a": null, "b": [null, {"c": [null, 1.5]}]}'
 
 
-def test_a_lone_surrogate_is_written_as_it_is():
-    assert json_text({"\ud800": "a\udfff"}) == '{"\ud800": "a\udfff"}'
-
-
-@given(JSON)
-def test_nesting_counts_the_levels_of_a_value(value):
-    def levels(one):
-        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else None
-        return 0 if inner is None else 1 + max(map(levels, inner), default=0)
-
-    assert nesting(value) == levels(value)
-    assert (shallow_json(value, 0) is None) == (levels(value) > 0)
-
-
 def test_what_nests_without_end_is_not_written():
     value: list[object] = []
     for _ in range(100_000):
         value = [value]
     assert shallow_json(value, 100) is None
-
-
-@given(st.lists(st.dictionaries(st.text(), JSON, min_size=1), min_size=1), st.sampled_from([1, 2, "\t"]))
-def test_records_of_an_indented_document_lie_at_their_places(records, indent):
-    data = json.dumps(records, indent=indent, ensure_ascii=False).encode()
-    found = places_by_lines(data, None, records)
-    for place, record in zip(found, records, strict=True):
-        assert json.JSONDecoder().raw_decode(data[place:].decode())[0] == record
-    within = json.dumps({"other": [{}], "records": records}, indent=indent).encode()
-    assert [within[place] for place in places_by_lines(within, "records", records)] == [ord("{")] * len(records)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.conftest import FUZZ
 from tests.connectors.mutations import damaged
 from trajmill.connectors.reading import structure
 from trajmill.connectors.reading.large import damage, outline, parts
-from trajmill.connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
+from trajmill.connectors.reading.large.outline import MANY, Array, DocumentError, Object, Shape
 from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import ParseError
 
@@ -148,13 +148,6 @@ def test_what_json_allows_is_read(data):
     assert said_of(data) == said_whole(data)
 
 
-def test_a_character_that_the_end_cuts_is_told_from_a_byte_of_another_encoding():
-    with pytest.raises(DocumentError) as cut:
-        outlined(b'{"a": ["\xe2\x82')
-    assert (cut.value.reason, cut.value.offset) == ("truncated", 10)
-    assert list(outlined(b'{"a": ["caf\xe9", 1]}')["a"]) == ["café", 1]
-
-
 def test_elements_have_their_offsets_and_are_read_in_any_order():
     data = b'{"c": [ {"a": [1, {"x": 2}]},\n 5, "t",{"b": {"k": "v"}}]}'
     found = outlined(data)["c"]
@@ -163,11 +156,6 @@ def test_elements_have_their_offsets_and_are_read_in_any_order():
     assert found[-1]["b"]["k"] == "v"
     assert found[1:3] == [5, "t"]
     assert plain(found[0]) == {"a": [1, {"x": 2}]}
-
-
-def test_chosen_elements_are_read_where_they_stand():
-    found = Chosen(outlined(b'{"a": [0, 1, 2, 3]}')["a"], [1, 3])
-    assert (len(found), list(found), found[-1], list(found[:1])) == (2, [1, 3], 3, [1])
 
 
 def test_small_parts_of_elements_are_plain_values(monkeypatch):
@@ -184,11 +172,3 @@ def test_a_part_that_is_too_long_and_of_no_shape_is_refused(monkeypatch):
     with pytest.raises(ParseError) as met:
         outlined(b'{"x": [%s 1]}' % (b"1, " * 50))
     assert (met.value.reason, met.value.offset) == ("value_too_long", 5)
-
-
-def test_a_document_is_held_only_up_to_its_limit(monkeypatch):
-    from trajmill.connectors.connector import MemoryBlob
-
-    monkeypatch.setattr(outline, "LARGE_BYTES", 4)
-    assert outline.held(MemoryBlob("log", b"1234")) == b"1234"
-    assert outline.held(MemoryBlob("log", b"12345")) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.reading.tfrecord import crc32c, feature_keys, framed, frames, masked
+from trajmill.connectors.reading.tfrecord import crc32c, framed, frames, masked
 from trajmill.schemas import ParseError
 
 
@@ -61,9 +61,3 @@ def test_a_length_beyond_the_file_is_not_given_memory() -> None:
     (only,) = frames(MemoryBlob("x", size + struct.pack("<I", masked(crc32c(size))) + b"data"))
     assert isinstance(only.data, ParseError)
     assert only.data.reason == "truncated"
-
-
-@given(st.binary(max_size=60))
-def test_heads_of_any_bytes_have_keys_or_none(data: bytes) -> None:
-    size = struct.pack("<Q", len(data))
-    feature_keys(size + struct.pack("<I", masked(crc32c(size))) + data)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.reading import values
-from trajmill.connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
+from trajmill.connectors.reading.documents import concatenated, document_in, json_document, opening
 from trajmill.connectors.reading.lines import json_lines
-from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
+from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value
 from trajmill.schemas import ParseError
 
 
@@ -73,13 +73,6 @@ def test_what_is_no_value_is_refused_in_one_vocabulary(data, reason, offset):
     assert (failed.value.reason, failed.value.offset) == (reason, offset)
 
 
-@pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
-def test_a_line_is_refused_for_the_same_reason(data, reason, offset):
-    blob = MemoryBlob("log", b"1\n" + data.lstrip(b"\xef\xbb\xbf") + b"\n2")
-    found = [one.reason for _, one in json_lines(blob) if isinstance(one, ParseError)]
-    assert found == ([] if reason == "empty" else ["bad_json" if reason == "truncated" else reason])
-
-
 @pytest.mark.parametrize("data", [b"9" * 5000, b'{"a": -' + b"9" * 5000 + b"}", b"[NaN, " + b"9" * 5000 + b"]"])
 def test_an_integer_of_more_digits_than_python_takes_is_no_value(data):
     for read in (json_value, lambda one: first_value(one.decode())):
@@ -135,26 +128,6 @@ def test_values_that_follow_each_other_have_their_offsets():
     assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"nul", b"\xff", nested(DEPTH + 1)])
-def test_what_is_no_value_is_none_where_the_reason_is_not_asked_for(data):
-    assert value_or_none(data) is None
-    assert object_or_none(data) is None
-
-
-def test_an_object_is_told_from_other_values():
-    assert (value_or_none(b"[1]"), object_or_none(b"[1]"), object_or_none('{"a": NaN}')) == ([1], None, {"a": None})
-
-
-@pytest.mark.parametrize("data", [b'\xef\xbb\xbf {"a": 1}', b' \r\n{"a": 1}\0\0', '\ufeff{"a": 1}', '\t{"a": 1}'])
-def test_what_stands_before_an_object_hides_none(data):
-    assert object_or_none(data) == {"a": 1}
-
-
-@pytest.mark.parametrize("number", [b"1.2.3e4", b"1..e5", b"0.0.0e999"])
-def test_what_only_looks_like_a_number_is_no_value(number):
-    assert value_or_none(b'{"a": ' + number + b"}") is None
-
-
 @pytest.mark.parametrize(
     ("head", "values"),
     [
@@ -171,12 +144,6 @@ def test_of_a_document_that_is_cut_the_whole_elements_are_told(head, values):
     assert (found and found.values) == (None if values is None else (values,))
 
 
-def test_lines_and_a_document_with_nothing_behind_it_are_told_apart():
-    assert opening(b'{"a": 1}\n{"b": 2}\n') == Opening(True, ({"a": 1}, {"b": 2}))
-    assert opening(b'{"a": 1}\n\0\0') == Opening(False, ({"a": 1},))
-    assert opening(b'{"a":\n1}\n') == Opening(False, ({"a": 1},))
-
-
 def repeated(unit: str, size: int) -> str:
     return "[" + unit * (size // len(unit)) + "0]"
 
@@ -190,13 +157,6 @@ def test_json_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch, uni
     with pytest.raises(JsonError, match="2000") as caught:
         json_value(kind(repeated(unit, 20_000)))
     assert caught.value.reason == "too_many_values"
-
-
-def test_commas_and_brackets_within_texts_are_no_values(monkeypatch):
-    monkeypatch.setattr(values, "SMALL_BYTES", 1000)
-    monkeypatch.setattr(values, "VALUES", 20)
-    text = json.dumps(['[1, {2}, "]\\', ", " * 5000] * 5)
-    assert json_value(text.encode()) == json.loads(text)
 
 
 def test_a_long_text_is_refused_for_a_wide_character_only_where_that_is_in_it(monkeypatch):

@@ -21,7 +21,6 @@ from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import Ownership
-from trajmill.pipelines.storage.units import read_manifest
 from trajmill.schemas import ConfigError
 
 RAW = ROOT / "samples" / "terminal"
@@ -130,25 +129,6 @@ def test_a_shard_of_an_earlier_generation_that_was_replaced_is_told(grown, tmp_p
     added = chain(Folder(str(tmp_path / "out")))[1].shards[0].name
     (tmp_path / "out" / "shards" / added).write_bytes(b"")
     assert {fault.name for fault in verify(str(tmp_path / "out")).faults} == {f"shards/{added}"}
-
-
-def test_the_card_and_the_manifest_are_of_all_generations(grown):
-    card = (grown / "out" / "shards" / "README.md").read_text()
-    assert "Logs were added 1 times since the first run" in card
-    assert "## How diverse" in card or "effective" in card
-    manifest = read_manifest(Folder(str(grown / "out" / "shards")), "manifest.json")
-    one = chain(Folder(str(grown / "out")))
-    assert manifest is not None
-    assert manifest.counts["samples.cpt.terminal"] == sum(some.counts["samples.cpt.terminal"] for some in one)
-    assert manifest.diversity["terminal"]["task"]["kinds"] > 1
-
-
-def test_adding_nothing_changes_nothing(grown):
-    before = bytes_of(grown / "out" / "shards")
-    appended = Append(RECIPE, [str(grown / "logs")], str(grown / "out")).run()
-    assert appended.summary is None
-    assert bytes_of(grown / "out" / "shards") == before
-    assert len(chain(Folder(str(grown / "out")))) == 2
 
 
 def require_apart(out: Path) -> None:

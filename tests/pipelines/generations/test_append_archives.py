@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 
@@ -12,10 +11,7 @@ import pytest
 
 from tests.pipelines.generations.test_append_near_copies import RECIPE
 from tests.pipelines.judge.test_near_duplicates import atif
-from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.append import Append, Appended
-from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.plan import recognition
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -82,21 +78,6 @@ def test_what_did_not_change_is_not_opened_again_and_what_is_new_is(raw, opened)
     assert (append(raw).summary, append(raw).known, opened) == (None, 3, [])
 
 
-def test_an_archive_that_changed_is_opened_and_what_it_held_is_known(raw, opened):
-    packed(raw / "first.zip", "a", "b", "c")
-    os.utime(raw / "first.zip", (1_700_000_000, 1_700_000_000))
-    made = append(raw)
-    assert made.summary is not None
-    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/c.json"]
-    assert "notes.txt" not in opened
-
-
-def test_of_an_archive_that_changed_the_members_with_other_bytes_alone_are_left_as_they_were_read(raw):
-    packed(raw / "first.zip", "a", "b", grown="b")
-    made = append(raw)
-    assert (made.summary, made.known, made.changed) == (None, 1, ("first.zip/b.json",))
-
-
 def test_of_an_archive_that_changed_the_members_that_grew_alone_are_read_again_where_the_recipe_says_so(raw, tmp_path):
     out = str(tmp_path / "extended")
     Run(EXTENDING, [str(raw)], out).run()
@@ -130,19 +111,3 @@ def test_where_other_connectors_are_asked_what_was_not_recognized_is_looked_at_a
     )
     append(raw, asked)
     assert {"notes.txt", "first.zip"} <= set(opened)
-
-
-def test_what_was_left_out_by_a_limit_is_read_later(raw, tmp_path):
-    out = str(tmp_path / "limited")
-    Run(RECIPE, [str(raw)], out, Execution(limit=1)).run()
-    made = Append(RECIPE, [str(raw)], out).run()
-    assert made.summary is not None
-    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/b.json"]
-
-
-def test_a_log_of_an_archive_that_was_forgotten_stays_out_and_the_plan_names_the_archive_no_more(raw, opened):
-    out = raw.parent / "out"
-    Forgetting(RECIPE, str(out)).forget(Selection(sources=("first.zip",)))
-    assert "first.zip" not in (out / "plan.json").read_text()
-    assert append(raw).summary is None
-    assert "first.zip" in opened

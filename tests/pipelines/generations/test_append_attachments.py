@@ -52,11 +52,6 @@ def test_what_an_earlier_generation_holds_is_not_written_again(grown):
     assert verify(str(grown)).is_whole
 
 
-def test_the_card_counts_the_attachments_of_all_generations(grown):
-    (line,) = (one for one in (grown / "shards" / "README.md").read_text().splitlines() if "| attachments |" in one)
-    assert line.split("|")[2:4] == [f" {len(told(grown)) + len(told(second(grown)))} "] * 2
-
-
 def test_a_picture_goes_when_no_generation_is_left_that_tells_of_it(grown, tmp_path):
     out = shutil.copytree(grown, tmp_path / "out")
     Forgetting(RECIPE, str(out)).forget(Selection(sources=("first/taskTides--0",)))

@@ -109,18 +109,6 @@ def test_a_near_copy_of_a_later_generation_is_found_by_the_next(tmp_path, part_b
     assert after["reason"].to_list() == ["near_duplicate"] * 2
 
 
-def test_distinct_rollouts_of_a_task_that_grows_one_by_one_are_all_kept(tmp_path):
-    """They share nine of ten steps, which only all rollouts together show to be the background of the task."""
-    logs = Logs(tmp_path)
-    prefix = logs.said(9)
-    for number in range(4):
-        logs.put(f"first{number}", "the task", prefix + logs.said(1))
-    assert logs.add()["kept"].all()
-    for night in range(2):
-        logs.put(f"night{night}", "the task", prefix + logs.said(1))
-        assert of(logs.add(), f"night{night}")["kept"]
-
-
 def test_one_that_is_like_an_earlier_one_of_another_task_joins_its_group_and_pool(tmp_path):
     logs = Logs(tmp_path)
     first = {number: logs.said(12) for number in range(12)}

@@ -13,9 +13,7 @@ from tests.pipelines.generations.test_append import bytes_of
 from tests.pipelines.generations.test_append_near_copies import Logs
 from tests.pipelines.mix.passages.corpora import prose, written
 from trajmill.pipelines.generations.append import Append, Appended, run_with_pools_of
-from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain
-from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -117,14 +115,6 @@ def test_copies_of_what_earlier_generations_keep_go_and_name_it(grown):
     assert rejected(third) == [("duplicate", f"equal to {kept}")]
 
 
-def test_a_file_is_read_once_under_whatever_name(grown):
-    _, second, third = stages(grown)
-    told = [json.loads((stage / "plan.json").read_text())["passages"] for stage in (second, third)]
-    assert [sorted(one["uri"] for one in some) for some in told] == [["a.jsonl", "a.jsonl"], ["d.jsonl"]]
-    raws = [str(grown / "logs1"), str(grown / "logs2")]
-    assert Append(recipe(grown), raws, str(grown / "out")).run().summary is None
-
-
 def test_a_further_piece_of_a_document_joins_its_pool_and_none_is_in_two(grown):
     pools: dict[str, set[str]] = {}
     for stage in stages(grown):
@@ -181,11 +171,3 @@ def test_the_same_generations_give_the_same_bytes(grown, tmp_path):
         for folder in (tmp_path, grown)
     )
     assert ours == theirs
-
-
-def test_a_log_is_forgotten_and_passages_stay(grown, tmp_path):
-    out = shutil.copytree(grown / "out", tmp_path / "out")
-    Forgetting(recipe(grown), str(out)).forget(Selection(sources=("a1.json",)))
-    assert bytes_of(out / "passages") == bytes_of(grown / "out" / "passages")
-    assert "| passages of my_news | 8 | 6 |" in (out / "shards" / "README.md").read_text()
-    assert verify(str(out)).is_whole

@@ -17,11 +17,8 @@ from tests.pipelines.generations.test_append_near_copies import Logs
 from trajmill.pipelines.generations import compatibility
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.compatibility import rule_sets
-from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain, commit, manifest_of
-from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.recipe.judgement import Judge
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -138,12 +135,6 @@ def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch)
         Append(recipe(), raws(logs), str(out)).run()
 
 
-def test_what_spans_are_told_of_has_a_version_where_they_are_told():
-    judges = [Judge(spans=spans) for spans in (True, False)]
-    told = [compatibility.versions_of(Recipe(name="a", source="b", judge=judge)) for judge in judges]
-    assert told[0].keys() - told[1].keys() == {"spans"}
-
-
 def test_a_folder_of_a_release_that_recorded_less_is_added_to(logs, out):
     Append(recipe(), raws(logs), str(out)).run()
     folder = Folder(str(out))
@@ -177,13 +168,6 @@ def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", commit)
     assert Append(recipe(), raws(logs), str(out)).run().summary is None
     assert bytes_of(out / "shards") == bytes_of(whole / "shards")
-
-
-def test_forgetting_keeps_the_card_of_the_last_recipe(logs, out):
-    Append(STRICT, raws(logs), str(out)).run()
-    Forgetting(recipe(), str(out)).forget(Selection(sources=("a1.json",)))
-    assert "Source: more tests." in (out / "shards" / "README.md").read_text()
-    assert verify(str(out)).is_whole
 
 
 def test_budgets_count_what_was_drawn_by_an_earlier_recipe(tmp_path):

@@ -30,14 +30,6 @@ def put(logs: Logs, name: str, count: int) -> None:
         logs.put(f"{name}{number}", "the same task", logs.said(3))
 
 
-def test_the_bound_counts_what_earlier_generations_bear(tmp_path):
-    logs = Logs(tmp_path, recipe(3))
-    for name, count in (("a", 2), ("b", 4), ("c", 2)):
-        put(logs, name, count)
-        logs.add()
-    assert [bearing(stages) for stages in logs.stages()] == [2, 1, 0]
-
-
 def test_another_bound_counts_on_and_what_is_forgotten_counts_no_more(tmp_path):
     logs = Logs(tmp_path, recipe(1))
     put(logs, "a", 2)

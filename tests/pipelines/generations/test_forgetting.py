@@ -13,7 +13,7 @@ import pytest
 
 from tests.app.cli.test_cli import ran
 from tests.conftest import FUZZ, ROOT
-from tests.pipelines.generations.test_append_near_copies import Logs, changed, of
+from tests.pipelines.generations.test_append_near_copies import Logs, changed
 from tests.pipelines.publish.hub.pushing import files_of, pushed, reached, there
 from trajmill.app.report.report import report
 from trajmill.pipelines.generations.append import Append
@@ -114,21 +114,6 @@ def test_what_was_forgotten_does_not_come_in_again_and_appending_goes_on(grown, 
     assert appended.summary.line("trajectories").lost["forgotten"] == 1
 
 
-def test_a_run_without_generations_forgets_too_and_is_not_made_again(tmp_path):
-    logs = Logs(tmp_path, RECIPE)
-    for number in range(6):
-        logs.put(f"first{number}", f"task {number}", logs.said(3))
-    logs.add()
-    Forgetting(RECIPE, logs.out).forget(Selection(sources=("first2.json",)))
-    assert "first2" not in rows(Path(logs.out))["name"].to_list()
-    whole = loaded(verify(logs.out))
-    assert whole.is_whole, whole.faults
-    with pytest.raises(ConfigError):
-        Run(RECIPE, [str(tmp_path / "logs1")], logs.out).run()
-    logs.put("second", "task 1", logs.said(3))
-    assert of(logs.add(), "second")["kept"]
-
-
 def test_a_push_afterwards_takes_it_from_what_the_hub_shows(grown, tmp_path, monkeypatch):
     out = copied(grown, tmp_path)
     with reached(monkeypatch) as hub:
@@ -147,14 +132,6 @@ def test_what_is_not_there_is_told(grown, tmp_path):
         Forgetting(RECIPE, str(out)).forget(Selection(licences=("GPL-3.0",)))
     with pytest.raises(ConfigError):
         Selection()
-
-
-def test_a_name_that_is_not_there_is_answered_with_the_nearest(grown, tmp_path):
-    out = copied(grown, tmp_path)
-    first = scan_transitions(out).select("source", pl.col("provenance").struct.field("uri")).head(1).collect()
-    for name in first.row(0):
-        with pytest.raises(ConfigError, match=name):
-            Forgetting(RECIPE, str(out)).forget(Selection(sources=(f"{name}s",)))
 
 
 def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):

@@ -75,10 +75,3 @@ def test_rules_budgets_and_weights_may_change(after, key):
 )
 def test_what_ledgers_rest_on_may_not_change(after, key):
     assert found(recipe(**after))[key] is False
-
-
-def test_another_salt_is_told_and_no_salt_is_recorded():
-    values = recorded(recipe(licence="MIT"))
-    assert "0123456789abcdef" not in json.dumps(values)
-    (change,) = changes(values, recorded(recipe(licence="MIT", normalize={"scrub_salt": "fedcba9876543210"})))
-    assert str(change) == "normalize.scrub_salt is another"

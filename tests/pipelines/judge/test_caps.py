@@ -73,7 +73,3 @@ def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
     many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)
     assert len(list((tmp_path / "many" / "verdicts" / "terminal").glob("*.parquet"))) > 3
     assert many.equals(one)
-
-
-def test_a_cap_that_is_not_reached_takes_no_loss(raw, tmp_path):
-    assert verdicts(raw, tmp_path, 0.6)["use"].unique().to_list() == ["target"]

@@ -137,11 +137,6 @@ def test_the_same_verdicts_for_any_parts_and_a_second_run_measures_nothing(raw, 
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
-def test_boilerplate_counts_whole_where_the_recipe_says_so(raw, benchmarks, tmp_path):
-    Run(recipe(benchmarks, contamination={"common": 1000}), [str(raw)], str(tmp_path)).run("judge")
-    assert sum(item == "qa:12" for item in gone(tmp_path).values()) == 120
-
-
 def test_the_index_holds_no_text_and_hangs_on_no_order(benchmarks, tmp_path):
     named = recipe(benchmarks).judge.benchmarks
     first = write_index(named, Folder(str(tmp_path / "a")))

@@ -51,15 +51,6 @@ def test_each_round_has_a_name_that_spill_files_can_bear_and_a_level_after_all_t
     assert set(heard_at_last(decisions(judging()))) <= level.keys()
 
 
-def test_rounds_that_do_not_depend_on_each_other_share_a_level():
-    levels = [{one.round.name for one in some} for some in scheduled(decisions(judging()))]
-    assert {"contaminated", "duplicate_trajectory"} in levels
-    assert any({"groups", "shares", "replicates_words"} <= some for some in levels)
-    chain = ["runs", "duplicate_trajectory", "tasks", "steps", "members", "compared", "near_duplicate"]
-    chain += ["duplicate_transition", "replicate", "caps", "shares"]  # each needs the one before it
-    assert len(levels) == len(chain)
-
-
 def test_by_a_recipe_that_asks_for_nothing_nobody_loses():
     nothing = (
         "name: n\nsource: tests\ndomains: [terminal]\njudge: {near_duplicates: null, replicates: null, "

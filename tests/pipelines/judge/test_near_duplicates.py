@@ -88,9 +88,3 @@ def test_copies_share_a_group_even_where_none_goes(raw: Path, tmp_path: Path):
     for task in range(4):
         assert groups[f"copy-{task}.json"] == groups[f"{task}-3.json"]
     assert len(set(groups.values())) == 4
-
-
-def test_without_the_search_nothing_goes(raw: Path, tmp_path: Path):
-    Run(recipe(near_duplicates=None), [str(raw)], str(tmp_path)).run("judge")
-    assert verdicts(tmp_path)["kept"].all()
-    assert not list((tmp_path / "measures").glob("*.sketch.parquet"))

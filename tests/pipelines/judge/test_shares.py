@@ -73,16 +73,6 @@ def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Pat
     }
 
 
-def test_manifest_and_card_tell_how_diverse_the_dataset_is(raw: Path, tmp_path: Path):
-    Run(recipe({"task": 0.25, "command_head": 0.3}), [str(raw)], str(tmp_path)).run()
-    found = json.loads((tmp_path / "shards" / "manifest.json").read_bytes())["diversity"]["terminal"]
-    assert found["task"] == {"kinds": 5, "effective": 5.0, "dominant": 5.0, "largest": 0.2}
-    assert (found["command_head"]["kinds"], found["command_head"]["largest"]) == (4, round(12 / 42, 4))
-    card = (tmp_path / "shards" / "README.md").read_text()
-    assert "task 0.25, command_head 0.3" in card
-    assert "| terminal | task | 5 | 5.0 | 5.0 | 20.0% |" in card
-
-
 def test_a_bound_that_cannot_hold_ends_the_run(raw: Path, tmp_path: Path):
     with pytest.raises(ConfigError, match=r"max_share\.task"):
         Run(recipe({"task": 0.1}), [str(raw)], str(tmp_path)).run()

@@ -139,8 +139,3 @@ def test_passages_that_a_world_model_answered_are_in_the_share_that_the_card_sta
     assert (len(dreamt), told["tokens"]) == (2, sum(dreamt["num_tokens"]))
     share = told["tokens"] / sum(drawn["num_tokens"])
     assert f"`cpt` {share:.1%} of its tokens." in (tmp_path / "out/shards/README.md").read_text()
-
-
-def test_passages_of_two_world_models_are_no_component(raw, tmp_path):
-    with pytest.raises(ConfigError, match="dream@2"):
-        Run(with_passages(tmp_path, *WORLDS), [str(raw / "0-real.json")], str(tmp_path / "out"), Execution()).run()

@@ -95,12 +95,6 @@ def test_the_balance_tells_what_is_kept_and_what_is_left_out(raw, made, tmp_path
     assert told(tmp_path / "out") == told(made)
 
 
-def test_logs_without_attachments_have_no_such_line(raw, tmp_path):
-    summary = run(ROOT / "samples" / "terminal" / "asciicast" / "one_command.cast", tmp_path / "out", recipe())
-    assert [line.unit for line in summary.lines] == ["inputs", "records"]
-    assert verify(str(tmp_path / "out")).is_whole
-
-
 def test_the_card_tells_how_many_pictures_are_left_out(raw, tmp_path):
     Run(recipe("drop"), [str(raw)], str(tmp_path / "out"), SMALL).run()
     card = (tmp_path / "out" / "shards" / "README.md").read_text()
@@ -116,13 +110,6 @@ def test_other_parts_and_another_order_give_the_same_blobs_and_the_same_balance(
     assert blobs(out) == blobs(made)
     assert summary.line("attachments").kept == 8
     assert verify(str(out)).is_whole
-
-
-def test_a_second_run_writes_none_of_them_again(raw, finished):
-    before = {path: path.stat().st_mtime_ns for path in (finished / "blobs").iterdir() if path.name != "manifest.json"}
-    run(raw, finished, recipe())
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert verify(str(finished)).is_whole
 
 
 @pytest.mark.parametrize("damage", ["flipped", "longer", "gone"])

@@ -1,7 +1,5 @@
 """A connector's bug costs the input that it failed on, and nothing else."""
 
-import json
-
 import polars as pl
 import pytest
 
@@ -58,16 +56,6 @@ def test_inputs_that_a_connector_fails_on_are_rejected_and_all_others_come_out_a
     assert (broken.connector, broken.inputs, len(broken.examples)) == ("brittle", 5, 3)
 
 
-def test_rejects_of_a_part_stand_in_the_order_of_inputs_and_offsets(tmp_path):
-    Run(RECIPE, [str(logs(tmp_path / "raw", "raises", "rejects"))], str(tmp_path / "out"), LENIENT).run("normalize")
-    found = rejects_of(tmp_path / "out")
-    assert found.select("uri", "offset").rows() == [
-        ("000-raises.log", -1),
-        ("001-rejects.log", 2),
-        ("001-rejects.log", 9),
-    ]
-
-
 def test_the_reject_names_the_exception_and_the_place_and_shows_no_secret(tmp_path):
     Run(RECIPE, [str(logs(tmp_path / "raw", "good", "raises"))], str(tmp_path / "out"), LENIENT).run("normalize")
     (detail,) = rejects_of(tmp_path / "out")["detail"]
@@ -83,19 +71,6 @@ def test_what_a_failing_input_had_written_before_is_written_again_without_it(tmp
     Run(RECIPE, [str(mixed)], str(tmp_path / "out"), LENIENT).run("normalize")
     assert rows_of(tmp_path / "out")["native_id"].unique(maintain_order=True).to_list() == ["name0", "name2", "name4"]
     assert not list((tmp_path / "out").rglob(".unfinished-*"))
-
-
-def test_a_failing_secret_search_costs_the_input_alone(tmp_path, monkeypatch):
-    def failing(batch, *rest, **more):
-        if "name1" in batch["native_id"].to_pylist():
-            raise ValueError("no such place")
-        return scrub(batch, *rest, **more)
-
-    monkeypatch.setattr(normalize, "scrub", failing)
-    raw = logs(tmp_path / "raw", "good", "good", "good")
-    Run(RECIPE, [str(raw)], str(tmp_path / "out"), LENIENT).run("normalize")
-    assert rejects_of(tmp_path / "out")["uri"].to_list() == ["001-good.log"]
-    assert rows_of(tmp_path / "out")["native_id"].unique(maintain_order=True).to_list() == ["name0", "name2"]
 
 
 def test_a_bug_that_no_input_shows_alone_ends_the_run(tmp_path, monkeypatch):
@@ -142,12 +117,6 @@ def test_other_code_and_a_strict_run_read_a_part_again_in_which_connectors_faile
     mended, later = run()
     assert later > written
     assert mended.broken == ()
-
-
-def test_a_part_without_a_failure_does_not_hang_on_the_code(tmp_path):
-    Run(RECIPE, [str(logs(tmp_path / "raw", "good"))], str(tmp_path / "out"), LENIENT).run("normalize")
-    for path in (tmp_path / "out").rglob("part-*.json"):
-        assert "code" not in json.loads(path.read_bytes())
 
 
 @pytest.mark.parametrize(

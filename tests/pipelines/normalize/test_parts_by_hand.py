@@ -16,7 +16,6 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.storage.folders import MARKER
 from trajmill.pipelines.storage.ownership import LOCK
 from trajmill.schemas import ConfigError
 
@@ -70,11 +69,6 @@ def test_two_shares_at_once_do_not_stand_in_each_others_way(raw, whole, tmp_path
     assert transitions(tmp_path / "out") == transitions(whole)
 
 
-def test_what_a_share_did_before_is_not_done_again(raw, tmp_path):
-    first = share(raw, tmp_path, "1/2")
-    assert share(raw, tmp_path, "1/2").before == first.parts > 0
-
-
 def test_a_run_and_a_share_keep_each_other_out(raw, tmp_path):
     share(raw, tmp_path, "0/2")
     with (tmp_path / LOCK).open("rb") as stream:
@@ -96,13 +90,6 @@ def test_what_another_share_is_writing_stays(raw, tmp_path):
     assert writing.read_bytes() == b"half"
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("normalize")
     assert not writing.exists()
-
-
-def test_all_shares_list_the_names_of_all(raw, tmp_path):
-    share(raw, tmp_path, "0/2")
-    first = (tmp_path / MARKER).read_bytes()
-    share(raw, tmp_path, "1/2")
-    assert (tmp_path / MARKER).read_bytes() == first
 
 
 def test_a_share_of_another_run_or_beside_a_strangers_files_is_refused(raw, tmp_path):

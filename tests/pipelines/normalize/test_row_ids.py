@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -18,13 +16,9 @@ from tests.pipelines.judge.test_near_duplicates import atif
 from tests.test_docs import blocks
 from trajmill.app.cli.inspection import inspect
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.mix import mix
-from trajmill.pipelines.mix.mixing import Mixing
-from trajmill.pipelines.mix.shard_writing import write_shard
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import scan_transitions
-from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.row_ids import RowIds
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -146,33 +140,3 @@ def test_copies_that_stay_are_samples_with_ids_of_their_own(tmp_path: Path, pool
     before, after = (step, "") if pool == "eval" else ("", step)
     assert [row[name] for row in told] == [f"{key}{step}", *(f"{key}{before}.{copy}{after}" for copy in range(2, 7))]
     assert len({row.get("index", row["id"]) for row in told}) == 6
-
-
-def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_come_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    raw, recipe = same_logs(tmp_path / "raw"), keeping_copies("sft")
-    shards = []
-    for name, order in (("there", list), ("back", lambda blocks: reversed(list(blocks)))):
-        with monkeypatch.context() as patch:
-            patch.setattr(mix, "write_shard", partial(turned, order))
-            Run(recipe, [str(raw)], str(tmp_path / name), Execution(part_bytes=1)).run()
-        shards.append(pl.read_parquet(f"{tmp_path}/{name}/shards/sft/*/*.parquet").to_dicts())
-    assert len(shards[0]) == 6
-    assert len({row["trajectory_id"] for row in shards[0]}) == 1
-    assert len({row["messages"][0]["content"] for row in shards[0]}) == 6
-    assert shards[0] == shards[1]
-
-
-WRITE: Callable[..., Manifest] = write_shard
-"""Held here, as Beam pickles by value what its module no longer names."""
-
-
-def turned(
-    order: Callable[..., Iterable[bytes]],
-    number: int,
-    blocks: Iterable[bytes],
-    mixing: Mixing,
-) -> Manifest:
-    """What `write` does with the blocks in another order."""
-    return WRITE(number, order(blocks), mixing)

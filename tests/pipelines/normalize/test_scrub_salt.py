@@ -64,7 +64,3 @@ def test_a_short_salt_is_refused_and_none_is_printed():
     with pytest.raises(ConfigError, match=r"normalize\.scrub_salt"):
         recipe("short")
     assert "a salt of many" not in repr(recipe("a salt of many characters"))
-
-
-def test_another_salt_reads_the_logs_anew():
-    assert recipe("a salt of many characters").digest("normalize") != recipe(None).digest("normalize")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
+from tests.tables import table
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 
@@ -230,149 +231,7 @@ MADE = {
 }
 """How a log is made → the secret in it."""
 
-ADAPTED: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
-    "atspi_typed": (
-        "osworld/input/trees",
-        "lavender",
-        [
-            ("<text ", "<password-text "),
-            ("</text>", "</password-text>"),
-            ("typewrite('Ines'", "typewrite('{secret}'"),
-            (">Ines<", ">••••<"),
-            ("Keep a copy", "Keep {secret}"),
-        ],
-    ),
-    "atspi_shown": (
-        "osworld/input/trees",
-        "peonies",
-        [
-            ("<text ", "<password-text "),
-            ("</text>", "</password-text>"),
-            (">Ines<", ">{secret}<"),
-            ("Keep a copy", "Keep {secret}"),
-        ],
-    ),
-    "atspi_typed_a_step_later": (
-        "osworld/input/trees",
-        "magnolia",
-        [
-            ("<text ", "<password-text "),
-            ("</text>", "</password-text>"),
-            ("\\npyautogui.typewrite('Ines', interval=0.05)", ""),
-            ("pyautogui.moveTo(230, 160)\\npyautogui.dragTo(335, 160, duration=1)", "pyautogui.write('{secret}\\\\n')"),
-            ("Keep a copy", "Keep {secret}"),
-            (">Ines<", ">••••<"),
-        ],
-    ),
-    "uia_field_by_name": (
-        "ufo/input/notes",
-        "camellia",
-        [
-            ('"name": "Page", "control_type": "Document"', '"name": "Password", "control_type": "Edit"'),
-            ('"control_text": "Page"', '"control_text": "Password"'),
-            ('"text": "low at noon"', '"text": "{secret}"'),
-            ("An empty page.", "The page says {secret}."),
-        ],
-    ),
-    "recorded_page": (
-        "rrweb/input/shop.json",
-        "snapdragon",
-        [('"type": "text", "name": "q"', '"type": "password", "name": "q"'), ("sencha", "{secret}")],
-    ),
-    "playwright_filled": (
-        "playwright_trace/input/unpacked",
-        "begonias",
-        [
-            ('["BUTTON", {}, "More"]', '["INPUT", {"type": "password"}]'),
-            (
-                '["BUTTON", {"__playwright_target__": ""}, "More"]',
-                '["INPUT", {"type": "password", "__playwright_target__": ""}]',
-            ),
-            (
-                '"method": "click", "params": {"selector": "text=More"',
-                '"method": "fill", "params": {"value": "{secret}", "selector": "#a"',
-            ),
-            ("Three teas", "Welcome {secret}"),
-        ],
-    ),
-    "playwright_shown": (
-        "playwright_trace/input/unpacked",
-        "narcissus",
-        [
-            ('["BUTTON", {}, "More"]', '["INPUT", {"value": "{secret}", "type": "password"}]'),
-            ("Three teas", "Welcome {secret}"),
-        ],
-    ),
-    "playwright_by_selector": (
-        "playwright_trace/input/unpacked",
-        "hibiscus",
-        [
-            (
-                '"method": "click", "params": {"selector": "text=More"',
-                '"method": "type", "params": {"text": "{secret}", "selector": "internal:label=\\"Password\\""',
-            ),
-            ("Three teas", "Welcome {secret}"),
-        ],
-    ),
-    "claude_code_browser": (
-        "claude_code/input/session.jsonl",
-        "primrose",
-        [
-            (
-                '"name":"Bash","input":{"command":"pytest -q tests/test_harvest.py","description":"Run the test"}',
-                '"name":"mcp__playwright__browser_type","input":{"element":"Password","ref":"e7","text":"{secret}"}',
-            ),
-            ("1 failed in 0.04s", "await page.locator('e7').fill('{secret}');"),
-        ],
-    ),
-    "claude_code_argument": (
-        "claude_code/input/session.jsonl",
-        "periwinkle",
-        [
-            (
-                '"name":"Bash","input":{"command":"pytest -q tests/test_harvest.py","description":"Run the test"}',
-                '"name":"mcp__db__connect","input":{"connection":{"host":"db","db_pass":"{secret}"}}',
-            ),
-            ("1 failed in 0.04s", "refused: {secret}"),
-        ],
-    ),
-    "swe_selenium": (
-        "sweagent/input/acme__rocket-12.traj",
-        "carnation",
-        [
-            (
-                "import engine; print(engine.thrust(2))",
-                'driver.find_element(By.NAME, \\"password\\").send_keys(\\"{secret}\\")',
-            ),
-            ("9.81 * mass", "9.81 * {secret}"),
-        ],
-    ),
-    "page_of_a_browser": (
-        "browsergym/input/run.json",
-        "crocuses",
-        [("textbox 'Station'", "textbox 'Password'"), ("old quay", "{secret}"), ("Low at noon", "Low {secret}")],
-    ),
-    "numbered_elements": (
-        "browser_use_history/input/2025.json",
-        "dahlias",
-        [
-            ("<input name=name />", "<input type=password name=q />"),
-            ("'Ada'", "'{secret}'"),
-            ('"text": "Ada"', '"text": "{secret}"'),
-        ],
-    ),
-    "annotated_page": (
-        "mind2web/input/task.json",
-        "verbenas",
-        [
-            (
-                'type=\\"text\\" placeholder=\\"Where to?\\" value=\\"\\"',
-                'value=\\"\\" placeholder=\\"Secret\\" type=\\"password\\"',
-            ),
-            ("Lyon", "{secret}"),
-        ],
-    ),
-}
+ADAPTED: dict[str, tuple[str, str, list[tuple[str, str]]]] = dict(table(__file__, "sensitive_values"))
 """Fixture, the secret, and what is replaced in the fixture."""
 
 PLACES = {**{make.__name__: secret for make, secret in MADE.items()}, **{name: one[1] for name, one in ADAPTED.items()}}

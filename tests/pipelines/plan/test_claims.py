@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.test_contract import FIXTURES, NAMES, entries
+from tests.tables import table
 from trajmill.connectors.registry import connectors
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -15,47 +16,8 @@ from trajmill.pipelines.recipe.recipe import Recipe
 RECIPE = Recipe(name="t", source="t")
 PNG = b"\x89PNG\r\n\x1a\n"
 
-BESIDE: dict[str, tuple[str, list[str]]] = {
-    # connector → (a fixture, what its recorder leaves beside it)
-    "droidbot": (
-        "garden",
-        ["index.html", "stylesheets/droidbotUI.js", "stylesheets/vis.min.css", "views/view_1.png", "logcat.txt",
-         "states/screen_x.y.png", "dumpsys_package_a.b.txt", "events/event_trace_1.trace", "user_input.txt", "a.apk"],
-    ),
-    "appagent": (
-        "task_mailbox_2024-05-06_08-00-00",
-        ["cover.png", "log_reflect_mailbox.txt", "record.txt", "task_desc.txt", "labeled_screenshots/a_1.png"],
-    ),
-    "osworld": ("trees", ["args.json", "screen.png", "take.mp4"]),
-    "ufo": ("camel_case", ["request.log", "output.md", "action_step1_annotated.png", "desktop_final.png"]),
-    "terminator": ("recording.json", ["screenshots/1.png", "last.jpg"]),
-    "agentnet": ("tasks.jsonl", ["images/a/1.png", "2.png"]),
-    "webvoyager": ("taskTides--0", ["screenshot1_no_box.png", "agent.log", "accessibility_tree1.txt", "a.pdf"]),
-    "browsergym": ("2026-03-02_Agent_on_tides.low_1", ["experiment.log", "screenshot_step_0.png", "task_video.webm"]),
-    "miniwob": ("enter-text_3X1_d1.json", ["screenshots/0.png", "take.webm"]),
-    "browser_use_history": ("2025.json", ["screenshots/step_1.png", "agent_history.gif"]),
-    "playwright_trace": ("tea.zip", ["video.webm", "test-failed-1.png", "error-context.md"]),
-    "android_world": ("runs.jsonl", ["screenshots/1.png"]),
-    "android_control_jsonl": ("", ["images/1/2.png"]),
-    "uiautomator": ("appium", ["source_1.png", "dumps/2.png"]),
-    "rico": ("trace_0", ["screenshots/tap.gif", "30.gif"]),
-    "aitz": ("GENERAL-4711", ["GENERAL-4711_marked.png"]),
-    "awm": ("stopped", ["agent.log", "other.db"]),
-    "swebench_eval": ("acme__lamp-1", ["build_image.log", "prepare_image.log"]),
-    "sweagent": (
-        "acme__rocket-12.traj",
-        ["acme__rocket-12.patch", "acme__rocket-12.pred", "acme__rocket-12.debug.log", "acme__rocket-12.config.yaml",
-         "run_batch.log", "logs/acme__rocket-12/run_instance.log", "logs/acme__rocket-12/patch.diff"],
-    ),
-    "mini_swe_agent": (
-        "run_with_reports",
-        ["minisweagent.log", "exit_statuses_1.yaml", "logs/acme__bell-3/test_output.txt", "logs/acme__bell-3/eval.sh"],
-    ),
-    "openhands": ("sdk_conversation", ["logs/instance_a.log", "conversation_stats.pkl"]),
-    "aider": ("history.md", [".aider.input.history", ".aider.tags.cache.v4/cache.db"]),
-    "claude_code": ("session.jsonl", ["abc/tool-results/1.txt", "memory/MEMORY.md", "abc/subagents/agent-1.meta.json"]),
-    "terminal_bench": ("typed", ["run.log", "tb.lock", "sessions/tests.log"]),
-}  # fmt: skip
+BESIDE: dict[str, tuple[str, list[str]]] = dict(table(__file__, "files_beside_logs"))
+"""Connector → a fixture, and what its recorder leaves beside it."""
 
 
 def laid_out(folder: Path, name: str) -> tuple[Plan, Plan]:

@@ -11,11 +11,9 @@ from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.publish.card import (
     card,
     example_rows,
-    features,
-    size_category,
 )
 from trajmill.pipelines.publish.dataset import Config, Dataset
-from trajmill.pipelines.publish.licences import allowed_by, licences_of, on_hub
+from trajmill.pipelines.publish.licences import licences_of, on_hub
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -70,22 +68,6 @@ def test_the_head_is_what_the_hubs_own_library_makes_of_it(told):
     assert [one.get("default", False) for one in values["configs"]] == [True, False, False, False]
 
 
-@pytest.mark.parametrize("pool", SAMPLE_SCHEMAS)
-def test_columns_are_named_as_datasets_names_them(pool):
-    import datasets
-
-    schema = SAMPLE_SCHEMAS[pool]
-    assert features(schema) == datasets.Features.from_arrow_schema(schema)._to_yaml_list()
-
-
-def test_trainers_of_pools_that_are_empty_are_not_named(tmp_path):
-    text = card(a_dataset(tmp_path, [{"text": "a"}]))
-    assert "| `cpt` | any that packs" in text
-    assert "| `sft` |" not in text
-    assert "| `rl` |" not in text
-    assert "AgentWorldBench" not in text.partition("## How to load")[2]
-
-
 def test_equal_rows_of_eval_stand_as_lines_and_as_a_table(made):
     (lines,) = (made / "shards" / "eval").glob("*.jsonl")
     (table,) = (made / "shards" / "eval").rglob("*.parquet")
@@ -123,11 +105,6 @@ def test_a_pool_without_rows_in_its_first_file_shows_one_of_the_next(tmp_path):
     assert '"text": "here"' in example_rows(Folder(str(tmp_path)), [config])["cpt"]
 
 
-@pytest.mark.parametrize(("samples", "word"), [(999, "n<1K"), (1_000, "1K<n<10K"), (10**9, "n>1B")])
-def test_sizes_are_in_the_hubs_words(samples, word):
-    assert size_category(samples) == word
-
-
 @pytest.mark.parametrize(
     ("licences", "values"),
     [
@@ -154,13 +131,6 @@ def test_sizes_are_in_the_hubs_words(samples, word):
 )
 def test_licences_are_told_by_the_hubs_names(licences, values):
     assert on_hub(licences) == values
-
-
-def test_the_licence_of_the_card_wins_where_the_recipe_says_one(tmp_path):
-    recipe = load_recipe("web")
-    stated = recipe.card.model_copy(update={"license": "cc-by-sa-4.0"})
-    dataset = a_dataset(tmp_path, [{"text": "a"}], recipe={"card": stated}, licences={"MIT": 1})
-    assert head_of(dataset)["license"] == "cc-by-sa-4.0"
 
 
 def test_the_licence_of_the_recipe_stands_in_card_and_counts(raw, tmp_path):
@@ -202,9 +172,3 @@ def test_samples_are_counted_by_the_licence_of_their_trajectory(tmp_path, groups
     licensed_rows(tmp_path, "part.parquet", groups)
     dataset = a_dataset(tmp_path / "shards", [{"trajectory_id": one} for one in "abc"])
     assert licences_of([Folder(str(tmp_path))], dataset.shards, dataset.files, 3) == found
-
-
-def test_what_may_be_published_is_what_the_recipe_names():
-    recipe = {"licence": "MIT", "mix": {"passages": [{"licence": "ISC"}, {"licence": None}]}, "card": {}}
-    assert allowed_by(recipe) == {"MIT", "ISC"}
-    assert allowed_by(recipe | {"card": {"licences": ["unknown"]}}) == {"unknown"}

@@ -100,12 +100,6 @@ def written(out: Path, pools: Mapping[Any, list[dict[str, Any]]]) -> str:
     return str(out)
 
 
-def test_pools_that_share_nothing_are_disjoint_and_it_is_told_what_was_compared(tmp_path):
-    found = disjointness(written(tmp_path, clean()))
-    assert found.leaks == ()
-    assert found.checked == ("pools: cpt 4, sft 4, rl 4, eval 4; 32 turns and 16 samples compared between pools",)
-
-
 @pytest.mark.parametrize("kind", OWNED)
 def test_a_name_that_two_pools_have_is_a_leak(tmp_path, kind):
     for number, (one, other) in enumerate(PAIRS):
@@ -168,12 +162,6 @@ def test_a_turn_that_one_of_the_pools_only_shows_is_no_equal_turn(tmp_path):
     found = disjointness(written(tmp_path, pools))
     assert found.leaks == ()
     assert found.checked[1:] == ("pools: 1 turn of rl and eval also in cpt or sft, there as history without loss",)
-
-
-def test_equal_names_within_a_pool_are_none_of_two(tmp_path):
-    pools = clean()
-    pools["rl"] += [sample("rl", f"x{number}", turns(words("same")), group="g") for number in range(2)]
-    assert disjointness(written(tmp_path, pools)).leaks == ()
 
 
 def test_only_so_many_samples_are_compared_each_with_each(tmp_path):

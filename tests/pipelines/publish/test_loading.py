@@ -45,10 +45,6 @@ def a_shard(out, pool):
     return path
 
 
-def test_a_finished_run_loads_whole(made):
-    assert told(made) == []
-
-
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from tests.tables import table
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
 from trajmill.schemas import DOMAINS, ConfigError
@@ -15,12 +16,6 @@ def fault(text):
     return str(caught.value)
 
 
-def test_a_minimal_recipe_has_defaults_for_the_rest():
-    recipe = parse_recipe(MINIMAL, "r.yaml")
-    assert len(recipe.domains) == 7
-    assert recipe.judge.drop_duplicate_trajectories
-
-
 @pytest.mark.parametrize("name", list(builtin_recipes()))
 def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(name):
     assert load_recipe(name).domains == (DOMAINS if name in ("all", "world-model") else (name,))
@@ -29,59 +24,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("normalise: {}", ["normalise", "'normalize'"]),
-        ("judge: {ruls: {}}", ["judge.ruls", "'rules'"]),
-        ("judge: {rules: {a: {signal: turn, min: 1}}}", ["judge.rules.a.signal", "'turns'"]),
-        ("judge: {rules: {a: {signal: turns, mim: 1}}}", ["judge.rules.a.mim", "'min'"]),
-        ("judge: {rules: {signal: {signal: turns, min: 1, mix: 2}}}", ["judge.rules.signal.mix", "'min'"]),
-        ("judge: {near_duplicates: {bandz: 3}}", ["judge.near_duplicates.bandz", "'bands'"]),
-        ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
-        ("mix: {loss: spans}", ["mix.loss", "judge.spans"]),
-        ("judge: {spans: true}\nmix: {loss: spans, loss_weights: {copid: 0.5}}", ["loss_weights", "'copied'"]),
-        ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 0.1, spare: 0.1}}}", ["judge.rules.a", "not both"]),
-        ("judge: {rules: {a: {signal: no_op, max: 0, spare: 1}}}", ["judge.rules.a.spare", "less than 1"]),
-        (
-            "judge: {rules: {a: {signal: no_op, max: 0, cap: 0.6}, b: {signal: no_op, max: 0, cap: 0.4}}}",
-            ["sum to less"],
-        ),
-        ("judge: {max_share: {enviroment: 0.1}}", ["judge.max_share.enviroment", "'environment'"]),
-        ("judge: {max_share: {task: 0}}", ["judge.max_share.task", "greater than 0"]),
-        (
-            "judge: {rules: {a: {signal: classifier, min: 1}}}",
-            ["judge.rules.a.signal", "judge.signals.classifier: model"],
-        ),
-        ("judge: {signals: {classifier: {modle: x}}}", ["judge.signals.classifier", "'model'"]),
-        ("judge: {signals: {classifier: {model: x.bin}}}", ["judge.signals.classifier", "no file"]),
-        ("judge: {signals: {turns: {signal: language}}}", ["judge.signals.turns", "another name"]),
-        ("judge: {signals: {a: {signal: langauge}}}", ["judge.signals.a", "'language'"]),
-        ("judge: {signals: {'datatrove:C4': {}}, rules: {}}", ["judge.signals.datatrove:C4", "C4QualityFilter"]),
-        ("judge: {rules: {a: {signal: 'datatrove:C4ParagraphFilter', min: 1, cap: 0.1}}}", ["whole trajectories"]),
-        ("judge: {tokenizer: nowhere.json}", ["judge.tokenizer", "nowhere.json"]),
-        ("judge: {benchmarks: [{name: a, pth: x}]}", ["judge.benchmarks.0.pth", "'path'"]),
-        ("judge: {benchmarks: [{name: a}]}", ["judge.benchmarks.0", "a path, a canary"]),
-        ("judge: {benchmarks: [{name: a, id_patterns: ['a(']}]}", ["judge.benchmarks.0.id_patterns", "missing"]),
-        ("extends: terminall", ["r.yaml extends 'terminall'", "'terminal'"]),
-        ("extends: [terminal]", ["no built-in recipe"]),
-        ("extends: all\njudge: {benchmarks: [{name: [1]}]}", ["judge.benchmarks.9"]),
-        ("extends: all\njudge: 3", ["judge: "]),
-        ("judge: {benchmarks: [{name: a, path: x, repo: r}]}", ["judge.benchmarks.0", "go together"]),
-        (
-            "judge: {benchmarks: [{name: a, path: x, id: i}, {name: a, path: y, id: i}]}",
-            ["judge.benchmarks", "one name"],
-        ),
-        ("judge: {contamination: {min_scor: 1}}", ["judge.contamination.min_scor", "'min_score'"]),
-        ("domains: [andorid]", ["domains.0", "'android'"]),
-        ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
-        ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
-        ("normalize: {dataset: {columns: {instuction: a}}}", ["normalize.dataset.columns.instuction", "'instruction'"]),
-        ("mix: {pools: {ctp: 1}}", ["mix.pools.ctp", "'cpt'"]),
-        ("mix: {harness: kept}", ["mix.harness", "'keep'"]),
-        ("mix: {pools: {cpt: 0}}", ["mix.pools", "above 0"]),
-        ("mix: {seed: x}", ["mix.seed", "integer"]),
-    ],
+    table(__file__, "recipe_faults"),
 )
 def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)
@@ -98,19 +41,6 @@ def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
         ("b", "context", 0.1),
         ("c", "omit", 0.0),
     ]
-
-
-def test_every_built_in_recipe_holds_the_rules_and_benchmarks_of_all():
-    everything = load_recipe("all").judge
-    assert {rule.cap for rule in everything.ordered_rules()} == {None, 0.2, 0.3}
-    assert any(one.canary for one in everything.benchmarks)
-    assert any(one.ids or one.id_patterns for one in everything.benchmarks)
-    for name in builtin_recipes():
-        judge = load_recipe(name).judge
-        own = {"few_turns", "no_op"} if name == "world-model" else set()
-        assert judge.rules.keys() >= everything.rules.keys(), name
-        assert all(judge.rules[rule] == values for rule, values in everything.rules.items() if rule not in own), name
-        assert judge.benchmarks == everything.benchmarks, name
 
 
 @pytest.mark.parametrize(
@@ -165,12 +95,6 @@ mix: {pools: {cpt: 1.0}}
 def test_null_takes_all_of_a_kind_away():
     assert parse_recipe(MINIMAL + "extends: all\njudge: {benchmarks: []}", "r").judge == load_recipe("all").judge
     assert not parse_recipe(MINIMAL + "extends: all\njudge: {benchmarks: null}", "r").judge.benchmarks
-
-
-def test_all_faults_are_named_at_once():
-    said = fault("domains: [moon]\nmix: {seed: x}")
-    assert "domains.0: " in said
-    assert "; mix.seed: " in said
 
 
 def test_text_that_is_no_mapping_is_refused():

@@ -111,25 +111,10 @@ def test_a_conversation_comes_back_message_for_message_with_its_tools():
     assert json.loads(found.tools or "") == TOOLS
 
 
-def test_arguments_that_are_no_json_are_what_the_agent_wrote():
-    found = agent_conversation(rows_of(TALK))
-    assert isinstance(found, Conversation)
-    calls = json.loads(found.messages[2]["tool_calls"])
-    assert calls[1] == asked("dig", "b", '{"bed": }')
-    assert calls[0]["function"]["arguments"] == '{"bed": 2, "depth": 1.5}'
-
-
 def test_the_loss_stands_on_what_the_agent_said_and_nothing_else():
     found = agent_conversation(rows_of(TALK))
     assert isinstance(found, Conversation)
     assert [one["loss"] for one in found.messages] == [True if one["role"] == "assistant" else None for one in TALK]
-
-
-def test_a_tool_message_names_its_call_and_its_tool():
-    found = agent_conversation(rows_of(TALK))
-    assert isinstance(found, Conversation)
-    answers = [(one["tool_call_id"], one["name"]) for one in found.messages if one["role"] == "tool"]
-    assert answers == [("a", "look"), ("b", "dig"), ("a", "look")]
 
 
 def without(place):

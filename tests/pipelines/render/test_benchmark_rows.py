@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,19 +112,3 @@ def test_code_of_an_os_action_stands_in_a_fence_of_python():
     assert shown.endswith("```python\nimport os\nos.listdir()\n```")
     plain = turns([transition(0, "import os", "", domain="os")])[0].user
     assert plain.endswith("```python\nimport os\n```")
-
-
-@pytest.mark.parametrize(
-    ("text", "fences"),
-    [
-        ('{"text":"a ```b"}', "```"),
-        ("say ```x```", "```"),
-        ("```\nx\n```", "````"),
-        ("a\n   ````", "`````"),
-        ("a\n    ```", "```"),
-    ],
-)
-def test_a_fence_is_longer_only_than_what_could_end_it(text, fences):
-    shown = turns([transition(0, text, "")])[0].user
-    assert shown.removeprefix("### Turn 1\n**Action:**\n").partition("\n")[0] in (f"{fences}json", f"{fences}text")
-    assert shown.endswith(f"\n{fences}")

@@ -1,22 +1,18 @@
 """Edits as unified diffs, where a call tells the old text and the new."""
 
 import json
-import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipelines.render.assembled import prompt_of, samples_of
+from tests.pipelines.render.assembled import samples_of
 from tests.pipelines.render.test_turns import row
+from tests.tables import table
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.edits import edit_of
-from trajmill.pipelines.render.pieces import View
-from trajmill.pipelines.render.turns import turns
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"
-HUNK = "@@ ... @@\n def lit():\n-    return False\n+    return True\n"
-HEAD = "--- a/t/x.py\n+++ b/t/x.py\n"
 
 
 def call(tool, **arguments):
@@ -25,49 +21,7 @@ def call(tool, **arguments):
 
 @pytest.mark.parametrize(
     ("text", "rest", "diff"),
-    [
-        (
-            call("str_replace_editor", command="str_replace", path="/t/x.py", old_str=OLD, new_str=NEW),
-            {"command": "str_replace", "path": "/t/x.py"},
-            HEAD + HUNK,
-        ),
-        (
-            call("Edit", file_path="/t/x.py", old_string=OLD, new_string=NEW, replace_all=True),
-            {"file_path": "/t/x.py", "replace_all": True},
-            HEAD + HUNK,
-        ),
-        (
-            call("MultiEdit", file_path="t/x.py", edits=[{"old_string": OLD, "new_string": NEW}] * 2),
-            {"file_path": "t/x.py"},
-            HEAD + HUNK + HUNK,
-        ),
-        (
-            call("edit_file", path="t/x.py", edits=[{"oldText": "a", "newText": ""}], dryRun=False),
-            {"path": "t/x.py", "dryRun": False},
-            HEAD + "@@ ... @@\n-a\n",
-        ),
-        (
-            call("str_replace_editor", command="create", path="/t/x.py", file_text="a\nb"),
-            {"command": "create", "path": "/t/x.py"},
-            "--- /dev/null\n+++ b/t/x.py\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n",
-        ),
-        (
-            call("replace", file_path="/t/x.py", old_string="", new_string="a\n"),
-            {"file_path": "/t/x.py"},
-            "--- /dev/null\n+++ b/t/x.py\n@@ -0,0 +1,1 @@\n+a\n",
-        ),
-        (
-            call("str_replace_editor", command="insert", path="/t/x.py", insert_line=7, new_str="a\n\nb\n"),
-            {"command": "insert", "path": "/t/x.py"},
-            HEAD + "@@ -7,0 +8,3 @@\n+a\n+\n+b\n",
-        ),
-        (
-            call("str_replace_editor", command="str_replace", path="/t/x.py", old_str="a"),
-            {"command": "str_replace", "path": "/t/x.py"},
-            HEAD + "@@ ... @@\n-a\n",
-        ),
-        (call("submit_patch", patch="--- a/x\n+++ b/x"), {}, "--- a/x\n+++ b/x\n"),
-    ],
+    table(__file__, "edits"),
 )
 def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
     found = edit_of(text)
@@ -98,37 +52,6 @@ def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, di
 )
 def test_what_does_not_tell_old_and_new_is_no_edit(text):
     assert edit_of(text) is None
-
-
-def test_a_diff_that_says_where_it_stands_can_be_applied(tmp_path):
-    (tmp_path / "x.py").write_text("1\n2\n3\n")
-    inserted = edit_of(call("str_replace_editor", command="insert", path="x.py", insert_line=2, new_str="new\n"))
-    made = edit_of(call("str_replace_editor", command="create", path="y.py", file_text="a\nb"))
-    assert inserted is not None
-    assert made is not None
-    command = ["git", "apply", "--unidiff-zero", "-"]
-    subprocess.run(command, input=inserted.diff + made.diff, cwd=tmp_path, text=True, check=True)
-    assert (tmp_path / "x.py").read_text() == "1\n2\nnew\n3\n"
-    assert (tmp_path / "y.py").read_text() == "a\nb"
-
-
-def test_samples_show_diffs_only_where_the_recipe_asks_for_them():
-    text = call("Edit", file_path="/t/x.py", old_string="a", new_string="```b")
-    rows = [row(0, text, "done"), row(1, "ls", "x.py")]
-    shown = turns(rows, View(edits="diff"))
-    assert "diff" not in turns(rows)[0].user
-    rest = '{\n  "name": "Edit",\n  "arguments": {\n    "file_path": "/t/x.py"\n  }\n}'
-    assert shown[0].user == (f"### Turn 1\n**Action:**\n```json\n{rest}\n```\n```diff\n{HEAD}@@ ... @@\n-a\n+```b\n```")
-    assert shown[1].user == turns(rows)[1].user
-
-
-@pytest.mark.parametrize("pool", ["cpt", "sft", "rl"])
-def test_the_prompt_says_that_edits_are_shown_as_diffs_where_they_are(pool):
-    rows = [row(0, "ls", "x.py")]
-    told = prompt_of(rows, pool, View(edits="diff"))
-    assert told != prompt_of(rows, pool)
-    other = [row(0, "tap", "home", domain="android")]
-    assert prompt_of(other, pool, View(edits="diff")) == prompt_of(other, pool)
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", " c"]), max_size=6).map("\n".join)

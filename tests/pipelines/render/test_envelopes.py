@@ -6,11 +6,10 @@ import json
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.pipelines.render.assembled import prompt_of, turn_spans
+from tests.pipelines.render.assembled import turn_spans
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.render.fixed_texts import MARKER, STATE
 from trajmill.pipelines.render.loss_spans import in_envelope
@@ -143,13 +142,3 @@ def test_spans_of_a_turn_are_those_of_its_object():
         ("wo", "new"),
         ('"}],"isError":true}', "new"),
     ]
-
-
-@pytest.mark.parametrize("pool", ["rl", "cpt", "sft"])
-def test_the_prompt_says_that_answers_are_objects_where_they_are(pool):
-    def told(rows, view):
-        return prompt_of(rows, pool, view)
-
-    plain = [{**one, "next_observation": {**one["next_observation"], "envelope": None}} for one in session()]
-    assert told(session(), OBJECTS) != told(session(), View())
-    assert told(plain, OBJECTS) == told(session(), View())

@@ -47,12 +47,6 @@ def test_labels_become_classes_in_characters_and_an_exit_code_is_new():
     assert found == [(0, 6, "copied"), (6, 10, "new"), (10, 15, "volatile"), (15, 29, "new")]
 
 
-def test_a_capped_answer_has_spans_without_class():
-    one = labelled("a" * 2000, [(0, 5, "history")])
-    spans = message_spans(turns([one], View(observation_chars=256)))
-    assert [span["label"] for span in spans] == ["frame", None]
-
-
 @given(
     st.lists(st.tuples(LINES, st.sampled_from(["target", "context", "omit"]), st.booleans()), min_size=1, max_size=5)
 )

@@ -84,10 +84,6 @@ def test_an_action_of_structure_is_set_out_over_lines_and_keeps_its_digits():
     )
 
 
-def test_what_is_no_json_stands_in_a_fence_that_says_so():
-    assert turns([row(0, "GET http://a.example/", "ok")])[0].user.endswith("```text\nGET http://a.example/\n```")
-
-
 def test_a_long_observation_is_capped_where_it_is_answered_and_where_it_is_the_state():
     long = "a" * 600 + "b" * 600
     shown = turns([row(0, "cat x", long, before=long)], View(observation_chars=256))[0]
@@ -165,11 +161,6 @@ EPISODE = [
 def test_what_the_harness_said_is_stripped_or_kept_as_the_recipe_says(harness):
     expected = (GOLDEN / f"harness-{harness}.md").read_text("utf-8")
     assert document("A world.", turns(EPISODE, View(harness=harness))) == expected
-
-
-def test_stripping_is_the_default_and_leaves_loss_to_the_rules():
-    assert turns(EPISODE) == turns(EPISODE, View(harness="strip"))
-    assert [turn.loss for turn in turns(EPISODE)] == [True, True, True, True, True]
 
 
 def test_where_harness_text_is_kept_its_own_observations_are_shown_and_bear_no_loss():

@@ -50,13 +50,6 @@ def test_what_is_drawn_is_of_what_bears_the_loss_and_by_its_class(session, weigh
 
 
 @given(SESSIONS, WEIGHTS)
-def test_whether_a_span_is_drawn_hangs_on_its_place_alone(session, weights):
-    chosen = SpanWeights({**weights, "volatile": 1.0}, 7)
-    whole = spans(session, chosen)
-    assert spans(session, chosen, 1) == whole[1:], "the same turns in another window"
-
-
-@given(SESSIONS, WEIGHTS)
 def test_documents_and_messages_bear_the_loss_on_the_same_characters(session, weights):
     rows = [answered(number, labels) for number, labels in enumerate(session)]
     mix = Mix(loss="spans", loss_weights=weights, seed=1)
@@ -91,9 +84,3 @@ def test_a_recipe_says_whether_spans_are_drawn(loss):
     assert weights == (
         None if loss == "turns" else SpanWeights({str(name): share for name, share in LOSS_WEIGHTS.items()}, 0)
     )
-
-
-def test_a_class_that_a_recipe_does_not_name_keeps_its_default():
-    weights = SpanWeights.of(Mix(loss="spans", loss_weights={"derivable": 0.5}))
-    assert weights is not None
-    assert weights.shares == {**LOSS_WEIGHTS, "derivable": 0.5}

@@ -91,18 +91,6 @@ def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_t
         )
 
 
-def test_a_short_trajectory_and_one_without_a_bound_are_not_cut():
-    rows = screens(12)
-    assert cut(rows, None) == [Part(rows, "", True)]
-    assert cut(rows, 1 << 18) == [Part(rows, "", True)]
-    assert len(cut(rows, 300)) > 2
-
-
-def test_each_window_begins_with_the_state_that_the_one_before_ended_with():
-    for part in cut(screens(12), 300)[1:]:
-        assert f"**Current State:**\n{part.rows[0]['observation']['content']}" in turns(part.rows)[0].user
-
-
 @pytest.mark.parametrize(("overflow", "first", "last"), [("cut_newest", True, False), ("cut_oldest", False, True)])
 def test_one_window_can_be_all_that_stays(overflow, first, last):
     rows = screens(12)

@@ -28,10 +28,6 @@ def test_a_first_run_tells_of_no_change():
     assert read_record(None) is read_record(b"{") is read_record(b"[]") is None
 
 
-def test_equal_runs_changed_nothing():
-    assert changes(RECORD, changed(begun=9.0)) == ("since the run of 1970-01-01 00:00Z: nothing changed",)
-
-
 def test_settings_and_counts_that_differ_are_named_with_both_values():
     after = changed(
         recipe={"judge": {"rules": {"few_turns": {"min": 3}}}, "name": "a"},

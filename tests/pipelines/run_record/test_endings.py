@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tests.pipelines.brittle import logs, register
 from trajmill.app.cli import cli
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.endings import Code, Ending, ending_of
+from trajmill.pipelines.run_record.endings import Code, ending_of
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_transitions
 from trajmill.schemas import ConfigError, ContractError, ShardError
@@ -251,27 +250,19 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, 
         time.sleep(0.1)
 
 
-def end_whoever_is_slow(mark: Path) -> None:
-    while not (mark.exists() and mark.read_text()):
-        time.sleep(0.1)
-    assert int(mark.read_text()) != os.getpid()
-    os.kill(int(mark.read_text()), signal.SIGKILL)
-
-
-@pytest.mark.usefixtures("brittle")
-def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, monkeypatch, capfd):
+def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, environment):
     raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
-    monkeypatch.setenv("TRAJMILL_SLOW", str(mark))
-    with ThreadPoolExecutor(1) as beside:
-        ended = beside.submit(end_whoever_is_slow, mark)
-        code, _, complained = ran(*words(raw, tmp_path / "out", "--workers", "2"))
-        ended.result()
-    assert code == Code.DONE, complained
-    assert "Traceback" not in complained + capfd.readouterr().err
+    command = [sys.executable, "-m", "trajmill", *words(raw, tmp_path / "out", "--workers", "2")]
+    slow = {**environment, "TRAJMILL_SLOW": str(mark)}
+    with subprocess.Popen(command, cwd=ROOT, env=slow, stderr=subprocess.PIPE, text=True) as run:
+        while run.poll() is None and not (mark.exists() and mark.read_text()):
+            time.sleep(0.1)
+        worker = int(mark.read_text())
+        assert worker != run.pid
+        os.kill(worker, signal.SIGKILL)
+        _, complained = run.communicate()
+    assert run.returncode == Code.DONE, complained
+    assert "Traceback" not in complained
     assert pl.read_parquet(tmp_path / "out/rejects/normalize/*.parquet").is_empty()
     found = pl.read_parquet(tmp_path / "out/transitions/terminal/*.parquet")
     assert set(found["native_id"]) == {"name0", "name1"}
-
-
-def test_the_ending_of_an_error_is_a_plain_value():
-    assert ending_of(ConfigError("x")) == Ending(Code.USAGE, "x")

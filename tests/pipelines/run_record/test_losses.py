@@ -1,8 +1,6 @@
 """A run of which nothing is left says so, and why, and leaves a report that says the same."""
 
 from tests.app.cli.test_cli import ran
-from trajmill.pipelines.run_record.conservation import Line
-from trajmill.pipelines.run_record.warnings import nothing_kept
 
 RECIPE = "name: none\nsource: none\nnormalize: {max_reject_ratio: 1.0}\n"
 NO_ANSWER = """{"type": "user", "sessionId": "a", "uuid": "1", "parentUuid": null, "version": "2.0.0", "cwd": "/",
@@ -35,11 +33,3 @@ def test_a_report_that_was_not_written_is_not_named(tmp_path, monkeypatch):
     assert code == 0
     assert "no room" in complained
     assert "report.html" not in said
-
-
-def test_the_largest_reasons_are_named_of_the_first_unit_of_which_nothing_is_left():
-    read = Line("inputs", 9, 9, {}, {}, {})
-    lost = {"a": 1, "b": 40, "c": 2, "d": 3}
-    assert nothing_kept([read, Line("trajectories", 47, 1, {}, lost, {})]) == ()
-    (told,) = nothing_kept([read, Line("trajectories", 51, 0, {}, lost, {"duplicate_trajectory": 5})])
-    assert told == "nothing is kept: of 51 trajectories, b 40, duplicate_trajectory 5, d 3 and 2 reasons more"

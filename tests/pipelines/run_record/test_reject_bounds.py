@@ -71,16 +71,6 @@ def test_files_that_are_no_logs_beside_those_that_are_do_not_end_a_run_by_defaul
         run(raw, tmp_path / "other", max_unrecognized_ratio=0.5)
 
 
-def test_inputs_that_hold_nothing_to_learn_are_no_unreadable_ones(tmp_path):
-    raw = logs(tmp_path / "raw", 1)
-    talk = [json.loads(line) for line in LOG.read_text().splitlines()][:2]
-    for number in range(5):
-        (raw / f"talk{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in talk))
-    inputs = run(raw, tmp_path / "out").line("inputs")
-    assert inputs.kept == 1
-    assert sum(inputs.lost.values()) == 5
-
-
 def test_unreadable_inputs_are_too_many_by_their_share_of_those_that_were_recognized(tmp_path):
     raw = logs(tmp_path / "raw", 3)
     for number in range(2):
@@ -113,15 +103,6 @@ def test_what_was_read_of_another_domain_counts_as_read(tmp_path):
     assert summary.line("inputs").lost == {"other_domain": 1}
     records = summary.line("records")
     assert (records.kept, records.lost) == (3, {"other_domain": 7, "result_without_call": 2})
-
-
-def test_files_that_only_look_like_a_format_are_no_failures_to_read_it(tmp_path):
-    raw = logs(tmp_path / "raw", 1)
-    row = {"messages": [ROW["messages"][0], {"role": "assistant", "content": "", "tool_calls": ["ls"]}]}
-    for number in range(9):
-        (raw / f"like{number}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
-    inputs = run(raw, tmp_path / "out").line("inputs")
-    assert (inputs.kept, inputs.lost) == (1, {"misrecognized": 9})
 
 
 def test_a_file_that_only_looks_like_a_format_is_no_failure_in_a_large_archive_either(tmp_path):

@@ -7,31 +7,11 @@ from pathlib import Path
 from tests.pipelines.hostile import GOOD
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
-from trajmill.pipelines.run_record.run_log import LONGEST, RunLog
+from trajmill.pipelines.run_record.run_log import RunLog
 
 
 def lines(data: bytes) -> list[str]:
     return [line.split(" ", 1)[1] for line in data.decode().splitlines()]
-
-
-def test_what_was_said_before_there_was_a_folder_is_written_when_there_is_one():
-    log, written = RunLog(), list[bytes]()
-    log.add("plan: begins")
-    log.open(None, written.append)
-    log.add("normalize: begins")
-    log.add("normalize: 1 of 2 parts", now=False)
-    assert lines(written[-1]) == ["plan: begins", "normalize: begins"]
-    log.close()
-    log.add("after the end")
-    assert lines(written[-1])[-1] == "normalize: 1 of 2 parts"
-
-
-def test_it_is_added_to_what_an_earlier_run_left_of_which_the_end_stays():
-    log, written = RunLog(), list[bytes]()
-    log.add("now")
-    log.open(b"then early\n" + b"x" * LONGEST + b"\nthen late\n", written.append)
-    assert written[-1].startswith(b"then late\n")
-    assert lines(written[-1].partition(b"\n")[2]) == ["now"]
 
 
 def test_a_folder_that_cannot_be_written_does_not_end_the_run_and_secrets_are_not_written():

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from tests.pipelines.test_run import shards_of
 from trajmill.app.cli.cli import app
 from trajmill.app.cli.export import export
-from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import MARKER, Folder
@@ -61,24 +60,6 @@ def test_a_file_that_no_run_wrote_is_foreign_wherever_it_lies(finished):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"somebody's")
     assert sorted(survey(Folder(str(finished))).foreign) == sorted(FOREIGN)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "overwrite"), [(RECIPE, False), (changed(spans=True), False), (RECIPE, True), (OTHER, True)]
-)
-def test_a_file_that_no_run_wrote_is_refused_and_stays(finished, raw, recipe, overwrite):
-    (finished / "_units" / "shards" / "notes").write_bytes(b"somebody's")
-    before = contents(finished)
-    with pytest.raises(ConfigError):
-        Run(recipe, [str(raw)], str(finished), overwrite=overwrite).run()
-    assert contents(finished) == before
-
-
-def test_a_folder_of_somebodys_files_is_refused_before_a_byte_is_written(raw, tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"thesis\.tex"):
-        Run(RECIPE, [str(raw)], str(tmp_path)).run()
-    assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
 def test_what_loaders_leave_beside_the_shards_is_tolerated_and_stays(finished, raw):
@@ -161,20 +142,6 @@ def test_raw_logs_in_the_output_folder_are_refused_and_stay(finished, raw):
     assert contents(finished) == before
 
 
-def test_an_output_folder_that_a_link_puts_among_the_raw_logs_is_refused(raw, tmp_path):
-    logs = shutil.copytree(raw, tmp_path / "logs")
-    (tmp_path / "out").symlink_to(logs)
-    with pytest.raises(ConfigError):
-        Run(RECIPE, [str(logs)], str(tmp_path / "out")).run()
-
-
-def test_an_output_folder_beside_a_single_raw_file_is_fine(raw, tmp_path):
-    logs = shutil.copytree(raw, tmp_path / "logs")
-    one = sorted(logs.iterdir())[0]
-    Run(RECIPE, [str(one)], str(logs / "out")).run("plan")
-    assert (logs / "out" / "plan.json").exists()
-
-
 @pytest.mark.parametrize("fault", ["no input", "no benchmark", "no raw"])
 def test_a_start_that_fails_leaves_no_folder(raw, tmp_path, fault):
     out = tmp_path / "a" / "b" / "out"
@@ -250,12 +217,6 @@ def test_files_of_a_run_that_was_killed_in_a_stage_are_known_to_be_ours(raw, tmp
     assert survey(Folder(str(tmp_path / "out"))).foreign == []
 
 
-def test_a_folder_that_was_locked_and_not_yet_marked_is_taken(raw, tmp_path):
-    (tmp_path / LOCK).write_text("process 123")
-    Run(RECIPE, [str(raw)], str(tmp_path)).run("plan")
-    assert (tmp_path / MARKER).exists()
-
-
 def test_a_lock_that_holds_anything_else_is_somebodys(raw, tmp_path):
     (tmp_path / LOCK).write_text("mine")
     with pytest.raises(ConfigError):
@@ -275,25 +236,6 @@ def test_files_are_made_with_the_users_umask_and_the_plan_for_the_user_alone(raw
         if path.is_file():
             wanted = 0o600 if path.name in private else 0o666 & ~umask
             assert stat.S_IMODE(path.stat().st_mode) == wanted, path
-
-
-@pytest.mark.parametrize("name", ["a::b", "out [1]*"])
-def test_the_name_of_an_output_folder_is_taken_as_it_stands(raw, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    Run(RECIPE, [str(raw)], name).run("normalize")
-    assert (tmp_path / name / "transitions" / "manifest.json").exists()
-    assert os.listdir(tmp_path) == [name]
-
-
-def test_the_identity_is_of_the_places_of_raw_logs_not_of_how_they_are_written(raw, tmp_path, monkeypatch):
-    monkeypatch.chdir(raw.parent)
-    assert Identity.of(RECIPE, [raw.name]) == Identity.of(RECIPE, [f"{raw}/"]) == Identity.of(RECIPE, [str(raw)] * 2)
-    assert Identity.of(RECIPE, [str(raw)]) != Identity.of(RECIPE, [str(tmp_path)])
-
-
-def test_a_limit_and_the_size_of_parts_are_no_other_run(finished, raw):
-    Run(RECIPE, [str(raw)], str(finished), Execution(limit=2, part_bytes=1000)).run("normalize")
-    assert survey(Folder(str(finished))).foreign == []
 
 
 def test_nothing_that_a_run_left_in_its_spill_folder_stays(finished, raw):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trajmill.pipelines.storage.scratch import clear_scratch, own_scratch, scratch_folder
+from trajmill.pipelines.storage.scratch import clear_scratch, scratch_folder
 
 KILLED = """
 import os, signal
@@ -20,12 +20,6 @@ with scratch_folder():
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
-
-
-def test_a_folder_goes_with_what_it_holds(place):
-    with scratch_folder() as folder:
-        Path(folder, "held").write_text("x")
-    assert not list(place.iterdir())
 
 
 def test_what_a_killed_process_left_goes_and_nothing_else(place):
@@ -68,7 +62,3 @@ def test_what_beam_leaves_when_it_is_killed_goes_at_the_next_start(place):
     assert list(place.iterdir())
     clear_scratch()
     assert not list(place.iterdir())
-
-
-def test_a_process_has_one_folder_of_its_own():
-    assert own_scratch() == own_scratch()

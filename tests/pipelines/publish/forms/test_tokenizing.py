@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,22 +66,9 @@ def test_a_token_partly_inside_a_span_bears_no_loss_and_is_counted(tokenizing):
     assert trained(tokenizing, made) == text[next(at for at in begins if at > inner) :] + "<|im_end|>"
 
 
-def test_spans_that_touch_are_one(tokenizing):
-    text = "**Environment Observation:**\nls"
-    made = tokenizing.conversation([user(), answer(text, (0, 5), (5, 29), (29, 31))])
-    assert made.straddlers == 0
-    assert trained(tokenizing, made) == f"{text}<|im_end|>"
-
-
 def test_the_end_of_a_turn_bears_the_loss_only_if_its_last_character_does(tokenizing):
     made = tokenizing.conversation([user(), answer("one\ntwo", (0, 4)), user(), answer("three")])
     assert trained(tokenizing, made) == "one\nthree<|im_end|>"
-
-
-def test_a_message_without_spans_bears_no_loss(tokenizing):
-    made = tokenizing.conversation([user(), Message("assistant", "one"), user(), answer("two")])
-    assert trained(tokenizing, made) == "two<|im_end|>"
-    assert made.trained == (False, False, False, True)
 
 
 def test_a_document_ends_with_a_token_that_bears_the_loss_of_its_last_character(tokenizing):
@@ -142,10 +126,3 @@ def test_a_tokenizer_file_needs_a_template_of_its_own(tmp_path):
         alone.conversation([user("a"), answer("b")])
     with pytest.raises(ConfigError, match=r"tokenizer\.json"):
         Tokenizing(str(tmp_path / "nothing"))
-
-
-def test_digests_tell_tokenizers_and_templates_apart(tmp_path, tokenizing):
-    values = json.loads(Path(TOKENIZER, "tokenizer.json").read_text("utf-8").replace("<think>", "<thinks>"))
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values), "utf-8")
-    assert Tokenizing(str(tmp_path / "tokenizer.json")).digest != tokenizing.digest
-    assert len(tokenizing.template_digest) == 64

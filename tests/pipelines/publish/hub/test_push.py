@@ -119,12 +119,6 @@ def test_a_file_outside_the_folder_is_not_sent_whatever_the_manifest_says(hub, f
     assert hub.asked == []
 
 
-def test_a_file_that_the_manifest_does_not_list_is_not_sent(hub, finished):
-    (finished / "shards" / "notes.txt").write_text("mine")
-    pushed(finished)
-    assert "notes.txt" not in there(hub)
-
-
 @pytest.mark.parametrize("place", ["README.md", "sft/more/train-00000-of-00001.parquet"])
 def test_what_others_put_in_the_way_is_left_unless_it_may_be_replaced(hub, made, place):
     pushed(made)
