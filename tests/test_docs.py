@@ -98,8 +98,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     logs = ROOT / "samples" / "terminal"
     shutil.copytree(logs / "asciicast", tmp_path / "recordings")
     shutil.copytree(logs / "claude_code", tmp_path / "recordings" / "claude_code")
-    (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
-    shutil.copytree(ROOT / "tests/fixtures/tokenizer", tmp_path / "tokenizers/mine")
+    shown = next(block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
     for line in shown.splitlines():
