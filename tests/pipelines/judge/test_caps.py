@@ -77,3 +77,27 @@ def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
 
 def test_a_cap_that_is_not_reached_takes_no_loss(raw, tmp_path):
     assert verdicts(raw, tmp_path, 0.6)["use"].unique().to_list() == ["target"]
+
+
+def silent(number: int) -> str:
+    """A session whose commands all put out nothing."""
+    return json.dumps(atif(f"q{number}", f"still {number}", [""] * 12)).replace("step ", f"still {number} ")
+
+
+def test_a_cap_of_a_trajectory_s_own_targets_brings_nothing_back_for_the_sake_of_other_logs(raw, tmp_path):
+    (tmp_path / "raw").mkdir()
+    for path in raw.iterdir():
+        (tmp_path / "raw" / path.name).write_text(path.read_text())
+    for number in range(5):
+        (tmp_path / "raw" / f"q{number}.json").write_text(silent(number))
+    own = verdicts(tmp_path / "raw", tmp_path / "own", "0.3, of: trajectory")
+    targets = own.filter(pl.col("use") == "target").group_by("trajectory_id").agg(rows="step")
+    assert targets.height == 20
+    # Two of the seven silent ones beside five others: 2 of 7 are less than 0.3, 3 of 8 are more.
+    assert {len(rows) for rows in targets["rows"]} == {7}
+    rest = own.filter(pl.col("use") != "target").select("use", "reason", "kept").unique(maintain_order=True)
+    assert set(rest.rows()) == {("context", "empty_answer", True), ("omit", "no_target", False)}
+    every = verdicts(tmp_path / "raw", tmp_path / "every", 0.3)
+    assert every.filter(pl.col("use") == "target")["trajectory_id"].n_unique() > 20
+    parts = verdicts(tmp_path / "raw", tmp_path / "parts", "0.3, of: trajectory", part_bytes=6_000)
+    assert parts.equals(own)
