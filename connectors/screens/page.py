@@ -122,7 +122,7 @@ _SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygo
 _CLOSED: Final = frozenset(
     {"input", "textarea", "svg", "canvas", "audio", "video", "object", "embed", "meter", "progress"}
 )
-"""Elements that show nothing of what is in them."""
+"""Elements that show nothing of what is in them, but for a drawing's texts and what stands at a known place."""
 
 
 class _Slots(NamedTuple):
@@ -379,7 +379,7 @@ class _Walk:
         """The nodes to visit in an element; sets what is around them."""
         tag, around = node.tag, self._around
         if tag in _CLOSED:
-            return [child for child in node.children if has_area(child.box)] if tag == "svg" else ()
+            return [one for one in node.children if one.tag != "#text" or has_area(one.box)] if tag == "svg" else ()
         if role == "iframe":
             if node.frame is None:
                 return ()

@@ -311,3 +311,15 @@ def test_elements_with_boxes_of_their_own_never_join_be_they_words_icons_or_shap
         "    #7 circle [5,35][15,45]",
         "    #8 group [20,35][30,45]",
     ]
+
+
+def test_texts_of_a_drawing_are_shown_and_what_it_only_defines_is_not():
+    texts = "<text>May</text><g><text>Ju<tspan>ne</tspan></text></g><a href='/all'><text>All</text></a>"
+    unseen = "<desc>rain</desc><defs><text>old</text></defs><symbol><text>sign</text></symbol>"
+    assert shown(f"<svg><title>Rain by month</title>{unseen}{texts}</svg>") == [
+        '#2 image "Rain by month"',
+        '  #3 text "May"',
+        '  #4 text "June"',
+        '  #5 link "All" value="/all"',
+    ]
+    assert shown("<a href='/cart'><svg><text>Cart</text></svg></a>") == ['#2 link "Cart" value="/cart"']

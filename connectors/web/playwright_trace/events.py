@@ -1,4 +1,4 @@
-"""What single events of a Playwright trace say: the call, whichever version logged it, and why it failed.
+"""What single events of a Playwright trace say: the call, whichever version logged it, its result, and why it failed.
 
 `session` puts calls and snapshots together to transitions.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from trajmill.connectors.reading.fields import plain_text
 from trajmill.connectors.screens.stylesheets import Viewport
+from trajmill.schemas import json_text
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +68,47 @@ def failure_of(told: Mapping[str, Any]) -> str | None:
             shown = result.get("errorMessage")
             return shown if isinstance(shown, str) and shown else "the expectation was not met"
     return None
+
+
+def result_of(told: Mapping[str, Any]) -> str | None:
+    """What a call answered the program: a text as it is, other values as JSON; None if it answered nothing.
+
+    The HTML of the whole page is none: the page is shown.
+    """
+    result, method = told.get("result"), told.get("method")
+    if not isinstance(result, dict) or method == "content":
+        return None
+    if method == "expect":
+        received = result.get("received")
+        told_values = {"received": _plain(received)} if isinstance(received, dict) else {}
+        return json_text({"matches": result["matches"], **told_values}) if "matches" in result else None
+    value = result.get("value", result.get("snapshot"))
+    if isinstance(value, dict) and str(method).startswith("eval"):
+        value = None if value.get("v") == "undefined" else _plain(value)
+    elif value is None and method in ("getAttribute", "textContent"):
+        return "null"
+    if value is None or isinstance(value, str):
+        return value
+    return json_text(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value of a page's script, which the protocol tells with its type: `{"n": 2}`, `{"a": [{"s": "x"}]}`."""
+    if not isinstance(value, dict):
+        return None
+    kind, told = next(iter(value.items()), ("", None))
+    if kind == "v":
+        return None if told in ("null", "undefined") else told
+    if kind == "a" and isinstance(told, list):
+        return [_plain(one) for one in told]
+    if kind == "o" and isinstance(told, list):
+        pairs = [one for one in told if isinstance(one, dict) and isinstance(one.get("k"), str)]
+        return {one["k"]: _plain(one.get("v")) for one in pairs}
+    if kind == "r" and isinstance(told, dict):
+        return f"/{plain_text(told.get('p'))}/{plain_text(told.get('f'))}"
+    if kind == "e" and isinstance(told, dict):
+        return f"{plain_text(told.get('n'))}: {plain_text(told.get('m'))}"
+    return told if kind in ("s", "n", "b", "d", "u", "bi") else None
 
 
 def browser_of(options: Mapping[str, Any]) -> str | None:
