@@ -11,9 +11,11 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
 - a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect;
 - a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
   a second snapshot of the same nodes, of which no load was told, is a checkpoint of the recorder (rrweb 1) and no act;
-- a field that the focus came to, neither by a press nor within `EFFECT_MS` of an act, is seen by what is done to it
-  next as it was before;
-- what scripts change (`userTriggered: false`, or a field that has not the focus) is no act.
+- a field that the focus came to without a press is seen by what is done to it next as it was before, if that follows
+  within `BURST_MS`, or the focus came later than `EFFECT_MS` after an act;
+- what scripts change (`userTriggered: false`, or a field that has not the focus) is no act, nor is what changes in
+  another field within `BURST_MS` of an act (`EFFECT_MS` of a click, if the field is emptied) unless the focus came
+  there: a form that is cleared as it is sent.
 
 Without time stamps, only order counts: what could be an effect of the act before is one.
 """
@@ -29,7 +31,17 @@ from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page
 from trajmill.connectors.web import action as act
 from trajmill.connectors.web.markup import html_observation
-from trajmill.connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
+from trajmill.connectors.web.rrweb.act import (
+    BURST_MS,
+    EFFECT_MS,
+    PAGE_MS,
+    REST_MS,
+    Act,
+    Press,
+    Seen,
+    action_of,
+    point_of,
+)
 from trajmill.connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
 from trajmill.connectors.web.site import host_of
 from trajmill.schemas import Context, Environment, Trajectory
@@ -66,7 +78,7 @@ class Acts:
         self._mutations = 0
         self._filling: DomNode | None = None
         self._left: DomNode | None = None
-        self._reached: tuple[DomNode, DomNode | None, int] | None = None
+        self._reached: tuple[DomNode, DomNode | None, int, float | None, bool] | None = None
         self._address: tuple[str, int, float | None] | None = None
         self._shown: tuple[int, Seen] | None = None
         self._page_time: float | None = None
@@ -150,8 +162,10 @@ class Acts:
 
     def _seen_before(self, node: DomNode | None) -> Seen:
         """What is shown now, without the focus that came to the node for the sake of what is now done to it."""
-        reached, self._reached = self._reached, None
+        reached = self._reached
         if reached is None or reached[0] is not node or reached[2] != self._mutations:
+            return self._seen()
+        if not reached[4] and not self._is_within(reached[3], BURST_MS):
             return self._seen()
         before = reached[1]
         self.mirror.focus_on(before if before is not None and self.mirror.number(before) is not None else None)
@@ -184,7 +198,7 @@ class Acts:
         if press is None and node is not None and kind != act.SCROLL:
             self.mirror.aim_at(node)
         seen = press.seen if press else self._seen_before(node)
-        self._left = None
+        self._left = self._reached = None
         if self._acts:
             self._acts[-1].page = None
         one = Act(
@@ -348,8 +362,8 @@ class Acts:
             self._begin(act.RIGHT_CLICK, node, data, press)
             self._press = None
         elif kind == _FOCUS:
-            by_hand = press is None and not self._follows(EFFECT_MS)
-            self._reached = (node, self.mirror.focus or self._left, self._mutations) if by_hand else None
+            alone, before = not self._follows(EFFECT_MS), self.mirror.focus or self._left
+            self._reached = (node, before, self._mutations, self._time, alone) if press is None else None
             self.mirror.focus_on(node)
         elif kind == _BLUR:
             self._filling = None
@@ -438,7 +452,7 @@ class Acts:
         text = text if isinstance(text, str) else ""
         by_script = data.get("userTriggered") is False
         kind = node.attributes.get("type", "").lower() if node.tag == "input" else node.tag
-        if not by_script:
+        if not by_script and not self._is_effect(node, text):
             if kind in ("checkbox", "radio"):
                 if data.get("userTriggered") is True or self.mirror.focus is node:
                     self._check(node, data, checked)
@@ -447,6 +461,16 @@ class Acts:
             elif data.get("userTriggered") is True or self.mirror.focus in (None, node):
                 self._fill(node, data, text, kind)
         self.mirror.fill(node, text, checked)
+
+    def _is_effect(self, node: DomNode, text: str) -> bool:
+        """Whether the act before changed a field that it was not done to."""
+        last = self._acts[-1] if self._acts else None
+        is_pressed = self._press is not None and not self._press.used
+        if last is None or self._time is None or last.node is node or is_pressed:
+            return False
+        if self._reached is not None and self._reached[0] is node:
+            return False
+        return self._follows(BURST_MS) or (not text and last.kind in _CLICKS and self._follows(EFFECT_MS))
 
     def _check(self, node: DomNode, data: dict[str, Any], checked: bool) -> None:
         if self._press is not None or (self._follows(EFFECT_MS) and self._acts[-1].kind in _CLICKS):
