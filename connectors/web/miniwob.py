@@ -330,6 +330,9 @@ def _view_of(dom: Any, raw: bool, targets: set[int]) -> _View | None:
             stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
     try:
         acted_on = {numbered[number] for number in targets if number in numbered}
+        if "recordingTarget" in marks:
+            # Numbers may stand twice in a page.
+            acted_on.add(marks["recordingTarget"])
         page = page_of(document, focus=marks.get("focused"), targets=acted_on)
     except ValueError:
         return None
