@@ -86,7 +86,7 @@ class MiniWob(Connector):
     """Recordings of people at MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")
@@ -330,10 +330,9 @@ def _view_of(dom: Any, raw: bool, targets: set[int]) -> _View | None:
             stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
     try:
         acted_on = {numbered[number] for number in targets if number in numbered}
-        if "recordingTarget" in marks:
-            # Numbers may stand twice in a page.
-            acted_on.add(marks["recordingTarget"])
-        page = page_of(document, focus=marks.get("focused"), targets=acted_on)
+        # Numbers may stand twice in a page.
+        hit = {node for mark, node in marks.items() if mark == "recordingTarget"}
+        page = page_of(document, focus=marks.get("focused"), targets=acted_on | hit)
     except ValueError:
         return None
     shown = page.observation()

@@ -184,8 +184,8 @@ def asked(method, result, params=None, *, kind="Frame", changed=False, **more):
             {"value": {"o": [{"k": "at", "v": {"d": "2026-03-01"}}], "id": 1}},
             '{"at": "2026-03-01"}',
         ),
-        ("expect", {"matches": True, "received": {"s": "Two teas"}}, '{"matches": true, "received": "Two teas"}'),
-        ("expect", {"matches": True}, '{"matches": true}'),
+        ("expect", {"matches": True, "received": {"s": "Two teas"}}, '{"passed": true, "received": "Two teas"}'),
+        ("expect", None, '{"passed": true}'),
     ],
 )
 def test_what_a_call_returned_is_its_answer(method, result, answer):
@@ -207,6 +207,20 @@ def test_what_a_call_returned_is_its_answer(method, result, answer):
 )
 def test_a_call_that_returned_nothing_is_answered_by_the_page(method, result, kind):
     assert "Two teas" in asked(method, result, kind=kind).next_observation.content
+
+
+def test_a_failed_assertion_is_answered_by_what_it_met():
+    (step,) = steps(
+        options(),
+        before("c1", "expect", {"selector": "p", "expression": "to.have.text"}),
+        shot("c1", "before", document(["P", {}, "Two teas"])),
+        {"type": "log", "callId": "c1", "message": "waiting for locator('p')"},
+        {"type": "log", "callId": "c1", "message": '  unexpected value "Two teas"'},
+        after("c1", error={"message": "Expect failed"}),
+        shot("c1", "after", document(["P", {}, "Two teas"])),
+    )
+    assert step.next_observation.content == '{"passed": false, "received": "Two teas"}'
+    assert step.next_observation.is_error is True
 
 
 def test_an_assertion_during_which_the_page_changed_is_answered_by_the_page():

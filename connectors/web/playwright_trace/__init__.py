@@ -24,8 +24,8 @@ version 8) or by its phase (from 9 on). Here
 
 - the observation is the page in the snapshot before the call, each iframe with its document if that has a snapshot.
   Calls on the keyboard and mouse have none; it is then the snapshot at their input;
-- what a call that reads (`innerText`, `isVisible`) or a script (`evaluate`) returned is its next observation, and that
-  of an assertion where the page stayed as it was. The page between them is the next call's observation;
+- what a call that reads (`innerText`, `isVisible`) or a script (`evaluate`) returned is its next observation; that of
+  an assertion during which the page stayed as it was is whether it passed, and what it met;
 - else the next observation is the snapshot before the next call on the same page, since the page has had time to settle
   until then. It is the snapshot after the call itself where the next call is on another page, began before this one
   ended (`Promise.all`), or does not exist. A call that never ended, in a trace that breaks off, has none;

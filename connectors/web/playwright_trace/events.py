@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.screens.stylesheets import Viewport
 from trajmill.schemas import json_text
+
+UNEXPECTED: Final = "unexpected"
+"""Under this name a call holds the last value that its assertion met in place of the wanted one."""
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
@@ -71,18 +75,21 @@ def failure_of(told: Mapping[str, Any]) -> str | None:
 
 
 def result_of(told: Mapping[str, Any]) -> str | None:
-    """What a call answered the program: a text as it is, other values as JSON; None if it answered nothing.
+    """What a call that ended answered the program: a text as it is, other values as JSON; None if it answered nothing.
 
-    The HTML of the whole page is none: the page is shown.
+    An assertion answers whether it passed, and what it met, where the trace tells. The HTML of the whole page is no
+    answer: the page is shown.
     """
-    result, method = told.get("result"), told.get("method")
-    if not isinstance(result, dict) or method == "content":
-        return None
+    result, method = object_of(told.get("result")), told.get("method")
     if method == "expect":
         received = result.get("received")
-        told_values = {"received": _plain(received)} if isinstance(received, dict) else {}
-        return json_text({"matches": result["matches"], **told_values}) if "matches" in result else None
+        met = {"received": _plain(received)} if isinstance(received, dict) else {}
+        if not met and UNEXPECTED in told:
+            met = {"received": told[UNEXPECTED]}
+        return json_text({"passed": failure_of(told) is None, **met})
     value = result.get("value", result.get("snapshot"))
+    if method == "content":
+        return None
     if isinstance(value, dict) and str(method).startswith("eval"):
         value = None if value.get("v") == "undefined" else _plain(value)
     elif value is None and method in ("getAttribute", "textContent"):
@@ -90,6 +97,15 @@ def result_of(told: Mapping[str, Any]) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json_text(value)
+
+
+def unexpected_of(message: Any) -> Any:
+    """The value that an assertion met in place of the wanted one, by a line of its log; None if that tells none."""
+    kind, _, value = plain_text(message).strip().partition(" value ")
+    if kind != "unexpected" or not value:
+        return None
+    read = value_or_none(value)
+    return value if read is None else read
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from trajmill.connectors.web.markup import html_observation
 from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, links, same_place
 from trajmill.connectors.web.playwright_trace.events import (
+    UNEXPECTED,
     browser_of,
     failure_of,
     is_call,
@@ -29,13 +30,14 @@ from trajmill.connectors.web.playwright_trace.events import (
     number_of,
     parts_of,
     result_of,
+    unexpected_of,
     viewport_of,
     window_of,
 )
 from trajmill.connectors.web.playwright_trace.linked_sheets import LinkedSheets
 from trajmill.connectors.web.playwright_trace.screencast import Screencast
 from trajmill.connectors.web.site import host_of
-from trajmill.schemas import WAIT, Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
+from trajmill.schemas import Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 FORMAT: Final = "playwright_trace"
 NEWEST: Final = 10
@@ -179,6 +181,10 @@ class Session:
             if not isinstance(ident, str):
                 return False
             self._calls[ident] = _Call(ident, offset, told, self._taken, self._taken if kind == "action" else None)
+        elif kind == "log" and (unexpected := unexpected_of(event.get("message"))) is not None:
+            call = self._calls.get(plain_text(event.get("callId")))
+            if call is not None:
+                call.told[UNEXPECTED] = unexpected
         elif kind in ("input", "after"):
             call = self._calls.get(plain_text(event.get("callId")))
             if call is not None:
@@ -461,11 +467,12 @@ class Session:
 def _answer(name: str, call: _Call, secret: bool, before: _View | None, after: _View | None) -> Observation | None:
     """What a call led to: the result of one that asks, else the page.
 
-    A wait is answered by its result where the page did not change meanwhile.
+    An assertion is answered by its result where the page did not change meanwhile.
     """
     shown = after.observation if after else None
     is_still = before is not None and shown is not None and before.observation.content == shown.content
-    if name in (act.EXTRACT, act.EVALUATE) or (name == WAIT and (is_still or shown is None)):
+    is_asked = name in (act.EXTRACT, act.EVALUATE) or (call.told.get("method") == "expect" and is_still)
+    if is_asked and call.ended is not None:
         text = result_of(call.told)
         if text is not None:
             uri = shown.uri if shown is not None else None
