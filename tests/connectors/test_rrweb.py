@@ -486,3 +486,32 @@ def test_a_focus_that_a_click_moved_is_its_effect_when_somebody_types_there_late
     click, _ = one.steps()
     assert click.next_observation is not None
     assert '#3 textbox "F" focused' in str(click.next_observation.content)
+
+
+def test_a_click_that_empties_a_field_and_puts_the_focus_back_is_one_act() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    one.input(5, 5, "mint")
+    one.click(900, 7)
+    one.mouse(1, 5, 5)
+    one.input(5, 5, "")
+    one.input(900, 5, "sage")
+    assert one.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
+    click = one.steps()[1].next_observation
+    assert click is not None
+    assert '#2 textbox "F" focused' in str(click.content)
+
+
+def test_a_text_that_goes_at_once_is_not_the_end_of_what_was_typed() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    for typed in ("s", "sa", "sag", "sage"):
+        one.input(90, 5, typed)
+    one.input(200, 5, "")  # Enter: the page takes the text.
+    one.change(1, adds=[add(4, element(40, "p", text(41, "sage")))])
+    for typed in ("r", "ro", "r", "", "m"):
+        one.input(90, 5, typed)
+    assert one.told() == ["fill #2 sage", "fill #2 ", "fill #2 m"]
+    filled, taken, _ = one.steps()
+    assert filled.next_observation == taken.observation
+    assert 'text "sage"' in str(taken.next_observation)

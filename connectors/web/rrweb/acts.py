@@ -15,7 +15,9 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
   within `BURST_MS`, or the focus came later than `EFFECT_MS` after an act;
 - what scripts change (`userTriggered: false`, or a field that has not the focus) is no act, nor is what changes in
   another field within `BURST_MS` of an act (`EFFECT_MS` of a click, if the field is emptied) unless the focus came
-  there: a form that is cleared as it is sent.
+  there for a text: a form that is cleared as it is sent;
+- a text that goes at once, as where a page clears its field after Enter, of which the recorder tells nothing, is a
+  `fill` of its own, and not the last text of the one before.
 
 Without time stamps, only order counts: what could be an effect of the act before is one.
 """
@@ -53,6 +55,8 @@ _UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE, _FOCUS, _BLUR, _TOUCH, _TOUCH_MOVE, _TOUC
 _BY_TOUCH: Final = 2
 _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
 """Custom events by which PostHog tells of a changed address."""
+_TEXTS: Final = frozenset({"", "text", "search", "email", "url", "tel", "password", "textarea"})
+"""Fields whose value is what was typed; others have none while it is incomplete."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
 """Acts that may open a new page."""
 
@@ -468,7 +472,7 @@ class Acts:
         is_pressed = self._press is not None and not self._press.used
         if last is None or self._time is None or last.node is node or is_pressed:
             return False
-        if self._reached is not None and self._reached[0] is node:
+        if text and self._reached is not None and self._reached[0] is node:
             return False
         return self._follows(BURST_MS) or (not text and last.kind in _CLICKS and self._follows(EFFECT_MS))
 
@@ -496,13 +500,16 @@ class Acts:
     def _fill(self, node: DomNode, data: dict[str, Any], text: str, kind: str) -> None:
         told = {"files": [text.rpartition("\\")[2]]} if kind == "file" else {"text": text}
         last = self._acts[-1] if self._acts else None
-        if last is None or self._filling is not node or last.node is not node:
+        is_new = last is None or self._filling is not node or last.node is not node
+        before = "" if last is None or is_new else last.told.get("text", "")
+        is_emptied = not text and kind in _TEXTS and len(before) > 1
+        if last is None or is_new or is_emptied:
             press = self._press if self._press is not None and self._press.node is node else None
             if press is not None and not press.used:
                 press.used = True
                 last = self._begin(act.FILL, node, data, press)
             else:
                 last = self._begin(act.UPLOAD if kind == "file" else act.FILL, node, data)
-            self._filling = node
+            self._filling = None if is_emptied else node
         last.told, last.time = told, self._time
         last.original.update(text=text)
