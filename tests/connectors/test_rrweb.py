@@ -507,11 +507,14 @@ def test_a_text_that_goes_at_once_is_not_the_end_of_what_was_typed() -> None:
     one.mouse(900, 5, 5)
     for typed in ("s", "sa", "sag", "sage"):
         one.input(90, 5, typed)
-    one.input(200, 5, "")  # Enter: the page takes the text.
+    one.change(200, attributes=[{"id": 6, "attributes": {"disabled": ""}}])  # Enter: the page takes the text.
+    one.input(1, 5, "")
     one.change(1, adds=[add(4, element(40, "p", text(41, "sage")))])
     for typed in ("r", "ro", "r", "", "m"):
         one.input(90, 5, typed)
     assert one.told() == ["fill #2 sage", "fill #2 ", "fill #2 m"]
     filled, taken, _ = one.steps()
     assert filled.next_observation == taken.observation
+    assert "disabled" not in str(taken.observation)
+    assert '#3 textbox "F" disabled' in str(taken.next_observation)
     assert 'text "sage"' in str(taken.next_observation)

@@ -17,7 +17,7 @@ from trajmill.schemas import Action, Observation
 EFFECT_MS: Final = 500
 """A scroll, resize or second click this soon after an act is part of it."""
 
-BURST_MS: Final = 50
+BURST_MS: Final = 30
 """Events this soon after one another come of the same act: nobody acts twice within that time."""
 
 PAGE_MS: Final = 5000

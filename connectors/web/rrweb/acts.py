@@ -17,7 +17,7 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
   another field within `BURST_MS` of an act (`EFFECT_MS` of a click, if the field is emptied) unless the focus came
   there for a text: a form that is cleared as it is sent;
 - a text that goes at once, as where a page clears its field after Enter, of which the recorder tells nothing, is a
-  `fill` of its own, and not the last text of the one before.
+  `fill` of its own, and not the last text of the one before. It begins with what else changed within `BURST_MS`.
 
 Without time stamps, only order counts: what could be an effect of the act before is one.
 """
@@ -81,6 +81,7 @@ class Acts:
         self._presses_told = False
         self._mutations = 0
         self._filling: DomNode | None = None
+        self._burst: Press | None = None
         self._left: DomNode | None = None
         self._reached: tuple[DomNode, DomNode | None, int, float | None, bool] | None = None
         self._address: tuple[str, int, float | None] | None = None
@@ -218,7 +219,7 @@ class Acts:
             original=original,
         )
         self._acts.append(one)
-        self._filling = None
+        self._filling = self._burst = None
         return one
 
     def _close_press(self) -> None:
@@ -275,6 +276,7 @@ class Acts:
             return
         source = data.get("source")
         if source == _MUTATION:
+            self._begin_burst()
             self._mutations += 1
             editor = self._edited(data)
             if editor is not None and (self._filling is not editor or self._acts[-1].node is not editor):
@@ -305,6 +307,15 @@ class Acts:
                 _MEDIA: self._media,
             }
             handlers[source](node, data)
+
+    def _begin_burst(self) -> None:
+        """Holds the page before a first change beside the field that is being filled: its text may go with it."""
+        node, last = self._filling, self._acts[-1] if self._acts else None
+        if node is None or last is None or self._is_within(last.time, BURST_MS):
+            return
+        if self._burst is None or not self._is_within(self._burst.started, BURST_MS):
+            told = {"id": self.mirror.number(node)}
+            self._burst = Press(node, self._seen(), self._offset, self._time, self._mutations, told, False)
 
     def _edited(self, data: Mapping[str, Any]) -> DomNode | None:
         """The `contenteditable` element that has the focus, if the mutation changes its text.
@@ -505,7 +516,9 @@ class Acts:
         is_emptied = not text and kind in _TEXTS and len(before) > 1
         if last is None or is_new or is_emptied:
             press = self._press if self._press is not None and self._press.node is node else None
-            if press is not None and not press.used:
+            if is_emptied and self._burst is not None and self._is_within(self._burst.started, BURST_MS):
+                last = self._begin(act.FILL, node, data, self._burst)
+            elif press is not None and not press.used:
                 press.used = True
                 last = self._begin(act.FILL, node, data, press)
             else:
