@@ -55,8 +55,8 @@ _SAME: Final = {
 """Names that browsers read as another encoding (WHATWG Encoding, 4.2)."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f]")
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f]")
-_HEX: Final = re.compile("(?:[0-9a-fA-F]{2}){8,}")
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){5,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\s*")
+_HEX: Final = re.compile("(?:[0-9a-fA-F]{2}){8,}+")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*+){5,}+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\s*")
 """Shorter ones are words."""
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
