@@ -5,7 +5,7 @@ import pytest
 
 from tests.pipelines.judge.test_near_duplicates import atif
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.run import Run
 
 RECIPE = """
@@ -101,3 +101,38 @@ def test_a_cap_of_a_trajectory_s_own_targets_brings_nothing_back_for_the_sake_of
     assert every.filter(pl.col("use") == "target")["trajectory_id"].n_unique() > 20
     parts = verdicts(tmp_path / "raw", tmp_path / "parts", "0.3, of: trajectory", part_bytes=6_000)
     assert parts.equals(own)
+
+
+def page(site: str, answers: dict[str, str | None]) -> str:
+    """A HAR of one page: each URL with the text that answered it, None where the recorder left it out."""
+    entries = [
+        {
+            "startedDateTime": f"2026-03-02T10:00:{second:02}.000Z",
+            "time": 10,
+            "pageref": "page",
+            "_resourceType": "document" if url == f"https://{site}/" else "fetch",
+            "request": {"method": "GET", "url": url, "headers": []},
+            "response": {
+                "status": 200,
+                "statusText": "OK",
+                "headers": [],
+                "content": {"mimeType": "application/json"} | ({"size": 99} if text is None else {"text": text}),
+            },
+        }
+        for second, (url, text) in enumerate(answers.items())
+    ]
+    return json.dumps({"log": {"version": "1.2", "creator": {"name": "x"}, "pages": [], "entries": entries}})
+
+
+def test_what_other_sites_answered_a_page_bears_no_loss_whatever_lies_beside_it(tmp_path):
+    (tmp_path / "raw").mkdir()
+    own = {f"https://tides.example/api/{number}": f'{{"low": "{number}:50", "day": {number}}}' for number in range(40)}
+    (tmp_path / "raw" / "own.har").write_text(page("tides.example", {"https://tides.example/": "<p>Tides</p>"} | own))
+    sold = {f"https://sold.example/ad/{number}": f'{{"banner": "Buy {number} pens"}}' for number in range(9)}
+    (tmp_path / "raw" / "sold.har").write_text(page("news.example", {"https://news.example/": None} | sold))
+    Run(load_recipe("all"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
+    found = pl.read_parquet(f"{tmp_path}/out/verdicts/web/*.parquet")
+    shown = pl.read_parquet(f"{tmp_path}/out/transitions/web/*.parquet").join(found, on="row_id")
+    targets = shown.filter(pl.col("use") == "target")["action"].struct.field("text")
+    assert len(targets) == 41
+    assert not [text for text in targets if "sold" in text or "news" in text]
