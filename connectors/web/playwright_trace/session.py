@@ -358,7 +358,7 @@ class Session:
         yield from self._problems
         if not steps:
             return
-        if not moves.is_seen:
+        if not any(self._views.values()):
             detail = f"none of the {len(steps)} calls has a snapshot"
             part = self._part
             yield Reject("record", "no_observation", detail, part.uri, part.member, steps[0].offset, FORMAT)
