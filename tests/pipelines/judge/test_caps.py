@@ -1,4 +1,6 @@
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import pytest
@@ -103,9 +105,9 @@ def test_a_cap_of_a_trajectory_s_own_targets_brings_nothing_back_for_the_sake_of
     assert parts.equals(own)
 
 
-def page(site: str, answers: dict[str, str | None]) -> str:
+def page(site: str, answers: Mapping[str, str | None]) -> str:
     """A HAR of one page: each URL with the text that answered it, None where the recorder left it out."""
-    entries = [
+    entries: list[Any] = [
         {
             "startedDateTime": f"2026-03-02T10:00:{second:02}.000Z",
             "time": 10,
