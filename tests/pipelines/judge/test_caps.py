@@ -131,7 +131,7 @@ def test_what_other_sites_answered_a_page_bears_no_loss_whatever_lies_beside_it(
     own = {f"https://tides.example/api/{number}": f'{{"low": "{number}:50", "day": {number}}}' for number in range(40)}
     (tmp_path / "raw" / "own.har").write_text(page("tides.example", {"https://tides.example/": "<p>Tides</p>"} | own))
     sold = {f"https://sold.example/ad/{number}": f'{{"banner": "Buy {number} pens"}}' for number in range(9)}
-    (tmp_path / "raw" / "sold.har").write_text(page("news.example", {"https://news.example/": None} | sold))
+    (tmp_path / "raw" / "sold.har").write_text(page("news.example", {"https://news.example/": None, **sold}))
     Run(load_recipe("all"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
     found = pl.read_parquet(f"{tmp_path}/out/verdicts/web/*.parquet")
     shown = pl.read_parquet(f"{tmp_path}/out/transitions/web/*.parquet").join(found, on="row_id")
