@@ -1,8 +1,9 @@
-"""Caps: of the rows that break a capped rule, at most a share of all targets keeps its loss.
+"""Caps: of the rows that break a capped rule, at most a share of all targets, or of their trajectory's, keeps its loss.
 
 Which rows keep it is decided by a hash of (trajectory, step), so that no row is told apart by its place in a file. The
 hashes fall into `BINS` bins; from the counts of the whole corpus by bin follows the first bin that no longer fits, and
-with it the fate of each row. So the share is never passed, and is missed by less than one bin's rows.
+with it the fate of each row. So the share is never passed, and is missed by less than one bin's rows. In a trajectory
+the rows of the least hashes keep their loss.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-
-from trajmill.quality.hash_sampling import chances
 
 BINS: Final = 4096
 COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])
@@ -23,9 +21,9 @@ COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])
 Limits = npt.NDArray[np.int64]
 
 
-def bins(trajectory_id: pa.Array, step: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """The bin of each row, 0 to BINS - 1."""
-    return (chances(trajectory_id, step, "cap") % np.uint64(BINS)).astype(np.int64)
+def bins(chance: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The bin of each row, 0 to BINS - 1, by its hash."""
+    return (chance % np.uint64(BINS)).astype(np.int64)
 
 
 def counted(rule: npt.NDArray[np.int16], places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
@@ -63,4 +61,32 @@ def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
     for rule in bound:
         fits = np.cumsum(by_bin[rule + 1]) <= (caps[rule] or 0.0) * total + 1e-9
         found[rule] = BINS if fits.all() else int(np.argmin(fits))
+    return found
+
+
+def beyond_own(
+    breaks: npt.NDArray[np.bool_],
+    targets: npt.NDArray[np.bool_],
+    starts: npt.NDArray[np.int64],
+    chance: npt.NDArray[np.uint64],
+    share: float,
+) -> npt.NDArray[np.bool_]:
+    """One boolean a row: whether it breaks a rule beyond the share of its trajectory's targets that may.
+
+    Args:
+        breaks: whether the row breaks the rule.
+        targets: whether the row would be a target without the rule.
+        starts: the first row of each trajectory.
+        chance: the hash of each row.
+        share: of the targets that are left.
+    """
+    found = np.zeros(len(breaks), np.bool_)
+    rows = np.flatnonzero(breaks)
+    if len(rows):
+        own = np.add.reduceat((targets & ~breaks).astype(np.int64), starts)
+        trajectory = np.searchsorted(starts, rows, side="right") - 1
+        order = np.lexsort((chance[rows], ~targets[rows], trajectory))
+        trajectory = trajectory[order]
+        rank = np.arange(len(rows)) - np.searchsorted(trajectory, trajectory)
+        found[rows[order]] = rank >= np.floor(own[trajectory] * share / (1 - share) + 1e-9)
     return found

@@ -32,7 +32,8 @@ class Rule:
         least: smallest value that passes, or None.
         most: largest value that passes, or None.
         use: what a transition that does not pass becomes: `context` or `omit`; unused for trajectories.
-        cap: share of a domain's targets up to which transitions that do not pass stay targets, or None for none.
+        cap: share of targets up to which transitions that do not pass stay targets, or None for none.
+        of: whose targets the cap is a share of: `domain`, or `trajectory` for those of the transition's own trajectory.
         spare: share of what does not pass that is let through, 0 to 1.
     """
 
@@ -44,6 +45,7 @@ class Rule:
     use: str = "omit"
     cap: float | None = None
     spare: float = 0.0
+    of: str = "domain"
 
     def keep(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which values pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides nothing."""

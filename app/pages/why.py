@@ -48,7 +48,7 @@ class Bound:
         least: smallest value that passes; None: no bound.
         most: largest value that passes; None: no bound.
         use: what a transition that does not pass becomes; empty where the rule leaves it to its default.
-        cap: share of a domain's targets up to which what does not pass stays a target; None: no such cap.
+        cap: share of targets up to which what does not pass stays a target; None: no such cap.
         passes: whether the value is within the bounds.
         speaks: whether the row's reason is this rule.
         said: what the signal says of its number, if anything.

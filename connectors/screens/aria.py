@@ -91,9 +91,13 @@ _BY_TAG: Final = {
 }
 _GONE: Final = _words(
     "#comment base col colgroup command datalist head link meta noembed noframes noscript param script source style "
-    "template title track"
+    "template title track "
+    # Of a drawing.
+    "clippath defs desc lineargradient marker mask metadata pattern radialgradient symbol"
 )
-_BLOCKS: Final = _words("#document body center dir div dl fieldset figcaption hgroup html legend p picture pre caption")
+_BLOCKS: Final = _words(
+    "#document body caption center dir div dl fieldset figcaption foreignobject hgroup html legend p picture pre text"
+)
 _FIELDS: Final = {
     "button": "button",
     "checkbox": "checkbox",

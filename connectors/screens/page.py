@@ -122,7 +122,7 @@ _SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygo
 _CLOSED: Final = frozenset(
     {"input", "textarea", "svg", "canvas", "audio", "video", "object", "embed", "meter", "progress"}
 )
-"""Elements that show nothing of what is in them."""
+"""Elements that show nothing of what is in them, but for a drawing's texts and what stands at a known place."""
 
 
 class _Slots(NamedTuple):
@@ -281,7 +281,7 @@ class _Walk:
     def _own_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
         """Visits a wrapper that can be acted on: its text stands apart, and it has a line where none in it is its own.
 
-        A target that holds others which can be acted on is a place, and no thing; it stays a wrapper.
+        A target always has one: what is in it was not hit.
         """
         if self._run_nodes or self._run:
             self._end_run(out)
@@ -289,14 +289,13 @@ class _Walk:
         # Counted as two levels, for the same reason as in `_setting_wrapper`.
         self._wrapper(node, aria.BLOCK, out, owner, level + 1)
         inside, box = out[start:], node.box if has_area(node.box) else None
-        acted_on = [line for line in inside if is_acted_on(line)]
-        if node.tag == "label" and len(acted_on) == 1:
-            self.shown[node] = acted_on[0]
+        if node.tag == "label" and len(controls := [line for line in inside if is_acted_on(line)]) == 1:
+            self.shown[node] = controls[0]
             return
         if len(inside) == 1 and inside[0].role == TEXT:
             inside[0].box = inside[0].box or box
             return
-        if inside and (node not in self._targets or len(inside) == 1 or acted_on):
+        if inside and node not in self._targets:
             return
         if inside or box is not None or node in self._targets:
             role = node.tag if node.tag in _SHAPES else "group"
@@ -379,7 +378,7 @@ class _Walk:
         """The nodes to visit in an element; sets what is around them."""
         tag, around = node.tag, self._around
         if tag in _CLOSED:
-            return [child for child in node.children if has_area(child.box)] if tag == "svg" else ()
+            return [one for one in node.children if one.tag != "#text" or has_area(one.box)] if tag == "svg" else ()
         if role == "iframe":
             if node.frame is None:
                 return ()

@@ -1,7 +1,9 @@
 """Bodies of HTTP messages: unpacked, decoded to text where they are text, else known by their digest only.
 
 A recorder keeps a body as text, as base64, as a file beside the log, or not at all; some keep it as it came over the
-wire, compressed. Nothing here knows a log format; what cannot be read is `lost`, never guessed.
+wire, compressed. Some write its bytes as text without saying so: as base64, as hex (also as an array of pieces, as
+Polly.JS does), or as the characters that the bytes are in Latin-1. Nothing here knows a log format; what cannot be read
+is `lost`, never guessed.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import re
 import zlib
 from typing import Final
 
+import pyarrow as pa
 import pybase64
 import zstandard
 
 from trajmill.connectors.reading.attached import digest_of
+from trajmill.connectors.reading.values import value_or_none
 from trajmill.schemas import Attachment
 from trajmill.schemas.record import record
 
@@ -50,6 +54,10 @@ _SAME: Final = {
 }
 """Names that browsers read as another encoding (WHATWG Encoding, 4.2)."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f]")
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f]")
+_HEX: Final = re.compile("(?:[0-9a-fA-F]{2}){8,}+")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*+){5,}+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\s*")
+"""Shorter ones are words."""
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
@@ -104,17 +112,89 @@ def unbase64(text: str) -> bytes | None:
             return None
 
 
-def text_body(text: str, content_type: str) -> Body:
-    """A body that the log holds as text; lost if it is a binary one that was taken for text."""
+def text_body(text: str, content_type: str, coding: str = "", size: int | None = None) -> Body:
+    """A body that the log holds as text.
+
+    It is unpacked if the text stands for bytes, and lost if it is what is left of bytes that were taken for text.
+
+    Args:
+        text: the body, as logged.
+        content_type: with its parameters.
+        coding: what the header `content-encoding` says.
+        size: bytes that the body has, if the log tells.
+    """
     kind = media_type_of(content_type)
-    if text.startswith("\x1f\x8b"):
-        try:
-            return byte_body(text.encode("latin-1"), content_type, "gzip")
-        except UnicodeEncodeError:
-            return Body(media_type=kind, lost=True)
-    if text and kind not in _UNTOLD and not is_textual(kind) and ("\0" in text or "\ufffd" in text):
+    data = _written_bytes(text, kind, coding, size)
+    if data is not None:
+        return byte_body(data, content_type, coding or "gzip")
+    damaged = text.count("\ufffd")
+    binary = kind not in _UNTOLD and not is_textual(kind) and ("\0" in text or damaged > 0)
+    if coding or text.startswith("\x1f"):
+        damaged += len(_CONTROLS.findall(text))
+    if binary or damaged > 1 + len(text) // 50:
         return Body(media_type=kind, lost=True)
-    return Body(text.removeprefix("\ufeff"), kind)
+    return Body(_with_characters(text).removeprefix("\ufeff"), kind)
+
+
+def _written_bytes(text: str, kind: str, coding: str, size: int | None) -> bytes | None:
+    """The bytes that a text stands for; None if it is a text of its own.
+
+    Bytes that no content coding unpacks are taken only where the text can be no body of that kind, or is no longer what
+    the log says of it, and they are a text.
+    """
+    pieces = pieces_of(text)
+    for pattern, decode in ((_HEX, bytes.fromhex), (_BASE64, pybase64.b64decode)):
+        if not all(pattern.fullmatch(piece) for piece in pieces):
+            continue
+        data = b"".join(map(decode, pieces))
+        if _is_packed(data, coding) or (
+            pattern is _BASE64 and pieces[0] is text and _is_foreign(text, data, kind, size)
+        ):
+            return data
+    if coding or text.startswith("\x1f"):
+        try:
+            data = text.encode("latin-1")
+        except UnicodeEncodeError:
+            return None
+        return data if _is_packed(data, coding) else None
+    return None
+
+
+def pieces_of(text: str) -> list[str]:
+    """The pieces in which a body came, where a recorder keeps them as an array of strings; else the text."""
+    pieces = value_or_none(text) if text.startswith('["') else None
+    return pieces if isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces) else [text]
+
+
+def _is_packed(data: bytes, coding: str) -> bool:
+    """Whether bytes are packed by gzip or by the content coding that is told."""
+    return data.startswith(_GZIP) or (bool(coding) and _unpacked(data, coding.lower()) is not data)
+
+
+def _is_foreign(text: str, data: bytes, kind: str, size: int | None) -> bool:
+    """Whether text in base64, which stands for the bytes, can be no body of that kind."""
+    if kind not in _UNTOLD and not is_textual(kind):
+        return True
+    is_told = size == len(data) and size != len(text)
+    return is_plain(data) and (is_told or (kind not in _UNTOLD and kind != "text/plain"))
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8, without control characters."""
+    try:
+        return not _CONTROL.search(data) and bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _with_characters(text: str) -> str:
+    """A text with the characters that its bytes in UTF-8 stand for, where each was taken for one (`cafÃ©`)."""
+    for encoding in () if text.isascii() else ("latin-1", "cp1252"):
+        try:
+            return text.encode(encoding).decode()
+        except UnicodeError:
+            continue
+    return text
 
 
 def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
@@ -146,10 +226,16 @@ def _unpacked(data: bytes, coding: str) -> bytes | None:
             return _inflated(data, zlib.MAX_WBITS)
         if coding.strip() == "deflate" and (raw := _raw_deflated(data)) is not None:
             return raw
+        if "br" in coding and not is_plain(data):
+            with pa.CompressedInputStream(pa.BufferReader(data), "brotli") as packed:
+                made = packed.read(UNPACKED_BYTES + 1)
+            return made if len(made) <= UNPACKED_BYTES else None
         if "zstd" in coding and data.startswith(_ZSTD):
             with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
                 made = reader.read(UNPACKED_BYTES + 1)
             return made if len(made) <= UNPACKED_BYTES else None
+    except OSError:
+        return data  # Nothing marks a stream of Brotli, and most of what is called one was unpacked.
     except (zlib.error, zstandard.ZstdError):
         return None
     return data

@@ -79,7 +79,7 @@ class Cdp(Connector):
     """Event logs of the Chrome DevTools Protocol."""
 
     name: ClassVar[str] = "cdp"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 
@@ -367,23 +367,24 @@ def _added(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
     text = holder.get("body")
     if not isinstance(text, str):
         return None
-    kind = _headers(response.get("headers")).get("content-type") or str_of(response.get("mimeType"))
+    headers = _headers(response.get("headers"))
+    kind, coding = headers.get("content-type") or str_of(response.get("mimeType")), headers.get("content-encoding", "")
     if holder.get("base64Encoded") is True or holder.get("encoding") == "base64":
         data = unbase64(text)
-        return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind)
-    return text_body(text, kind)
+        return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind, coding)
+    return text_body(text, kind, coding)
 
 
 def _posted(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
     """The body of a request; None if it has none, lost if the log says that it had one and does not hold it."""
     kind = headers.get("content-type", "")
     if isinstance(request.get("postData"), str):
-        return text_body(request["postData"], kind)
+        return text_body(request["postData"], kind, headers.get("content-encoding", ""))
     entries = request.get("postDataEntries")
     parts = [unbase64(str_of(object_of(one).get("bytes"))) for one in entries] if isinstance(entries, list) else []
     whole = [part for part in parts if part is not None]
     if whole and len(whole) == len(parts):
-        return byte_body(b"".join(whole), kind)
+        return byte_body(b"".join(whole), kind, headers.get("content-encoding", ""))
     return Body(media_type=media_type_of(kind), lost=True) if request.get("hasPostData") is True else None
 
 

@@ -19,7 +19,8 @@ A recording holds no act of a person, so a request is the action and its respons
 `exchange_steps` for which requests are carried on and how they are grouped. The dialects read are those of Chrome,
 Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTest and the clients that follow them.
 
-- `content.text` is the body, as base64 where `encoding` says so; proxies leave a content coding on. Recorders that were
+- `content.text` is the body, as base64 where `encoding` says so; proxies leave a content coding on, and some recorders
+  write base64, hex or the characters of packed bytes without saying so (`bodies`). Recorders that were
   not asked for bodies leave `text` out: the response is then known by its status line and headers only, and marked as
   cut by the recorder, as is one whose text is less than a third of its `size` (taken out of the log by hand, or cut).
   A body without text whose size is 0 is no body.
@@ -55,7 +56,7 @@ from trajmill.connectors.reading.fields import object_of, str_of, whole_number_o
 from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.reading.values import BOM
-from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
+from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_type_of, pieces_of, text_body, unbase64
 from trajmill.connectors.web.exchange import Exchange, Message, packed, unpacked
 from trajmill.connectors.web.exchange_steps import trajectories
 from trajmill.connectors.web.exchange_text import READ_HEADERS
@@ -81,7 +82,7 @@ class Har(Connector):
     """HTTP archives."""
 
     name: ClassVar[str] = "har"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
 
@@ -326,7 +327,7 @@ class _Reader:
         if isinstance(text, str) and text:
             if post.get("encoding") == "base64" or post.get("_encoding") == "base64":
                 return _from_base64(text, kind, headers.get("content-encoding", ""))
-            return text_body(text, kind)
+            return text_body(text, kind, headers.get("content-encoding", ""))
         if isinstance(params, list) and params:
             fields = [(str_of(one.get("name")), _parameter(one)) for one in params if isinstance(one, dict)]
             return Body(urlencode(fields), media_type_of(kind))
@@ -337,16 +338,15 @@ class _Reader:
         declared = headers.get("content-type", "")
         kind = declared if media_type_of(declared) == media_type_of(told) or not told else told
         coding = headers.get("content-encoding", "")
-        text, name = content.get("text"), content.get("_file") or content.get("_sha1")
+        text, name, size = content.get("text"), content.get("_file") or content.get("_sha1"), content.get("size")
         if isinstance(name, str) and name and not isinstance(text, str):
             data = self._log.file(name)
             return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind, coding)
         if isinstance(text, str) and text:
             if content.get("encoding") == "base64":
                 return _from_base64(text, kind, coding)
-            body = text_body(text, kind)
-            return replace(body, lost=True) if _is_part(text, content.get("size")) else body
-        size = content.get("size")
+            body = text_body(text, kind, coding, size)
+            return replace(body, lost=True) if body.text and _is_part(body.text, size) else body
         # Text that is there and empty, or a size of 0, says that there was no body.
         return None if (isinstance(text, str) and size in (0, -1, None)) or size == 0 else Body(lost=True)
 
@@ -358,12 +358,13 @@ def _is_part(text: str, size: Any) -> bool:
 
 
 def _from_base64(text: str, kind: str, coding: str) -> Body:
-    data = unbase64(text)
-    if data is None:
+    pieces = [unbase64(piece) for piece in pieces_of(text)]
+    whole = [piece for piece in pieces if piece is not None]
+    if len(whole) < len(pieces):
         # Some recorders say base64 of what is plain text.
         plain = is_textual(media_type_of(kind)) and any(mark in text for mark in " {<")
         return text_body(text, kind) if plain else Body(media_type=media_type_of(kind), lost=True)
-    return byte_body(data, kind, coding)
+    return byte_body(b"".join(whole), kind, coding)
 
 
 def _parameter(one: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.documents import json_document
@@ -86,7 +86,7 @@ class MiniWob(Connector):
     """Recordings of people at MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")
@@ -147,7 +147,7 @@ class _Demo:
         found = [hit.start() for hit in re.finditer(rb'\{\s*"time"\s*:', data)]
         self._places = found if len(found) == len(states) else [0] * len(states)
         self._views: dict[int, _View | None] = {}
-        self._targets: set[int] = set()
+        self._targets = _targets(self._states)
 
     def moves(self) -> Moves:
         """The acts in order, with the pages around them."""
@@ -293,19 +293,43 @@ class _View:
         return found[-1] if found else None
 
 
-def _view_of(dom: Any, raw: bool, targets: set[int]) -> _View | None:
+_Mark: TypeAlias = tuple[str, str]
+"""The recorder's number of a node (`ref`), which nodes of later pages may have again, and its tag."""
+
+
+def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
+    """All that was acted on. It has lines wherever it stands: none comes as news before it is acted on."""
+    found: set[_Mark] = set()
+    for state in states:
+        stack = [state.get("dom")]
+        while stack:
+            source = stack.pop()
+            if not isinstance(source, dict):
+                continue
+            if source.get("recordingTarget"):
+                found.add(_mark(source))
+            children = source.get("children")
+            stack += children if isinstance(children, list) else ()
+    return frozenset(found)
+
+
+def _mark(source: dict[str, Any]) -> _Mark:
+    return str(source.get("ref")), str(source.get("tag"))
+
+
+def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
     """The page of a state; None if it is none, or nests too deeply.
 
     Args:
         dom: as logged.
         raw: whether the observation is to be that.
-        targets: the recorder's numbers (`ref`) of what was acted on so far, to which that of this state is added.
+        targets: what was acted on in the recording.
     """
     if not isinstance(dom, dict):
         return None
     marks: dict[str, DomNode] = {}
     boxes: list[tuple[Box, DomNode]] = []
-    numbered: dict[int, DomNode] = {}
+    acted_on: set[DomNode] = set()
     document = DomNode("#document")
     stack: list[tuple[dict[str, Any], DomNode, int]] = [(dom, document, 0)]
     while stack:
@@ -319,17 +343,13 @@ def _view_of(dom: Any, raw: bool, targets: set[int]) -> _View | None:
         for mark in ("recordingTarget", "focused"):
             if source.get(mark):
                 marks[mark] = node
-        number = source.get("ref")
-        if isinstance(number, int):
-            numbered[number] = node
-            if node is marks.get("recordingTarget"):
-                targets.add(number)
+        if _mark(source) in targets:
+            acted_on.add(node)
         children = source.get("children")
         if children and isinstance(children, list):
             level += 1
             stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
     try:
-        acted_on = {numbered[number] for number in targets if number in numbered}
         page = page_of(document, focus=marks.get("focused"), targets=acted_on)
     except ValueError:
         return None

@@ -59,7 +59,7 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
         found.append(Copies(whole=False))
     if asked.replicates is not None:
         found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
-    caps = tuple(rule.cap for rule in asked.ordered_rules())
+    caps = tuple(rule.cap if rule.of == "domain" else None for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
         found.append(Caps(caps))
     if asked.max_share:

@@ -19,7 +19,8 @@ from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, NEAR_DUP
 from trajmill.pipelines.judge.world_models import refused
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
-from trajmill.quality.cap import BINS, bins
+from trajmill.quality.cap import BINS, beyond_own, bins
+from trajmill.quality.hash_sampling import chances
 from trajmill.quality.rule import decided
 
 LIMITS = "limits"
@@ -27,8 +28,13 @@ LIMITS = "limits"
 
 
 def cap_bins(measures: Measures) -> npt.NDArray[np.int64]:
-    """The bin of each row, under caps."""
-    return bins(measures.table["trajectory_id"].combine_chunks(), measures.column("step"))
+    """The bin of each row, under caps of a domain."""
+    return bins(cap_chances(measures))
+
+
+def cap_chances(measures: Measures) -> npt.NDArray[np.uint64]:
+    """The hash of each row, under caps."""
+    return chances(measures.table["trajectory_id"].combine_chunks(), measures.column("step"), "cap")
 
 
 @dataclass(frozen=True)
@@ -71,13 +77,17 @@ class Standing:
     def over(self) -> npt.NDArray[np.int16]:
         """For each row the position of the capped rule that it breaks if it is over the cap, else -1."""
         measures = self.measures
-        rows = measures.table.num_rows
+        rows, capped = measures.table.num_rows, measures.decision.capped
+        found = np.full(rows, -1, np.int16)
         told = list(self.told(LIMITS))
-        if not told or not rows:
-            return np.full(rows, -1, np.int16)
-        capped = measures.decision.capped
-        first = np.append(np.frombuffer(told[0], "<i8"), BINS)[capped]
-        return np.where(cap_bins(measures) >= first, capped, np.int16(-1))
+        if told and rows:
+            first = np.append(np.frombuffer(told[0], "<i8"), BINS)[capped]
+            found = np.where(cap_bins(measures) >= first, capped, found)
+        for position, rule in enumerate(self.judging.recipe.judge.ordered_rules()):
+            if rule.cap is not None and rule.of == "trajectory":
+                targets, chance = self._uncapped() & (found < 0), cap_chances(measures)
+                found[beyond_own(capped == position, targets, measures.starts, chance, rule.cap)] = position
+        return found
 
     def kept(self) -> npt.NDArray[np.bool_]:
         """One boolean a row: whether neither a rule nor a decision so far drops its trajectory."""
@@ -96,13 +106,17 @@ class Standing:
         """Values by which the smallest is the best, after all that is decided."""
         return values.astype(np.uint64) + np.uint64(1)
 
-    def targets(self) -> npt.NDArray[np.bool_]:
-        """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""
+    def _uncapped(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row: whether it would bear the loss if no rule had a cap."""
         found = self.kept() & (self.measures.decision.transition < 0) & self.measures.column("has_text")
         for reason in REASONS:
             if not reason.whole:
                 found[self.losers[reason.name]["row"]] = False
-        return found & (self.over < 0)
+        return found
+
+    def targets(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""
+        return self._uncapped() & (self.over < 0)
 
 
 _MEASURED: Final = (

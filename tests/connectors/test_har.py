@@ -125,6 +125,76 @@ def test_bodies_are_unpacked_only_where_they_are_packed():
     assert byte_body(b"\x8b\x02\x80\x00\xff\xfe" * 9, "text/html", "br").lost
 
 
+PAGE = "<html><body><h1>Boats</h1>" + "<p>The next one leaves at 8.</p>" * 20 + "</body></html>"
+BROTLI = base64.b64decode(
+    "G6cC4K2Od5C7GejKqBhLoUPxNY4P2pt6gSseoXahCnNTIHRVNucYB+z3ZNMLTQiDQ87g/IUFaXuGtkCyvk2KWpGQnw+GzwEINzEA"
+)
+"""The page as the reference library packs it (brotli.compress)."""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "coding"),
+    [
+        (base64.b64encode(PAGE.encode()).decode(), "text/html", ""),
+        (base64.b64encode(PAGE.encode()).decode(), "application/json", ""),
+        (base64.b64encode(gzip.compress(PAGE.encode())).decode(), "text/html", "gzip"),
+        (base64.b64encode(BROTLI).decode(), "text/html", "br"),
+        (BROTLI.hex(), "text/html", "br"),
+        (BROTLI.decode("latin-1"), "text/html", "br"),
+        (json.dumps([gzip.compress(PAGE.encode()).hex()]), "text/html", ""),
+        (json.dumps([BROTLI.hex()[:40], BROTLI.hex()[40:]]), "text/html", "br"),
+    ],
+)
+def test_bytes_that_a_recorder_wrote_as_text_are_decoded(text, kind, coding):
+    assert text_body(text, kind, coding).text == PAGE
+
+
+def test_packed_bytes_that_were_taken_for_utf_8_are_lost():
+    for packed in (gzip.compress(PAGE.encode()), BROTLI):
+        for kind in ("text/html", "application/json", "", "application/octet-stream"):
+            assert text_body(packed.decode("utf-8", "replace"), kind, "br").lost
+    found = steps(entry("http://a/", mime="text/html", text=BROTLI.decode("utf-8", "replace")))
+    assert found[0].next_observation.content == "HTTP 200\ncontent-type: text/html"
+    assert found[0].next_observation.truncation == "recorder"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "coding"),
+    [
+        ("dGVzdA==", "text/plain", ""),
+        (base64.b64encode(b"a token of the site's own").decode(), "text/plain", ""),
+        ("password", "text/html", "br"),
+        ("123456781234567812345678", "application/json", ""),
+        ('["aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91"]', "application/json", ""),
+        ("5e884898da28047151d0e56f8dc62927", "text/plain", "gzip"),
+        ("Die Fähre fährt um 8, kostet 5 € – täglich", "text/html", "gzip"),
+        ("NÃO DÁ", "text/plain", ""),
+        ("\x1b[1mSold out\x1b[0m, come back tomorrow morning for the boat at eight", "text/plain", "gzip"),
+    ],
+)
+def test_a_text_that_stands_for_no_bytes_stays_as_it_is(text, kind, coding):
+    assert text_body(text, kind, coding, len(text)).text == text
+
+
+def test_characters_whose_bytes_were_told_apart_are_put_together():
+    for taken_for in ("latin-1", "cp1252"):
+        assert text_body("Fähre à 5 €".encode().decode(taken_for), "text/html").text == "Fähre à 5 €"
+
+
+def test_the_size_of_a_body_tells_whether_plain_text_stands_for_bytes():
+    text = base64.b64encode(b"Boats leave at 8, 10 and 12.").decode()
+    assert text_body(text, "text/plain", size=28).text == "Boats leave at 8, 10 and 12."
+    assert text_body(text, "text/plain", size=len(text)).text == text
+
+
+def test_pieces_in_base64_are_put_together():
+    packed = gzip.compress(PAGE.encode())
+    pieces = [base64.b64encode(packed[:100]).decode(), base64.b64encode(packed[100:]).decode()]
+    one = entry("http://a/", mime="text/plain", received=[{"name": "content-encoding", "value": "gzip"}])
+    one["response"]["content"] |= {"text": json.dumps(pieces), "encoding": "base64"}
+    assert steps(one)[0].next_observation.content.partition("\n\n")[2] == PAGE
+
+
 @given(
     st.text(st.sampled_from("AQgz09+/==-_ \n\u00fc\ud800"))
     | st.binary().map(lambda data: base64.b64encode(data).decode())

@@ -72,7 +72,7 @@ def test_a_press_on_a_scrollbar_is_no_click_and_the_page_before_it_is_seen_befor
     assert [name for name, _ in calls(told(*press))] == ["click"]
 
 
-def test_a_card_that_was_clicked_is_a_line_from_then_on():
+def test_a_card_that_was_clicked_is_a_line_throughout():
     box = {"left": 0, "top": 0, "width": 160, "height": 50, "children": []}
     words = [{**box, "tag": "DIV", "text": text, "ref": at, "top": 10 * at} for at, text in enumerate("ab", 5)]
     marked = {"recordingTarget": True}
@@ -86,5 +86,17 @@ def test_a_card_that_was_clicked_is_a_line_from_then_on():
     (one,) = WOB.parse(MemoryBlob("card", log))
     pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps]  # type: ignore[union-attr]
     first, second = 'text "a" [0,50][160,100]', 'text "b" [0,60][160,110]'
-    assert pages[0] == [f"  #2 {first}", f"  #3 {second}"]
-    assert pages[1] == pages[2] == ["  #4 group [0,0][160,50]", f"    #2 {first}", f"    #3 {second}"]
+    assert pages == [["  #2 group [0,0][160,50]", f"    #3 {first}", f"    #4 {second}"]] * 3
+
+
+def test_what_was_clicked_is_named_where_the_recorder_gave_its_number_twice():
+    side = {"left": 0, "top": 0, "width": 160, "height": 90, "children": []}
+    button = {**side, "tag": "BUTTON", "text": "Ok", "ref": 4, "height": 20}
+    card = {**side, "tag": "DIV", "ref": 4, "children": [button], "recordingTarget": True}
+    event = {"type": "mousedown", "timing": 1, "x": 5, "y": 80}
+    dom = {**side, "tag": "BODY", "ref": 1, "children": [card]}
+    log = {"utterance": "u", "rawReward": 1, "reward": 1, "states": [{"time": 1, "action": event, "dom": dom}]}
+    (one,) = WOB.parse(MemoryBlob("twice", json.dumps(log).encode()))
+    (step,) = one.steps  # type: ignore[union-attr]
+    assert step.action.text == '{"name": "click", "arguments": {"element": "#2"}}'
+    assert "#2 group [0,0][160,90]" in (step.observation.content or "")  # type: ignore[union-attr]

@@ -311,3 +311,31 @@ def test_elements_with_boxes_of_their_own_never_join_be_they_words_icons_or_shap
         "    #7 circle [5,35][15,45]",
         "    #8 group [20,35][30,45]",
     ]
+
+
+def test_a_place_that_was_hit_beside_what_stands_in_it_has_a_line_of_its_own() -> None:
+    box = boxed("input", (5, 5, 15, 15), type="checkbox")
+    label = boxed("label", (5, 5, 60, 15), box, written("Milk"))
+    place = boxed("div", (0, 0, 90, 90), label)
+    body = [boxed("form", (0, 0, 99, 99), place)]
+    unhit = lines_of(*body)
+    assert not [line for line in unhit if "group" in line]
+    hit = lines_of(*body, targets=(place,))
+    assert hit[:2] == ["  #2 form [0,0][99,99]", "    #3 group [0,0][90,90]"]
+    page = page_of(DomNode("#document", children=body), targets=[place])
+    assert page.ids[place] == 3
+    # A label that was hit is its box.
+    page = page_of(DomNode("#document", children=body), targets=[label])
+    assert page.ids[label] == page.ids[box]
+
+
+def test_texts_of_a_drawing_are_shown_and_what_it_only_defines_is_not() -> None:
+    texts = "<text>May</text><g><text>Ju<tspan>ne</tspan></text></g><a href='/all'><text>All</text></a>"
+    unseen = "<desc>rain</desc><defs><text>old</text></defs><symbol><text>sign</text></symbol>"
+    assert shown(f"<svg><title>Rain by month</title>{unseen}{texts}</svg>") == [
+        '#2 image "Rain by month"',
+        '  #3 text "May"',
+        '  #4 text "June"',
+        '  #5 link "All" value="/all"',
+    ]
+    assert shown("<a href='/cart'><svg><text>Cart</text></svg></a>") == ['#2 link "Cart" value="/cart"']

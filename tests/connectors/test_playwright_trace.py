@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import zipfile
 from dataclasses import replace
 
@@ -148,6 +149,141 @@ def test_an_expectation_is_a_wait_that_fails_where_it_is_not_met():
     assert found[0].next_observation.is_error is True
     assert json.loads(found[1].action.text)["arguments"]["until"] == 'not to.have.title "Coffee"'
     assert found[1].next_observation.is_error is None
+
+
+def asked(method, result, params=None, *, kind="Frame", changed=False, **more):
+    """The step of one call in a page of one paragraph, which changes meanwhile or not."""
+    (step,) = steps(
+        options(),
+        before("c1", method, params or {"selector": "p"}, kind=kind),
+        shot("c1", "before", document(["P", {}, "Two teas"])),
+        after("c1", result=result, **more),
+        shot("c1", "after", document(["P", {}, "Three teas" if changed else "Two teas"])),
+    )
+    return step
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "answer"),
+    [
+        ("innerText", {"value": "Two teas"}, "Two teas"),
+        ("textContent", {}, "null"),
+        ("isVisible", {"value": True}, "true"),
+        ("queryCount", {"value": 0}, "0"),
+        ("ariaSnapshot", {"snapshot": "- paragraph: Two teas"}, "- paragraph: Two teas"),
+        (
+            "boundingBox",
+            {"value": {"x": 8, "y": 9, "width": 60, "height": 18}},
+            '{"x": 8, "y": 9, "width": 60, "height": 18}',
+        ),
+        ("evaluateExpression", {"value": {"s": "Tea"}}, "Tea"),
+        ("evaluateExpression", {"value": {"n": 0.5}}, "0.5"),
+        ("evalOnSelectorAll", {"value": {"a": [{"s": "a"}, {"v": "null"}, {"b": True}], "id": 1}}, '["a", null, true]'),
+        (
+            "evaluateExpression",
+            {"value": {"o": [{"k": "at", "v": {"d": "2026-03-01"}}], "id": 1}},
+            '{"at": "2026-03-01"}',
+        ),
+        ("expect", {"matches": True, "received": {"s": "Two teas"}}, '{"passed": true, "received": "Two teas"}'),
+        ("expect", None, '{"passed": true}'),
+    ],
+)
+def test_what_a_call_returned_is_its_answer(method, result, answer):
+    told = asked(method, result).next_observation
+    assert (told.content, told.form, told.is_error) == (answer, "response", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "kind"),
+    [
+        ("evaluateExpression", {"value": {"v": "undefined"}}, "Frame"),
+        ("evaluateExpressionHandle", {"handle": "<JSHandle>"}, "Frame"),
+        ("waitForSelector", {"element": "<ElementHandle>"}, "Frame"),
+        ("content", {"value": "<html></html>"}, "Frame"),
+        ("click", {"value": "x"}, "Frame"),
+        ("evaluateExpression", "x", "Frame"),
+        ("evaluateExpression", {"value": {}}, "Frame"),
+    ],
+)
+def test_a_call_that_returned_nothing_is_answered_by_the_page(method, result, kind):
+    assert "Two teas" in asked(method, result, kind=kind).next_observation.content
+
+
+def test_a_failed_assertion_is_answered_by_what_it_met():
+    (step,) = steps(
+        options(),
+        before("c1", "expect", {"selector": "p", "expression": "to.have.text"}),
+        shot("c1", "before", document(["P", {}, "Two teas"])),
+        {"type": "log", "callId": "c1", "message": "waiting for locator('p')"},
+        {"type": "log", "callId": "c1", "message": '  unexpected value "Two teas"'},
+        after("c1", error={"message": "Expect failed"}),
+        shot("c1", "after", document(["P", {}, "Two teas"])),
+    )
+    assert step.next_observation.content == '{"passed": false, "received": "Two teas"}'
+    assert step.next_observation.is_error is True
+
+
+def test_an_assertion_during_which_the_page_changed_is_answered_by_the_page():
+    told = asked("expect", {"matches": True, "received": {"s": "Three teas"}}, changed=True).next_observation
+    assert "Three teas" in told.content
+    assert told.form == "screen"
+
+
+def test_what_a_password_field_holds_is_masked_in_the_answer_too():
+    field = document(["INPUT", {"type": "password", "__playwright_target__": "c1", "__playwright_value_": "s3same"}])
+    (step,) = steps(
+        options(),
+        before("c1", "inputValue", {"selector": "input"}),
+        shot("c1", "before", field),
+        after("c1", result={"value": "s3same"}),
+        shot("c1", "after", field),
+    )
+    assert "s3same" not in step.next_observation.content
+    assert step.next_observation.sensitive == ("s3same",)
+
+
+def test_a_key_finds_the_page_as_it_was_at_its_input():
+    found = steps(
+        *CLICKED,
+        before("c2", "keyboardPress", {"key": "Enter"}, kind="Page", pageId="page@1"),
+        shot("c2", "action", ["HTML", {}, [[3, 2]], ["BODY", {}, ["P", {}, "Four teas"], [[3, 6]]]]),
+        after("c2"),
+        shot("c2", "after", ["HTML", {}, [[4, 2]], ["BODY", {}, ["P", {}, "Five teas"], [[4, 6]]]]),
+        before("c3", "mouseClick", {"x": 4, "y": 5}, kind="Page", pageId="page@1"),
+        shot("c3", "action", ["HTML", {}, [[5, 2]], ["BODY", {}, ["P", {}, "Six teas"], [[5, 6]]]]),
+        after("c3"),
+    )
+    pages = [*(one.observation for one in found), *(one.next_observation for one in found[:2])]
+    assert [re.findall(r'"(\w+) teas"', page.content) for page in pages] == [
+        ["Two"],
+        ["Four"],
+        ["Six"],
+        ["Four"],
+        ["Six"],
+    ]
+    assert found[1].action.text == '{"name": "press", "arguments": {"key": "Enter"}}'
+
+
+def dragged(first, last):
+    """The action of a drag, by the attributes of its source and its target at its first and its last input."""
+    call = {"source": "#cup", "target": "#tray"}
+    body = [[["DIV", one, name] for one, name in zip(marks, ("Cup", "Tray"), strict=True)] for marks in (first, last)]
+    (step,) = steps(
+        options(),
+        before("c1", "dragAndDrop", call),
+        shot("c1", "before", document(["DIV", {}, "Cup"], ["DIV", {}, "Tray"])),
+        *(shot("c1", "action", document(*divs)) for divs in body),
+        after("c1"),
+        shot("c1", "after", document(["DIV", {}, "Tray"])),
+    )
+    return json.loads(step.action.text)["arguments"]
+
+
+def test_a_drag_names_what_was_dragged_and_what_it_was_dropped_on():
+    mark = {"__playwright_target__": "c1"}
+    assert dragged((mark, {}), ({}, mark)) == {"element": "#2", "onto": "#3"}
+    assert dragged((mark, {}), (mark, mark)) == {"element": "#2", "onto": "#3"}
+    assert dragged(({}, {}), ({}, {})) == {"target": "#cup", "onto": "#tray"}
 
 
 def test_set_up_and_steps_of_the_test_runner_are_no_actions():

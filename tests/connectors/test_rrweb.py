@@ -426,3 +426,95 @@ def test_a_narrower_window_is_asked_by_media_queries() -> None:
     recording = Recording(sheet(9, css), element(5, "p", text(6, "Wide")))
     recording.event(1000, 3, {"source": 4, "width": 400, "height": 600})
     assert ["Wide" in one for one in contents(recording)] == [True, False]
+
+
+def form() -> Recording:
+    """A page of two fields, a list and a button."""
+    options = [element(20 + ident, "option", text(30 + ident, name)) for ident, name in enumerate(("Green", "Black"))]
+    return Recording(field(5), field(6), element(7, "button", text(8, "Send")), element(9, "select", *options))
+
+
+def test_what_a_click_does_to_fields_is_its_effect() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    one.input(5, 5, "mint")
+    one.mouse(900, 2, 7)  # Enter in the field: the page sees a click on its button alone.
+    one.input(3, 5, "")
+    one.input(4, 9, "Black")
+    one.change(4, attributes=[{"id": 7, "attributes": {"disabled": ""}}])
+    assert one.told() == ["fill #2 mint", "click #4"]
+    (_, click) = one.steps()
+    assert click.next_observation is not None
+    assert 'textbox "F"' in str(click.next_observation.content)
+    assert "mint" not in str(click.next_observation.content)
+    assert 'value="Black"' in str(click.next_observation.content)
+
+
+def test_a_field_that_is_emptied_once_the_server_has_answered_a_click_is_its_effect() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    one.input(5, 5, "mint")
+    one.mouse(900, 2, 7)
+    one.input(300, 5, "")
+    one.input(900, 5, "sage")
+    assert one.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
+    assert "mint" not in str(one.steps()[2].observation)
+
+
+def test_a_field_that_is_filled_soon_after_a_click_is_filled_by_hand_if_the_focus_came_there() -> None:
+    one = form()
+    one.click(900, 7)
+    one.mouse(8, 5, 6)
+    one.input(9, 6, "two")
+    one.mouse(3, 5, 5)
+    one.input(2, 5, "one")
+    assert one.told() == ["click #4", "fill #3 two", "fill #2 one"]
+    focused = [
+        [line.split()[0] for line in str(page.content).split("\n") if " focused" in line]
+        for step in one.steps()
+        if (page := step.next_observation) is not None
+    ]
+    # The focus came to each field with its filling, and did not stand there before.
+    assert focused == [[], ["#3"], ["#2"]]
+
+
+def test_a_focus_that_a_click_moved_is_its_effect_when_somebody_types_there_later() -> None:
+    one = form()
+    one.click(900, 7)
+    one.mouse(8, 5, 6)
+    one.input(700, 6, "two")
+    click, _ = one.steps()
+    assert click.next_observation is not None
+    assert '#3 textbox "F" focused' in str(click.next_observation.content)
+
+
+def test_a_click_that_empties_a_field_and_puts_the_focus_back_is_one_act() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    one.input(5, 5, "mint")
+    one.click(900, 7)
+    one.mouse(1, 5, 5)
+    one.input(5, 5, "")
+    one.input(900, 5, "sage")
+    assert one.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
+    click = one.steps()[1].next_observation
+    assert click is not None
+    assert '#2 textbox "F" focused' in str(click.content)
+
+
+def test_a_text_that_goes_at_once_is_not_the_end_of_what_was_typed() -> None:
+    one = form()
+    one.mouse(900, 5, 5)
+    for typed in ("s", "sa", "sag", "sage"):
+        one.input(90, 5, typed)
+    one.change(200, attributes=[{"id": 6, "attributes": {"disabled": ""}}])  # Enter: the page takes the text.
+    one.input(1, 5, "")
+    one.change(1, adds=[add(4, element(40, "p", text(41, "sage")))])
+    for typed in ("r", "ro", "r", "", "m"):
+        one.input(90, 5, typed)
+    assert one.told() == ["fill #2 sage", "fill #2 ", "fill #2 m"]
+    filled, taken, _ = one.steps()
+    assert filled.next_observation == taken.observation
+    assert "disabled" not in str(taken.observation)
+    assert '#3 textbox "F" disabled' in str(taken.next_observation)
+    assert 'text "sage"' in str(taken.next_observation)

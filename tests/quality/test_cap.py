@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.cap import BINS, COUNT, bins, counted, limits
+from trajmill.quality.cap import BINS, COUNT, beyond_own, bins, counted, limits
 from trajmill.quality.hash_sampling import chances
 from trajmill.quality.rule import Rule, decided
 
@@ -24,7 +24,7 @@ def rules_of(*numbers):
 
 
 def drawn(rule):
-    return bins(ids(len(rule)), np.zeros(len(rule), np.int32))
+    return bins(chances(ids(len(rule)), np.zeros(len(rule), np.int32), "cap"))
 
 
 def test_what_fits_under_the_cap_all_keeps_its_loss():
@@ -98,3 +98,30 @@ def test_a_rule_without_a_cap_speaks_before_one_that_has_one(order):
     hard, soft = (decision.names.index(name) for name in ("hard", "capped"))
     assert decision.transition.tolist() == [hard, -1, -1]
     assert decision.capped.tolist() == [soft, soft, -1]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "targets", "lost"),
+    [
+        # A trajectory without other targets keeps none; with four others it keeps the one of the least hash.
+        ("xxx", "ttt", "xxx"),
+        ("....xxx", "ttttttt", ".....xx"),
+        ("...xx", "ttttt", "...xx"),
+        # What is no target takes no place of one that is.
+        ("....xx", "tttt.t", "....x."),
+        ("....xx", ".ttttt", "....xx"),
+        ("", "", ""),
+    ],
+)
+def test_a_trajectory_keeps_a_share_of_its_own_targets(breaks, targets, lost):
+    chance = np.arange(len(breaks)).astype(np.uint64)
+    for before in (0, 2):  # The trajectory before it, of other targets alone, lends none.
+        found = beyond_own(
+            np.array([False] * before + [mark == "x" for mark in breaks]),
+            np.array([True] * before + [mark == "t" for mark in targets]),
+            np.array([0, before] if before and breaks else [0][: before + len(breaks)]),
+            np.concatenate([np.zeros(before, np.uint64), chance]),
+            0.2,
+        )
+        assert found[before:].tolist() == [mark == "x" for mark in lost]
+        assert not found[:before].any()

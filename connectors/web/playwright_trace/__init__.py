@@ -22,8 +22,11 @@ runner's: it only repeats the calls as steps, and gives none.) For each call the
 frames before it, at its input and after it; a snapshot says which of them it is by its name (`beforeSnapshot`, up to
 version 8) or by its phase (from 9 on). Here
 
-- the observation is the page in the snapshot before the call, each iframe with its document if that has a snapshot;
-- the next observation is the snapshot before the next call on the same page, since the page has had time to settle
+- the observation is the page in the snapshot before the call, each iframe with its document if that has a snapshot.
+  Calls on the keyboard and mouse have none; it is then the snapshot at their input;
+- what a call that reads (`innerText`, `isVisible`) or a script (`evaluate`) returned is its next observation; that of
+  an assertion during which the page stayed as it was is whether it passed, and what it met;
+- else the next observation is the snapshot before the next call on the same page, since the page has had time to settle
   until then. It is the snapshot after the call itself where the next call is on another page, began before this one
   ended (`Promise.all`), or does not exist. A call that never ended, in a trace that breaks off, has none;
 - assertions (`expect`, `waitFor…`) are actions that wait for a state: they take time, and can fail. Calls that only
@@ -67,7 +70,7 @@ class PlaywrightTrace(Connector):
     """Playwright traces."""
 
     name: ClassVar[str] = FORMAT
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
     companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")

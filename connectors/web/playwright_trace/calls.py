@@ -8,8 +8,8 @@
 | setContent | `goto` with `html`: the page is loaded from the text in place of an address |
 | keyboard…, mouse…, touchscreenTap | keys, clicks at a point; moves and single ends of a press by a word of their own |
 | expect, waitFor… | `wait` with `until`: a test waits for a state, and fails if it does not come |
-| textContent, getAttribute, isVisible, title, content, … | `extract` |
-| evaluate… | `evaluate` |
+| textContent, getAttribute, isVisible, title, content, … | `extract`; its result is the answer |
+| evaluate… | `evaluate`, likewise |
 
 Left out is what does not act on a page: set-up (routes, cookies, bindings, contexts, tracing), handles of objects,
 requests that a script makes beside the page, and the steps of the test runner, which stand for calls logged elsewhere.
@@ -26,6 +26,7 @@ from trajmill.connectors.reading.fields import str_of
 from trajmill.connectors.web import action as act
 from trajmill.schemas import WAIT, Action
 
+DRAG: Final = "dragAndDrop"
 _CLASSES: Final = frozenset({"Frame", "Page", "ElementHandle", "BrowserContext", "Dialog", "JSHandle", "FileChooser"})
 _POINTING: Final = {
     "click": act.CLICK,
@@ -71,7 +72,13 @@ _SCRIPTS: Final = frozenset(
 
 
 def action_of(
-    kind: str, method: str, params: Mapping[str, Any], element: int | None, secret: bool, call_id: str
+    kind: str,
+    method: str,
+    params: Mapping[str, Any],
+    element: int | None,
+    secret: bool,
+    call_id: str,
+    onto: int | None = None,
 ) -> Action | None:
     """The action that a call is; None if it is none.
 
@@ -82,10 +89,11 @@ def action_of(
         element: the line that stands for its target in the page before, if it is known.
         secret: whether the target is a password field.
         call_id: the log's id of the call.
+        onto: the line that stands for what it drags its target onto, if it does and that is known.
     """
     if kind not in _CLASSES:
         return None
-    selector = str_of(params.get("selector"))
+    selector = str_of(params.get("selector")) or str_of(params.get("source"))
     target = selector or None
     secret = secret or _PASSWORD.search(selector) is not None
     original = {key: value for key, value in params.items() if key not in ("strict", "timeout")}
@@ -109,6 +117,8 @@ def action_of(
         return call(*found)
     if kind not in ("Frame", "ElementHandle", "JSHandle"):
         return None
+    if method == DRAG:
+        return call(act.DRAG, {"onto": str_of(params.get("target")) if onto is None else act.element_id(onto)})
     found = _on_element(method, params, secret)
     return None if found is None else call(*found)
 
@@ -156,8 +166,6 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
         return act.SELECT_OPTION, {"options": _options(params.get("options"))}
     if method.startswith("setInputFile"):
         return act.UPLOAD, {"files": _files(params)}
-    if method == "dragAndDrop":
-        return act.DRAG, {"from": str_of(params.get("source")), "onto": str_of(params.get("target"))}
     if method == "expect" or method.startswith("waitFor"):
         return WAIT, _awaited(method, params)
     if method in _READS:

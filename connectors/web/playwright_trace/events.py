@@ -1,4 +1,4 @@
-"""What single events of a Playwright trace say: the call, whichever version logged it, and why it failed.
+"""What single events of a Playwright trace say: the call, whichever version logged it, its result, and why it failed.
 
 `session` puts calls and snapshots together to transitions.
 """
@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from trajmill.connectors.reading.fields import plain_text
+from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.screens.stylesheets import Viewport
+from trajmill.schemas import json_text
+
+UNEXPECTED: Final = "unexpected"
+"""Under this name a call holds the last value that its assertion met in place of the wanted one."""
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +72,59 @@ def failure_of(told: Mapping[str, Any]) -> str | None:
             shown = result.get("errorMessage")
             return shown if isinstance(shown, str) and shown else "the expectation was not met"
     return None
+
+
+def result_of(told: Mapping[str, Any]) -> str | None:
+    """What a call that ended answered the program: a text as it is, other values as JSON; None if it answered nothing.
+
+    An assertion answers whether it passed, and what it met, where the trace tells. The HTML of the whole page is no
+    answer: the page is shown.
+    """
+    result, method = object_of(told.get("result")), told.get("method")
+    if method == "expect":
+        received = result.get("received")
+        met = {"received": _plain(received)} if isinstance(received, dict) else {}
+        if not met and UNEXPECTED in told:
+            met = {"received": told[UNEXPECTED]}
+        return json_text({"passed": failure_of(told) is None, **met})
+    value = result.get("value", result.get("snapshot"))
+    if method == "content":
+        return None
+    if isinstance(value, dict) and str(method).startswith("eval"):
+        value = None if value.get("v") == "undefined" else _plain(value)
+    elif value is None and method in ("getAttribute", "textContent"):
+        return "null"
+    if value is None or isinstance(value, str):
+        return value
+    return json_text(value)
+
+
+def unexpected_of(message: Any) -> Any:
+    """The value that an assertion met in place of the wanted one, by a line of its log; None if that tells none."""
+    kind, _, value = plain_text(message).strip().partition(" value ")
+    if kind != "unexpected" or not value:
+        return None
+    read = value_or_none(value)
+    return value if read is None else read
+
+
+def _plain(value: Any) -> Any:
+    """A value of a page's script, which the protocol tells with its type: `{"n": 2}`, `{"a": [{"s": "x"}]}`."""
+    if not isinstance(value, dict):
+        return None
+    kind, told = next(iter(value.items()), ("", None))
+    if kind == "v":
+        return None if told in ("null", "undefined") else told
+    if kind == "a" and isinstance(told, list):
+        return [_plain(one) for one in told]
+    if kind == "o" and isinstance(told, list):
+        pairs = [one for one in told if isinstance(one, dict) and isinstance(one.get("k"), str)]
+        return {one["k"]: _plain(one.get("v")) for one in pairs}
+    if kind == "r" and isinstance(told, dict):
+        return f"/{plain_text(told.get('p'))}/{plain_text(told.get('f'))}"
+    if kind == "e" and isinstance(told, dict):
+        return f"{plain_text(told.get('n'))}: {plain_text(told.get('m'))}"
+    return told if kind in ("s", "n", "b", "d", "u", "bi") else None
 
 
 def browser_of(options: Mapping[str, Any]) -> str | None:

@@ -18,9 +18,10 @@ from trajmill.connectors.screens.page import Page, page_of
 from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 from trajmill.connectors.web import action as act
 from trajmill.connectors.web.markup import html_observation
-from trajmill.connectors.web.playwright_trace.calls import action_of
+from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, links, same_place
 from trajmill.connectors.web.playwright_trace.events import (
+    UNEXPECTED,
     browser_of,
     failure_of,
     is_call,
@@ -28,6 +29,8 @@ from trajmill.connectors.web.playwright_trace.events import (
     modern,
     number_of,
     parts_of,
+    result_of,
+    unexpected_of,
     viewport_of,
     window_of,
 )
@@ -178,6 +181,10 @@ class Session:
             if not isinstance(ident, str):
                 return False
             self._calls[ident] = _Call(ident, offset, told, self._taken, self._taken if kind == "action" else None)
+        elif kind == "log" and (unexpected := unexpected_of(event.get("message"))) is not None:
+            call = self._calls.get(plain_text(event.get("callId")))
+            if call is not None:
+                call.told[UNEXPECTED] = unexpected
         elif kind in ("input", "after"):
             call = self._calls.get(plain_text(event.get("callId")))
             if call is not None:
@@ -351,7 +358,7 @@ class Session:
         yield from self._problems
         if not steps:
             return
-        if not moves.is_seen:
+        if not any(self._views.values()):
             detail = f"none of the {len(steps)} calls has a snapshot"
             part = self._part
             yield Reject("record", "no_observation", detail, part.uri, part.member, steps[0].offset, FORMAT)
@@ -374,7 +381,7 @@ class Session:
         """What the calls did, and what the page showed around them."""
         moves = Moves()
         for place, call in enumerate(calls):
-            before, page = self._view(call, "before"), self._page_of(call)
+            before, page = self._begun(call), self._page_of(call)
             following = calls[place + 1] if place + 1 < len(calls) else None
             after: _View | None = None
             if call.ended is not None:
@@ -382,16 +389,17 @@ class Session:
                 # one ended shows the page before this one's effect.
                 is_later = following is not None and following.began >= call.ended
                 if following is not None and is_later and page in ("", self._page_of(following)):
-                    after = self._view(following, "before")
+                    after = self._begun(following)
                 after = after or self._view(call, "after")
-            target = self._target(call, before)
-            element = act.line_of(before.page if before else None, target)
+            target, onto = self._targets(call, before)
+            shows = before.page if before else None
             secret = target is not None and target.attributes.get("type", "").lower() == "password"
-            action = action_of(*parts_of(call.told), element, secret, call.ident)
+            element, dropped_on = act.line_of(shows, target), act.line_of(shows, onto)
+            action = action_of(*parts_of(call.told), element, secret, call.ident, dropped_on)
             if action is None:
                 continue
             message = failure_of(call.told)
-            shown = after.observation if after else None
+            shown = _answer(action.name, call, secret, before, after)
             if message is not None and shown is not None:
                 shown = replace(shown, is_error=True)
             began, ended = number_of(call.told.get("startTime")), number_of(call.told.get("endTime"))
@@ -407,25 +415,45 @@ class Session:
             moves.say(message)
         return moves
 
-    def _target(self, call: _Call, before: _View | None) -> DomNode | None:
-        """The node of the page before that the call acts on, as far as a snapshot marks it."""
-        if before is None or before.page is None:
-            return None
-        for phase in ("before", "action", "after"):
+    def _begun(self, call: _Call) -> _View | None:
+        """The page as the call begins: of calls on keyboard and mouse there is a snapshot at their input alone."""
+        return self._view(call, "before") or self._view(call, "action")
+
+    def _targets(self, call: _Call, before: _View | None) -> tuple[DomNode | None, DomNode | None]:
+        """The node of the page before that the call acts on, and the one that it drags that onto, by the marks."""
+        if before is None or before.page is None or call.told.get("class") == "Page":
+            return None, None
+        if call.told.get("method") == DRAG:
+            shots = self._shots.get(self._name(call, "action"), [])
+            try:
+                first = self._marked(call, before, self._built(shots[::-1]))
+            except ValueError:
+                first = []
+            last = [node for node in self._marked(call, before, self._dom(call, "action")) if node not in first]
+            return first[0] if len(first) == 1 else None, last[0] if len(last) == 1 else None
+        for phase in _PHASES:
             dom = self._dom(call, phase)
-            if dom is None or (phase == "after" and dom.url != before.dom.url):
+            if phase == "after" and dom is not None and dom.url != before.dom.url:
                 continue
-            own = [(frame, node) for frame, node, mark in dom.targets if is_mark_of(mark, call.ident)]
-            if len(own) != 1:
+            found = self._marked(call, before, dom)
+            if len(found) == 1:
+                return found[0], None
+        return None, None
+
+    def _marked(self, call: _Call, before: _View, dom: _Dom | None) -> list[DomNode]:
+        """The nodes of the page before that a snapshot marks as the call's."""
+        found: list[DomNode] = []
+        if dom is None:
+            return found
+        for frame, node, mark in dom.targets:
+            if not is_mark_of(mark, call.ident):
                 continue
-            frame, node = own[0]
-            if before.page.ids.get(node) is not None:
-                return node
-            document = before.dom.documents.get(frame)
-            found = same_place(node, document, dom.documents[frame]) if document is not None else None
-            if found is not None:
-                return found
-        return None
+            own: DomNode | None = node
+            if before.page is not None and before.page.ids.get(node) is None:
+                document = before.dom.documents.get(frame)
+                own = same_place(node, document, dom.documents[frame]) if document is not None else None
+            found += [own] if own is not None else []
+        return found
 
     def _wall_time(self, told: Mapping[str, Any], began: float | None) -> int | None:
         """When the call began, in microseconds since 1970 UTC."""
@@ -434,3 +462,20 @@ class Session:
             base, clock = number_of(self._options.get("wallTime")), number_of(self._options.get("monotonicTime"))
             wall = base + began - clock if base is not None and clock is not None else None
         return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
+
+
+def _answer(name: str, call: _Call, secret: bool, before: _View | None, after: _View | None) -> Observation | None:
+    """What a call led to: the result of one that asks, else the page.
+
+    An assertion is answered by its result where the page did not change meanwhile.
+    """
+    shown = after.observation if after else None
+    is_still = before is not None and shown is not None and before.observation.content == shown.content
+    is_asked = name in (act.EXTRACT, act.EVALUATE) or (call.told.get("method") == "expect" and is_still)
+    if is_asked and call.ended is not None:
+        text = result_of(call.told)
+        if text is not None:
+            uri = shown.uri if shown is not None else None
+            masked = act.MASK if secret else text
+            return Observation(masked, form="response", uri=uri, sensitive=(text,) if secret else ())
+    return shown

@@ -17,6 +17,9 @@ from trajmill.schemas import Action, Observation
 EFFECT_MS: Final = 500
 """A scroll, resize or second click this soon after an act is part of it."""
 
+BURST_MS: Final = 30
+"""Events this soon after one another come of the same act: nobody acts twice within that time."""
+
 PAGE_MS: Final = 5000
 """A new page this soon after an act is its effect."""
 

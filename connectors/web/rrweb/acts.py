@@ -11,9 +11,13 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
 - a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect;
 - a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
   a second snapshot of the same nodes, of which no load was told, is a checkpoint of the recorder (rrweb 1) and no act;
-- a field that the focus came to, neither by a press nor within `EFFECT_MS` of an act, is seen by what is done to it
-  next as it was before;
-- what scripts change (`userTriggered: false`, or a field that has not the focus) is no act.
+- a field that the focus came to without a press is seen by what is done to it next as it was before, if that follows
+  within `BURST_MS`, or the focus came later than `EFFECT_MS` after an act;
+- what scripts change (`userTriggered: false`, or a field that has not the focus) is no act, nor is what changes in
+  another field within `BURST_MS` of an act (`EFFECT_MS` of a click, if the field is emptied) unless the focus came
+  there for a text: a form that is cleared as it is sent;
+- a text that goes at once, as where a page clears its field after Enter, of which the recorder tells nothing, is a
+  `fill` of its own, and not the last text of the one before. It begins with what else changed within `BURST_MS`.
 
 Without time stamps, only order counts: what could be an effect of the act before is one.
 """
@@ -29,7 +33,17 @@ from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page
 from trajmill.connectors.web import action as act
 from trajmill.connectors.web.markup import html_observation
-from trajmill.connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
+from trajmill.connectors.web.rrweb.act import (
+    BURST_MS,
+    EFFECT_MS,
+    PAGE_MS,
+    REST_MS,
+    Act,
+    Press,
+    Seen,
+    action_of,
+    point_of,
+)
 from trajmill.connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
 from trajmill.connectors.web.site import host_of
 from trajmill.schemas import Context, Environment, Trajectory
@@ -41,6 +55,8 @@ _UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE, _FOCUS, _BLUR, _TOUCH, _TOUCH_MOVE, _TOUC
 _BY_TOUCH: Final = 2
 _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
 """Custom events by which PostHog tells of a changed address."""
+_TEXTS: Final = frozenset({"", "text", "search", "email", "url", "tel", "password", "textarea"})
+"""Fields whose value is what was typed; others have none while it is incomplete."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
 """Acts that may open a new page."""
 
@@ -65,8 +81,9 @@ class Acts:
         self._presses_told = False
         self._mutations = 0
         self._filling: DomNode | None = None
+        self._burst: Press | None = None
         self._left: DomNode | None = None
-        self._reached: tuple[DomNode, DomNode | None, int] | None = None
+        self._reached: tuple[DomNode, DomNode | None, int, float | None, bool] | None = None
         self._address: tuple[str, int, float | None] | None = None
         self._shown: tuple[int, Seen] | None = None
         self._page_time: float | None = None
@@ -150,8 +167,10 @@ class Acts:
 
     def _seen_before(self, node: DomNode | None) -> Seen:
         """What is shown now, without the focus that came to the node for the sake of what is now done to it."""
-        reached, self._reached = self._reached, None
+        reached = self._reached
         if reached is None or reached[0] is not node or reached[2] != self._mutations:
+            return self._seen()
+        if not reached[4] and not self._is_within(reached[3], BURST_MS):
             return self._seen()
         before = reached[1]
         self.mirror.focus_on(before if before is not None and self.mirror.number(before) is not None else None)
@@ -184,7 +203,7 @@ class Acts:
         if press is None and node is not None and kind != act.SCROLL:
             self.mirror.aim_at(node)
         seen = press.seen if press else self._seen_before(node)
-        self._left = None
+        self._left = self._reached = None
         if self._acts:
             self._acts[-1].page = None
         one = Act(
@@ -200,7 +219,7 @@ class Acts:
             original=original,
         )
         self._acts.append(one)
-        self._filling = None
+        self._filling = self._burst = None
         return one
 
     def _close_press(self) -> None:
@@ -257,6 +276,7 @@ class Acts:
             return
         source = data.get("source")
         if source == _MUTATION:
+            self._begin_burst()
             self._mutations += 1
             editor = self._edited(data)
             if editor is not None and (self._filling is not editor or self._acts[-1].node is not editor):
@@ -287,6 +307,15 @@ class Acts:
                 _MEDIA: self._media,
             }
             handlers[source](node, data)
+
+    def _begin_burst(self) -> None:
+        """Holds the page before a first change beside the field that is being filled: its text may go with it."""
+        node, last = self._filling, self._acts[-1] if self._acts else None
+        if node is None or last is None or self._is_within(last.time, BURST_MS):
+            return
+        if self._burst is None or not self._is_within(self._burst.started, BURST_MS):
+            told = {"id": self.mirror.number(node)}
+            self._burst = Press(node, self._seen(), self._offset, self._time, self._mutations, told, False)
 
     def _edited(self, data: Mapping[str, Any]) -> DomNode | None:
         """The `contenteditable` element that has the focus, if the mutation changes its text.
@@ -348,8 +377,8 @@ class Acts:
             self._begin(act.RIGHT_CLICK, node, data, press)
             self._press = None
         elif kind == _FOCUS:
-            by_hand = press is None and not self._follows(EFFECT_MS)
-            self._reached = (node, self.mirror.focus or self._left, self._mutations) if by_hand else None
+            alone, before = not self._follows(EFFECT_MS), self.mirror.focus or self._left
+            self._reached = (node, before, self._mutations, self._time, alone) if press is None else None
             self.mirror.focus_on(node)
         elif kind == _BLUR:
             self._filling = None
@@ -438,7 +467,7 @@ class Acts:
         text = text if isinstance(text, str) else ""
         by_script = data.get("userTriggered") is False
         kind = node.attributes.get("type", "").lower() if node.tag == "input" else node.tag
-        if not by_script:
+        if not by_script and not self._is_effect(node, text):
             if kind in ("checkbox", "radio"):
                 if data.get("userTriggered") is True or self.mirror.focus is node:
                     self._check(node, data, checked)
@@ -447,6 +476,16 @@ class Acts:
             elif data.get("userTriggered") is True or self.mirror.focus in (None, node):
                 self._fill(node, data, text, kind)
         self.mirror.fill(node, text, checked)
+
+    def _is_effect(self, node: DomNode, text: str) -> bool:
+        """Whether the act before changed a field that it was not done to."""
+        last = self._acts[-1] if self._acts else None
+        is_pressed = self._press is not None and not self._press.used
+        if last is None or self._time is None or last.node is node or is_pressed:
+            return False
+        if text and self._reached is not None and self._reached[0] is node:
+            return False
+        return self._follows(BURST_MS) or (not text and last.kind in _CLICKS and self._follows(EFFECT_MS))
 
     def _check(self, node: DomNode, data: dict[str, Any], checked: bool) -> None:
         if self._press is not None or (self._follows(EFFECT_MS) and self._acts[-1].kind in _CLICKS):
@@ -472,13 +511,18 @@ class Acts:
     def _fill(self, node: DomNode, data: dict[str, Any], text: str, kind: str) -> None:
         told = {"files": [text.rpartition("\\")[2]]} if kind == "file" else {"text": text}
         last = self._acts[-1] if self._acts else None
-        if last is None or self._filling is not node or last.node is not node:
+        is_new = last is None or self._filling is not node or last.node is not node
+        before = "" if last is None or is_new else last.told.get("text", "")
+        is_emptied = not text and kind in _TEXTS and len(before) > 1
+        if last is None or is_new or is_emptied:
             press = self._press if self._press is not None and self._press.node is node else None
-            if press is not None and not press.used:
+            if is_emptied and self._burst is not None and self._is_within(self._burst.started, BURST_MS):
+                last = self._begin(act.FILL, node, data, self._burst)
+            elif press is not None and not press.used:
                 press.used = True
                 last = self._begin(act.FILL, node, data, press)
             else:
                 last = self._begin(act.UPLOAD if kind == "file" else act.FILL, node, data)
-            self._filling = node
+            self._filling = None if is_emptied else node
         last.told, last.time = told, self._time
         last.original.update(text=text)

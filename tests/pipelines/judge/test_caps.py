@@ -1,11 +1,13 @@
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.pipelines.judge.test_near_duplicates import atif
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.run import Run
 
 RECIPE = """
@@ -73,3 +75,62 @@ def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
     many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)
     assert len(list((tmp_path / "many" / "verdicts" / "terminal").glob("*.parquet"))) > 3
     assert many.equals(one)
+
+
+def silent(number: int) -> str:
+    """A session whose commands all put out nothing."""
+    return json.dumps(atif(f"q{number}", f"still {number}", [""] * 12)).replace("step ", f"still {number} ")
+
+
+def test_a_cap_of_a_trajectory_s_own_targets_brings_nothing_back_for_the_sake_of_other_logs(raw, tmp_path):
+    (tmp_path / "raw").mkdir()
+    for path in raw.iterdir():
+        (tmp_path / "raw" / path.name).write_text(path.read_text())
+    for number in range(5):
+        (tmp_path / "raw" / f"q{number}.json").write_text(silent(number))
+    own = verdicts(tmp_path / "raw", tmp_path / "own", "0.3, of: trajectory")
+    targets = own.filter(pl.col("use") == "target").group_by("trajectory_id").agg(rows="step")
+    assert targets.height == 20
+    # Two of the seven silent ones beside five others: 2 of 7 are less than 0.3, 3 of 8 are more.
+    assert {len(rows) for rows in targets["rows"]} == {7}
+    rest = own.filter(pl.col("use") != "target").select("use", "reason", "kept").unique(maintain_order=True)
+    assert set(rest.rows()) == {("context", "empty_answer", True), ("omit", "no_target", False)}
+    every = verdicts(tmp_path / "raw", tmp_path / "every", 0.3)
+    assert every.filter(pl.col("use") == "target")["trajectory_id"].n_unique() > 20
+    parts = verdicts(tmp_path / "raw", tmp_path / "parts", "0.3, of: trajectory", part_bytes=6_000)
+    assert parts.equals(own)
+
+
+def page(site: str, answers: Mapping[str, str | None]) -> str:
+    """A HAR of one page: each URL with the text that answered it, None where the recorder left it out."""
+    entries: list[Any] = [
+        {
+            "startedDateTime": f"2026-03-02T10:00:{second:02}.000Z",
+            "time": 10,
+            "pageref": "page",
+            "_resourceType": "document" if url == f"https://{site}/" else "fetch",
+            "request": {"method": "GET", "url": url, "headers": []},
+            "response": {
+                "status": 200,
+                "statusText": "OK",
+                "headers": [],
+                "content": {"mimeType": "application/json"} | ({"size": 99} if text is None else {"text": text}),
+            },
+        }
+        for second, (url, text) in enumerate(answers.items())
+    ]
+    return json.dumps({"log": {"version": "1.2", "creator": {"name": "x"}, "pages": [], "entries": entries}})
+
+
+def test_what_other_sites_answered_a_page_bears_no_loss_whatever_lies_beside_it(tmp_path):
+    (tmp_path / "raw").mkdir()
+    own = {f"https://tides.example/api/{number}": f'{{"low": "{number}:50", "day": {number}}}' for number in range(40)}
+    (tmp_path / "raw" / "own.har").write_text(page("tides.example", {"https://tides.example/": "<p>Tides</p>"} | own))
+    sold = {f"https://sold.example/ad/{number}": f'{{"banner": "Buy {number} pens"}}' for number in range(9)}
+    (tmp_path / "raw" / "sold.har").write_text(page("news.example", {"https://news.example/": None, **sold}))
+    Run(load_recipe("all"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
+    found = pl.read_parquet(f"{tmp_path}/out/verdicts/web/*.parquet")
+    shown = pl.read_parquet(f"{tmp_path}/out/transitions/web/*.parquet").join(found, on="row_id")
+    targets = shown.filter(pl.col("use") == "target")["action"].struct.field("text")
+    assert len(targets) == 41
+    assert not [text for text in targets if "sold" in text or "news" in text]
