@@ -11,7 +11,7 @@ import pytest
 from tests.make import call, steps_of
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed, strip_forms
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, read_output, strip_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -23,7 +23,8 @@ SILENT = "(Bash completed with no output)"
 
 
 def test_each_form_before_an_output_is_taken_once():
-    told = headed("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", Source(CLAUDE_CODE, None, "Bash", True))
+    bash = Source(CLAUDE_CODE, None, "Bash", True)
+    told = read_output("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", bash)
     assert told == Output("Exit code 4\n", 3, True, 125.0)
 
 
