@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from trajmill.connectors.conversation.wrapped_output import Output, codex_object, limit_of, unwrapped
 from trajmill.connectors.reading.fields import INT32, whole_number_of
@@ -88,6 +88,7 @@ _MISSING: Final = ("truncated", "omitted", "</persisted-output>", "cleared]", "c
 
 _LONGEST_SECONDS: Final = 1e9
 
+_SPEAKERS: Final[tuple[Meaning, ...]] = ("user", "harness", "agent")
 _OUT_OF_TIME: Final = 124
 """The exit status that clients give a command that they killed."""
 
@@ -95,8 +96,7 @@ _MOST_LINES: Final = 10
 """Lines of a form behind an answer, and forms that are looked for there."""
 
 
-@record
-class Source:
+class Source(NamedTuple):
     """Who wrote a text: client, its version and the tool that answered; null where the log does not tell.
 
     `failed` says whether the log marks the answer as failed.
@@ -155,6 +155,8 @@ def read_output(text: str | None, source: Source) -> Output:
     rest, heads, ending = _without_heads(told.text, source)
     rest, tails, late = _without_tails(rest, source)
     ending |= late
+    if not ending and rest == told.text and not is_empty(rest or "", source):
+        return told
     rest = "" if rest and is_empty(rest, source) else rest
     code = ending.pop("exit_code", told.exit_code)
     killed = "killed" in ending and code == _OUT_OF_TIME
@@ -164,7 +166,7 @@ def read_output(text: str | None, source: Source) -> Output:
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
     """An answer without the forms before it, each once, the words of these, and the members of an output they tell."""
     notes, ending, met = list[str](), dict[str, Any](), set[Form]()
-    while text is not None:
+    while text is not None and _any_of(source, "before", "status").match(text):
         unmet = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
         form, match = next(unmet, (None, None))
         if form is None or match is None:
@@ -190,14 +192,24 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
 def _last(text: str, source: Source) -> re.Match[str] | None:
     """The form that begins with one of the last lines of a text and ends with it."""
     start = end = len(text.rstrip())
-    for number in range(_MOST_LINES):
+    screen = _any_of(source, "after")
+    for _ in range(_MOST_LINES):
+        start = text.rfind("\n", 0, start) + 1
+        if screen.fullmatch(text, start, end):
+            found = (form.pattern.fullmatch(text, start, end) for form in forms(source, "after"))
+            return next(match for match in found if match is not None)
         if not start:
             break
-        start = text.rfind("\n", 0, start - 1 if number else end) + 1
-        for form in forms(source, "after"):
-            if (not number or r"\n" in form.pattern.pattern) and (found := form.pattern.fullmatch(text, start, end)):
-                return found
+        start, screen = start - 1, _any_of(source, "after", lines=True)
     return None
+
+
+@lru_cache(4096)
+def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str]:
+    """The forms as one pattern, since most answers have none; with `lines` those of several lines."""
+    texts = [form.pattern.pattern for form in forms(source, *meanings)]
+    chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
+    return re.compile("|".join(chosen) or r"(?!)")
 
 
 def _notes(match: re.Match[str]) -> list[str]:
@@ -264,7 +276,9 @@ def is_empty(text: str, source: Source) -> bool:
 
 def speaker(text: str, source: Source) -> str | None:
     """Who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
-    return next((form.meaning for form, _ in _matches(text, source, "user", "harness", "agent")), None)
+    if _any_of(source, *_SPEAKERS).match(text) is None:
+        return None
+    return next(form.meaning for form, _ in _matches(text, source, *_SPEAKERS))
 
 
 def truncation(text: str, source: Source) -> str:
@@ -320,7 +334,7 @@ def strip_forms(found: Trajectory, client: str | None = None) -> Trajectory:
 def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
-        source = replace(client, tool=step.action.name)
+        source = client._replace(tool=step.action.name)
         after, code = _settled(step.next_observation, source)
         seen = before[1] if step.observation == before[0] else step.observation
         before = step.next_observation, after
@@ -336,7 +350,7 @@ def _settled(after: Observation | None, source: Source) -> tuple[Observation | N
     if after is None or after.origin != "environment":
         return after, None
     text = after.content or ""
-    source = replace(source, failed=after.is_error is True)
+    source = source._replace(failed=after.is_error is True)
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
     told = read_output(text, source)

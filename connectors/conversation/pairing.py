@@ -20,7 +20,14 @@ from dataclasses import replace
 from typing import Final
 
 from trajmill.connectors.conversation.content import observation
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CODE_TOOLS, Source, read_output, speaker
+from trajmill.connectors.conversation.harness_text import (
+    ANY,
+    CLAUDE_CODE,
+    CLAUDE_CODE_TOOLS,
+    Source,
+    read_output,
+    speaker,
+)
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.mcp_printed import printed
 from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
@@ -198,8 +205,9 @@ class Pairing:
             seen = replace(seen, envelope=result.envelope)
         if own:
             seen = replace(seen, origin="harness")
-        elif call.name in CLAUDE_CODE_TOOLS:
-            source = Source(CLAUDE_CODE, None, call.name, failed)
+        else:
+            client = CLAUDE_CODE if call.name in CLAUDE_CODE_TOOLS else ANY
+            source = Source(client, None, call.name, failed)
             seen = replace(seen, origin=speaker(told.text or "", source) or seen.origin)
         call.shown = seen
         call.seconds = seconds_between(call.at, result.at)

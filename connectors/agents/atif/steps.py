@@ -172,13 +172,13 @@ class Reader:
                 self._answer(call, call_id, result, step, False)
             elif call_id is not None and not copied:
                 self._stray(call_id)
-            elif (shown := self._observation(result, step, False)[0]) is not None:
+            elif (shown := self._observation(None, result, step, False)[0]) is not None:
                 self.items.append(shown)
                 self._turn = None
 
     def _copied(self, step: dict[str, Any]) -> None:
         for result in values.items(values.table(step, "observation"), "results"):
-            shown = self._observation(result, step, False)[0]
+            shown = self._observation(None, result, step, False)[0]
             if shown is not None:
                 self.items.append(shown)
 
@@ -418,7 +418,7 @@ class Reader:
             call.exit_code = values.int32(result["extra"], "exit_code")
 
     def _observation(
-        self, tool: str, result: Any, step: dict[str, Any], alone: bool
+        self, tool: str | None, result: Any, step: dict[str, Any], alone: bool
     ) -> tuple[Observation | None, Output]:
         """What a result shows, and what the harness's words around it tell of how the call ended."""
         if not isinstance(result, dict):

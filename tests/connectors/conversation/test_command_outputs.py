@@ -50,7 +50,7 @@ WAITS = "[The command has no new output after 10 seconds. You may wait longer to
     ],
 )  # fmt: skip
 def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
-    assert read_output(text, Source(GEMINI_CLI)) == (told or Output(text))
+    assert read_output(text, Source(GEMINI_CLI, None, "grep")) == (told or Output(text))
 
 
 DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"

@@ -59,6 +59,8 @@ def test_answers_of_claude_code_are_what_its_tools_said():
         ("Bash", f"sail\n{MOVED}", "sail", "environment"),
         ("bash", SILENT, "", "environment"),
         ("WebFetch", "It says so.", "It says so.", "agent"),
+        ("think", "Noted.", "Noted.", "harness"),
+        ("exec", "sail\n\nCommand exited with code 3", "sail", "environment"),
         ("web_fetch", "<html>", "<html>", "environment"),
     ],
 )
@@ -72,7 +74,8 @@ def test_answers_in_a_log_that_names_no_client_are_told_from_its_words_too(name,
 def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
     for text in ("a" * 50_000, "\n" * 50_000, "Command: " + "Wall time: \n" * 5_000, "… 1" * 20_000):
         for form in FORMS:
-            assert form.pattern.search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
+            search = form.pattern.search if form.meaning in ("cut", "lost") else form.pattern.match
+            assert search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,11 @@ def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
         ("opencode", "question", "Yes.", None, "user", None),
         (None, "python_interpreter", "Execution logs:\n7", "7", "environment", None),
         (None, "think", "Noted.", None, "harness", None),
+        (None, "visit", "The useful information in mill.example for user goal X as follows:", None, "agent", None),
+        (None, "visit", "<p>The mill turns.</p>", None, "environment", None),
+        (None, "ask_question", "It turns.\n\nView this search on DeepWiki: mill.example", None, "agent", None),
+        ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\nIt turns.", None, "agent", None),
+        ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\n", None, "environment", None),
         (None, "Execute", "sail\n\n[Process exited with code 3]", None, "environment", None),
     ],
 )
