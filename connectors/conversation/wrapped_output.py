@@ -178,8 +178,9 @@ def codex_object(text: str) -> Output | None:
     inner, metadata = value.get("output"), value.get("metadata")
     if len(value) != 2 or not isinstance(inner, str) or not isinstance(metadata, dict):
         return None
-    code, seconds = whole_number_of(metadata.get("exit_code"), INT32), metadata.get("duration_seconds")
-    known = type(seconds) in (int, float) and 0 <= seconds < _LONGEST_SECONDS
+    seconds: Any = metadata.get("duration_seconds")
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LONGEST_SECONDS
+    code = whole_number_of(metadata.get("exit_code"), INT32)
     return Output(inner, code, seconds=float(seconds) if known else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -53,7 +54,7 @@ def test_answers_of_a_tool_whose_replicates_never_agree_are_volatile_as_a_whole(
     folder.mkdir()
 
     def write(name: str, task: str, *answers: str) -> None:
-        log = atif(name, task, ["green", *answers])
+        log: dict[str, Any] = atif(name, task, ["green", *answers])
         for step, command in zip(log["steps"][1:], ("paint door", "dice roll", "look"), strict=False):
             step["tool_calls"][0]["arguments"]["command"] = command
         (folder / f"{name}.json").write_text(json.dumps(log))
