@@ -37,11 +37,17 @@ REPLICATE_SCHEMA: Final = pa.schema(
 ROW: Final = np.dtype(
     [
         ("key", "<u8"), ("answer", "<u8"), ("content", "<u8"), ("rank", "<u8"), ("tie", "<u8"),
-        ("origin", "<u8"), ("unit", "<u4"), ("row", "<u4"),
+        ("origin", "<u8"), ("tool", "<u8"), ("unit", "<u4"), ("row", "<u4"),
     ]
 )  # fmt: skip
 """A row that may have replicates: its key (environment, history, action), the hash of what it led to, that of the whole
-trajectory's content, rank, tie and provenance by which the smallest comes first, and where it stands."""
+trajectory's content, rank, tie and provenance by which the smallest comes first, its tool, and where it stands."""
+
+TOOL: Final = np.dtype([("tool", "<u8"), ("groups", "<u4"), ("agreeing", "<u4"), ("unit", "<u4")])
+"""How many groups of replicates a tool answered, in how many of them two answers are equal, and who has rows of it."""
+
+LEAST: Final = 3
+"""Groups from which on a tool is random by nature if no two answers of any are equal."""
 
 MOST: Final = 8
 """Replicates of one key that are compared, the first with each of the others."""
@@ -121,6 +127,17 @@ def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
     several = ends - begins > 1
     for begin, end in zip(begins[several], ends[several], strict=True):
         yield once[begin:end]
+
+
+def random_tools(counts: npt.NDArray[np.void]) -> Numbers:
+    """The tools that never answered the same twice, though the same was asked in the same state.
+
+    Args:
+        counts: of dtype `TOOL`; all of a tool are among them.
+    """
+    tools, place = np.unique(counts["tool"], return_inverse=True)
+    groups, agreeing = (np.bincount(place, counts[name], len(tools)) for name in ("groups", "agreeing"))
+    return tools[(groups >= LEAST) & (agreeing == 0)]
 
 
 def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:

@@ -360,15 +360,16 @@ def _stayed(row: int, after: _Side, before: _Side) -> list[Span]:
     ]
 
 
-def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]) -> list[Span]:
+def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_] | None) -> list[Span]:
     """The spans with those of volatile words, which cut into what else is told.
 
     Args:
         spans: of the row.
         text: the next observation.
-        flags: of each of its words, as `quality.replicate.Words` tells them, whether it is volatile.
+        flags: of each of its words, as `quality.replicate.Words` tells them, whether it is volatile; None: all of them.
     """
     words = Words.of(text)
+    flags = np.ones(len(words.hashes), np.bool_) if flags is None else flags
     runs = [list(group) for volatile, group in groupby(range(len(flags)), lambda at: bool(flags[at])) if volatile]
     changed = [(int(words.places[run[0], 0]), int(words.places[run[-1], 1]), "volatile") for run in runs]
     if any(label == "harness" for _, _, label in spans):

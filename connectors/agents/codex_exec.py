@@ -26,9 +26,8 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.agents.codex_texts import CLIENT, domain, killed_by_code, origin
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type, observation
-from trajmill.connectors.conversation.harness_text import truncation
+from trajmill.connectors.conversation.harness_text import read_output, truncation
 from trajmill.connectors.conversation.mcp_content import tool_result
 from trajmill.connectors.conversation.steps import course, mark_dangling
 from trajmill.connectors.conversation.tools import MCP_PREFIX
@@ -192,7 +191,7 @@ def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | N
         text, code = item.get("aggregated_output"), whole_number_of(item.get("exit_code"), INT32)
         if not isinstance(text, str):
             return None, Output(None, code)
-        told = codex_output(text) or Output(text)
+        told = read_output(text, CLIENT)
         told = told if told.killed else replace(told, exit_code=code if told.exit_code is None else told.exit_code)
         text = told.text or ""
         who = "user" if status == "declined" else origin(name, "")

@@ -1,7 +1,6 @@
 """Who answers the tools of Codex, and whose words a user's message holds.
 
-The client's own words are rows of `conversation.harness_text`; what stands around an output is read by
-`conversation.client_outputs`. Nothing here knows a line; see `codex.items`.
+The client's own words are rows of `conversation.harness_text`. Nothing here knows a line; see `codex.items`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class CopilotCli(AgentSession):
     """Event logs of sessions of GitHub's Copilot in a terminal."""
 
     name: ClassVar[str] = "copilot_cli"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     title: ClassVar[str] = "Copilot CLI session events (JSONL)"
     agent = "copilot-cli"
 

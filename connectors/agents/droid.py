@@ -34,7 +34,7 @@ class Droid(AgentSession):
     """Session logs of Factory's Droid."""
 
     name: ClassVar[str] = "droid"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     title: ClassVar[str] = "Droid session (JSONL)"
     companions = re.compile(r"[^/]*\.settings\.json")
     agent = "droid"

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.harness_text import (
     GEMINI_CLI,
     Source,
     is_clients,
+    read_output,
     speaker,
     tools_of_others,
     truncation,
@@ -241,8 +241,8 @@ class Rendering:
         if at is not None and (recorded := microseconds(get("timestamp"))) is not None and recorded >= at:
             call.seconds = (recorded - at) / 1e6
         status = get("status")
-        told = gemini_output(text, True) if name == "run_shell_command" else None
-        if told is not None:
+        if name == "run_shell_command":
+            told = read_output(text, Source(GEMINI_CLI, None, name))
             call.ends(told)
             text = told.text or ""
         call.shown = Observation(

@@ -23,7 +23,6 @@ Rejected: lines that the client printed among the events. Left out without a rej
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -31,13 +30,11 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
 from trajmill.connectors.agents.gemini_messages import SEARCHES
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.conversation.client_outputs import gemini_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, speaker, tools_of_others
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, Source, read_output, speaker, tools_of_others
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
-from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.fields import str_in
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.times import microseconds
@@ -63,7 +60,6 @@ _DISPLAYED: Final = _FILES | SEARCHES
 """Tools of which the client displays another text than the agent is given."""
 
 _BUILT_IN: Final = _DISPLAYED | tools_of_others(GEMINI_CLI) | {_SHELL}
-_EXIT: Final = re.compile(r"Command exited with code: (-?\d{1,9})")
 _BY_HARNESS: Final = frozenset({"invalid_tool_params", "tool_not_registered", "policy_violation"})
 _SNIFFED_LINES: Final = 16
 
@@ -217,10 +213,9 @@ class _Stream(EventSession):
 def _end(call: Call, shown: Observation) -> None:
     """Takes in what the client says of how a command ended, where it displays that in place of an output."""
     text = shown.content or ""
-    found = _EXIT.fullmatch(text.strip())
-    told = gemini_output(text) if found is None else Output("", int(found[1]), notes=(text,))
-    if told is not None:
-        call.ends(told)
+    told = read_output(text, Source(GEMINI_CLI, None, _SHELL))
+    call.ends(told)
+    if told.text != text:
         call.shown = replace(shown, content=told.text, media_type="text/plain")
 
 

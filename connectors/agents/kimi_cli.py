@@ -53,7 +53,7 @@ class KimiCli(AgentSession):
     """Session logs of Moonshot's Kimi in a terminal."""
 
     name: ClassVar[str] = "kimi_cli"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
     agent = "kimi-cli"
 

@@ -43,7 +43,7 @@ from trajmill.connectors.conversation.harness_text import (
     ANY,
     CLAUDE_CODE,
     Source,
-    headed,
+    read_output,
     signed,
     strip_forms,
     tools_of_others,
@@ -206,7 +206,7 @@ class _History:
             return
         begin = _FROM.match(answer)
         lost = not told or (kind == "read" and begin is not None and int(begin[1]) > 1)
-        shown = headed(answer, Source(CLAUDE_CODE, None, name, True)) if self.client == _CLAUDE else Output(answer)
+        shown = read_output(answer, Source(CLAUDE_CODE, None, name, True)) if self.client == _CLAUDE else Output(answer)
         failed = label == "Error" or answer.startswith(_REFUSED) or shown.exit_code is not None
         code, error = signed(shown.exit_code), failed or None
         parts.append(Result(None, None, shown.text, self._offset, error, exit_code=code, lost=lost))

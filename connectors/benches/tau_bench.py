@@ -63,7 +63,7 @@ class TauBench(Connector):
     """Result files of tau-bench."""
 
     name: ClassVar[str] = "tau_bench"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "tau-bench results (tool agents and a simulated user)"
 

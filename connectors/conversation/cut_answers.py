@@ -2,7 +2,8 @@
 
 A document that is not closed was cut if it ends in dots, which no document does, or if it is as long as limits are. Of
 plain text, which has no end to miss, dots tell a cut only where what stands before them is as long as limits are; else
-they are the program's own, as in `Loading...`.
+they are the program's own, as in `Loading...`. A document may be closed around what was cut: a string in it ends in
+`...[truncated]` then, or stands for the rest of an array as `... 12 more items`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _TOKENS: Final = {
 }
 """Strings, which have a group if they end, and brackets of JSON, or of what Python prints."""
 
+_INNER: Final = re.compile(
+    r'(?:\.\.\.|…) ?[\[(]?(?:truncated|\d{1,9} (?:more|items|lines|char|bytes))[^"\n]{0,60}"(?=\s*[,}\]])',
+    re.I,
+)
+"""The end of a string that says that it, or the array around it, goes on."""
+
 _ROOT: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+([a-z]+)[^>]*>|<([a-z][\w:.-]*)(?:\s[^<>]*)?>)", re.I)
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
@@ -36,6 +43,8 @@ def with_cut(seen: Observation | None) -> Observation | None:
 
 def is_cut(text: str) -> bool:
     """Whether an answer ends where a harness cut it."""
+    if any(dots in text for dots in _DOTS) and _JSON.match(text) and _INNER.search(text):
+        return True
     body = text.rstrip()
     dots = next((dots for dots in _DOTS if body.endswith(dots)), "")
     if not dots:

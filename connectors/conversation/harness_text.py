@@ -9,27 +9,26 @@ version or tool, lines of all of them count; lines of failed answers count only 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.conversation.wrapped_output import Output, codex_object, limit_of, unwrapped
 from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
 
-Meaning = Literal[
-    "head", "tail", "before", "status", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"
-]
+Meaning = Literal["before", "status", "after", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"]
 r"""The meaning of a form, and its place.
 
-- `head`, `tail`: at the beginning or the end of an answer of the environment, whatever reads the log: no part of it;
-  the group `code` is the exit status of its command.
-- `before`, `status`: at the beginning of an answer, how its command ended, by the groups `code` (exit status),
-  `seconds` (that it took) and, of one that was killed, `limit_minutes`, `limit_seconds` or `limit_ms`; a `status` says
-  no more.
+- `before`, `after`: at the beginning of an answer, or its last lines. The groups of the pattern tell how its command
+  ended: `code` (exit status), `success` (0), `seconds` (that it took), `folder` (where its shell stands) and, of one
+  that was killed, `killed`, `limit_minutes`, `limit_seconds` or `limit_ms`. Groups `output`, `stderr` and `error` are
+  what it put out; `unknown` stands where that is not told. Groups `note` and `note2` are the words that the agent
+  read, of a form that has them; of others all of it is.
+- `status`: as `before`, but no more than the groups say.
 - `behind`: the last line of an answer, which the client added.
 - `empty`: the whole of an answer that had no output.
 - `user`, `harness`, `agent`: at the beginning of an answer, who gave it: the person, the client, or a language model;
@@ -84,14 +83,20 @@ def read_forms(text: str) -> tuple[Form, ...]:
 
 FORMS: Final = read_forms((files(__package__) / "harness_text.tsv").read_text("utf-8"))
 
-_MISSING: Final = ("truncated", "omitted", "</persisted-output>", "cleared]")
+_MISSING: Final = ("truncated", "omitted", "</persisted-output>", "cleared]", "clipped>", " elided")
 """Words of which each form that says that something is missing has one: most answers have none."""
 
 _LONGEST_SECONDS: Final = 1e9
 
+_SPEAKERS: Final[tuple[Meaning, ...]] = ("user", "harness", "agent")
+_OUT_OF_TIME: Final = 124
+"""The exit status that clients give a command that they killed."""
 
-@record
-class Source:
+_MOST_LINES: Final = 10
+"""Lines of a form behind an answer, and forms that are looked for there."""
+
+
+class Source(NamedTuple):
     """Who wrote a text: client, its version and the tool that answered; null where the log does not tell.
 
     `failed` says whether the log marks the answer as failed.
@@ -139,30 +144,102 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found is not None else ()
 
 
-def headed(text: str, source: Source) -> Output:
-    """What an answer holds without the client's words before it, each form once, and how its command ended by these."""
-    told, met = Output(text), set[Form]()
-    while True:
-        found = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
-        form, match = next(found, (None, None))
+def read_output(text: str | None, source: Source) -> Output:
+    """What an answer holds without the client's words before and behind it, and how its command ended by these."""
+    if not text:
+        return Output(text)
+    if source.agent is None and (told := unwrapped(text)) is not None:
+        return told
+    by_codex = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
+    told = (codex_object(text) if by_codex else None) or Output(text)
+    rest, heads, ending = _without_heads(told.text, source)
+    rest, tails, late = _without_tails(rest, source)
+    ending |= late
+    if not ending and rest == told.text and not is_empty(rest or "", source):
+        return told
+    rest = "" if rest and is_empty(rest, source) else rest
+    code = ending.pop("exit_code", told.exit_code)
+    killed = "killed" in ending and code == _OUT_OF_TIME
+    return replace(told, text=rest, exit_code=None if killed else code, notes=(*heads, *tails), **ending)
+
+
+def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
+    """An answer without the forms before it, each once, the words of these, and the members of an output they tell."""
+    notes, ending, met = list[str](), dict[str, Any](), set[Form]()
+    while text is not None and _any_of(source, "before", "status").match(text):
+        unmet = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
+        form, match = next(unmet, (None, None))
         if form is None or match is None:
-            return told
+            break
         met.add(form)
-        text = text[match.end() :]
-        told = replace(told, text=text, **_ending(match.groupdict()))
-        if form.meaning == "before":
-            told = replace(told, notes=(*told.notes, match[0].rstrip("\n")))
+        ending |= _ending(match)
+        notes += _notes(match) if form.meaning == "before" else ()
+        text = None if "unknown" in match.re.groupindex else _put_out(match) + text[match.end() :]
+    return text, notes, ending
 
 
-def _ending(groups: Mapping[str, str | None]) -> dict[str, Any]:
+def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
+    """As `_without_heads`, of the forms behind an answer; the last one tells before the others."""
+    notes, ending = list[str](), dict[str, Any]()
+    while text and len(notes) < _MOST_LINES and (match := _last(text, source)) is not None:
+        notes[:0] = _notes(match)
+        ending = _ending(match) | ending
+        before = text[: match.start()]
+        text = before + _put_out(match) if "output" in match.re.groupindex else before.rstrip("\n")
+    return text, notes, ending
+
+
+def _last(text: str, source: Source) -> re.Match[str] | None:
+    """The form that begins with one of the last lines of a text and ends with it."""
+    start = end = len(text.rstrip())
+    screen = _any_of(source, "after")
+    for _ in range(_MOST_LINES):
+        start = text.rfind("\n", 0, start) + 1
+        if screen.fullmatch(text, start, end):
+            found = (form.pattern.fullmatch(text, start, end) for form in forms(source, "after"))
+            return next(match for match in found if match is not None)
+        if not start:
+            break
+        start, screen = start - 1, _any_of(source, "after", lines=True)
+    return None
+
+
+@lru_cache(4096)
+def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str]:
+    """The forms as one pattern, since most answers have none; with `lines` those of several lines."""
+    texts = [form.pattern.pattern for form in forms(source, *meanings)]
+    chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
+    return re.compile("|".join(chosen) or r"(?!)")
+
+
+def _notes(match: re.Match[str]) -> list[str]:
+    """The client's words in a form: its groups `note`, `note2`, or all of it where it has none."""
+    named = [name for name in match.re.groupindex if name.startswith("note")]
+    return [match[name] for name in named if match[name]] if named else [match[0].strip("\n")]
+
+
+def _put_out(match: re.Match[str]) -> str:
+    """What a command put out within a form, its streams on lines of their own."""
+    groups, text = match.groupdict(), ""
+    for stream in (groups.get("output"), groups.get("stderr"), groups.get("error")):
+        text += f"\n{stream}" if stream and text and not text.endswith("\n") else stream or ""
+    return text
+
+
+def _ending(match: re.Match[str]) -> dict[str, Any]:
     """The members of an output that the groups of a form tell."""
+    groups = match.groupdict()
     told: dict[str, Any] = {}
     if (code := groups.get("code")) is not None:
         told["exit_code"] = signed(int(code))
+    elif groups.get("success") is not None:
+        told["exit_code"] = 0
     if (seconds := _number(groups.get("seconds"))) is not None:
         told["seconds"] = seconds
+    if (folder := groups.get("folder")) is not None:
+        told["folder"] = folder
     given = [_number(groups.get(f"limit_{unit}")) for unit in ("minutes", "seconds", "ms")]
-    if any(number is not None for number in given):
+    if any(number is not None for number in given) or groups.get("killed") is not None:
         minutes, seconds, thousandths = (number or 0.0 for number in given)
         told |= {"killed": True, "limit": limit_of(60 * minutes + seconds + thousandths / 1000)}
     return told
@@ -199,7 +276,9 @@ def is_empty(text: str, source: Source) -> bool:
 
 def speaker(text: str, source: Source) -> str | None:
     """Who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
-    return next((form.meaning for form, _ in _matches(text, source, "user", "harness", "agent")), None)
+    if _any_of(source, *_SPEAKERS).match(text) is None:
+        return None
+    return next(form.meaning for form, _ in _matches(text, source, *_SPEAKERS))
 
 
 def truncation(text: str, source: Source) -> str:
@@ -241,7 +320,7 @@ def tools_of_others(agent: str = ANY) -> frozenset[str]:
 
 
 def strip_forms(found: Trajectory, client: str | None = None) -> Trajectory:
-    """The trajectory as the environment answered: answers of others say who gave them, and `head` and `tail` are gone.
+    """The trajectory as the environment answered: without the client's words, and with who gave each answer.
 
     Args:
         found: whose answers are the environment's where nobody else is known.
@@ -255,7 +334,7 @@ def strip_forms(found: Trajectory, client: str | None = None) -> Trajectory:
 def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
-        source = replace(client, tool=step.action.name)
+        source = client._replace(tool=step.action.name)
         after, code = _settled(step.next_observation, source)
         seen = before[1] if step.observation == before[0] else step.observation
         before = step.next_observation, after
@@ -270,14 +349,9 @@ def _settled(after: Observation | None, source: Source) -> tuple[Observation | N
     """The observation as the environment gave it, and the exit status that was told beside it."""
     if after is None or after.origin != "environment":
         return after, None
-    text, code = after.content or "", None
-    source = replace(source, failed=after.is_error is True)
+    text = after.content or ""
+    source = source._replace(failed=after.is_error is True)
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
-    for form in forms(source, "head", "tail"):
-        match = form.pattern.match(text) if form.meaning == "head" else form.pattern.search(text)
-        if match is not None:
-            text = text[match.end() :] if form.meaning == "head" else text[: match.start()]
-            told = match.groupdict().get("code")
-            code = signed(int(told)) if told else code
-    return (after if text == (after.content or "") else replace(after, content=text)), code
+    told = read_output(text, source)
+    return (after if told.text == text else replace(after, content=told.text)), told.exit_code

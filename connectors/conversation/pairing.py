@@ -15,14 +15,19 @@ remembered of each answered call is its id and a hash of its answer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import observation
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, CLAUDE_CODE_TOOLS, Source, speaker
+from trajmill.connectors.conversation.harness_text import (
+    ANY,
+    CLAUDE_CODE,
+    CLAUDE_CODE_TOOLS,
+    Source,
+    read_output,
+    speaker,
+)
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.mcp_printed import printed
 from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
@@ -50,14 +55,8 @@ _PART_BYTES: Final = 512
 _SEVERAL: Final = "several"
 """Stands for the call of an id that several calls have."""
 
-_RETRY: Final = "Fix the errors and try again."
-"""The end of what Pydantic AI says in the place of a tool or a user when the agent is to try again.
-
-Behind `1 validation error:` with the errors as JSON, or `Validation feedback:`, the call never reached its tool, so the
-whole text is the harness's. Where a tool itself asked for another try, only this sentence is.
-"""
-
-_REFUSED: Final = re.compile(r"(?:[0-9]{1,6} validation errors?:\s*```json\s|Validation feedback:\n)")
+_PYDANTIC: Final = Source("pydantic-ai", None, "")
+"""Who speaks in the place of a tool or a user when the agent is to try again."""
 
 
 @record
@@ -196,16 +195,19 @@ class Pairing:
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
         turn, call = found
-        told = _told(result.content)
+        failed = result.is_error is True
+        own = asks_again(result.content or "")
+        told = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
         by_harness = told.cut or (python is not None and python.cut)
         cut = "harness" if by_harness else "recorder" if result.lost else "none"
         seen = observation(told.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and told.text == given:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
-        if asks_again(told.text or ""):
+        if own:
             seen = replace(seen, origin="harness")
-        elif call.name in CLAUDE_CODE_TOOLS:
-            source = Source(CLAUDE_CODE, None, call.name, result.is_error is True)
+        else:
+            client = CLAUDE_CODE if call.name in CLAUDE_CODE_TOOLS else ANY
+            source = Source(client, None, call.name, failed)
             seen = replace(seen, origin=speaker(told.text or "", source) or seen.origin)
         call.shown = seen
         call.seconds = seconds_between(call.at, result.at)
@@ -238,17 +240,6 @@ class Pairing:
         return (turn, waiting[0]) if len(waiting) == 1 or (waiting and result.name is None) else None
 
 
-def _told(content: str | None) -> Output:
-    """What an answer shows, and what its harness says around it."""
-    if not content:
-        return Output(content)
-    told = command_output(content)
-    if told is not None:
-        return told
-    text, notes = without_retry(content)
-    return Output(text, notes=notes)
-
-
 def _voices(said: Said) -> list[Said]:
     """What the user said and, apart from it, what the harness put into the same message."""
     found = [Said(role, text, at=said.at) for role, text in voices(said.text, own=False)]
@@ -261,11 +252,4 @@ def _voices(said: Said) -> list[Said]:
 
 def asks_again(text: str) -> bool:
     """Whether the text is the framework's as a whole."""
-    return text.endswith(_RETRY) and _REFUSED.match(text) is not None
-
-
-def without_retry(text: str) -> tuple[str, tuple[str, ...]]:
-    """What a tool said, and the framework's request to try again behind it."""
-    if not text.endswith(f"\n\n{_RETRY}") or asks_again(text):
-        return text, ()
-    return text.removesuffix(_RETRY).rstrip("\n"), (_RETRY,)
+    return speaker(text, _PYDANTIC) is not None

@@ -13,25 +13,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from trajmill.connectors.conversation.harness_text import Source, speaker, truncation
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
 from trajmill.schemas.record import record
 
+TERMINUS: Final = Source("terminus", None, "")
 _MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
 _TASK: Final = "Task Description:\n"
 _STATE: Final = "Current terminal state:\n"
 _CONFIRM: Final = "\n\nAre you sure you want to mark the task as complete?"
 _REFUSED: Final = "Previous response had parsing errors:"
 _HANDOVER: Final = ("Here are the answers the other agent provided", "Here is a summary", "You are picking up work")
-_HARNESS: Final = (*_HANDOVER, "ERROR!! NONE of the actions", "Technical difficulties", "Previous response had")
 _OUT_OF_TIME: Final = re.compile(
     r"^The previous command timed out after ([0-9]{1,6}(?:\.[0-9]{1,6})?) seconds\.?\n"
     r"[^\n]*\n[^\n]*\n(?:[^\n]*\n)?Here is the current (?:state of the terminal|terminal state):\n\n?",
     re.MULTILINE,
 )
-_LIMITED: Final = re.compile(r"\[\.\.\. output limited to \d+ bytes; \d+ interior bytes omitted \.\.\.\]")
 _XML: Final = re.compile(r"\s*<response>(.*)</response>\s*", re.DOTALL)
 _MARKS: Final = re.compile(r"\\.|[\"{}]", re.DOTALL)
 _XML_OPEN: Final = re.compile(r"<keystrokes((?:\s+\w+=\"[^\"]*\")*)\s*>")
@@ -99,7 +99,7 @@ def prompt_of(text: str, bare: bool) -> Prompt:
         marker = _MARKER.match(shown)
         seen = _seen(shown[marker.end() :] if marker is not None else shown, _form(marker))
         return Prompt(seen, late.notes[0], told=replace(late, notes=()))
-    seen, note = _terminal(text, bare and not text.startswith(_HARNESS))
+    seen, note = _terminal(text, bare and speaker(text, TERMINUS) is None)
     return Prompt(seen, note)
 
 
@@ -134,9 +134,8 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
 
 
 def _seen(content: str, form: str) -> Observation:
-    truncation = "harness" if "[... output limited to " in content and _LIMITED.search(content) else "none"
     shown = content.strip("\n").rstrip(" \n")
-    return Observation(content=shown, form=form, truncation=truncation)
+    return Observation(content=shown, form=form, truncation=truncation(content, TERMINUS))
 
 
 def recovered(text: str) -> Response | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import str_of
+from trajmill.connectors.reading.fields import INT32, str_of, whole_number_of
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas.record import record
 
@@ -41,6 +41,7 @@ _MIDDLE: Final = re.compile(
 )
 _MOST_ELIDED: Final = 10**12
 _LONGEST_LIMIT: Final = 1e6
+_LONGEST_SECONDS: Final = 1e9
 _OBJECT: Final = re.compile(r'\s*\{\s*"returncode":\s*-?[0-9]{1,9}\s*[,}]')
 _MEMBERS: Final = frozenset(
     {"returncode", "output", "output_head", "output_tail", "elided_chars", "warning", "exception_info"}
@@ -164,6 +165,23 @@ def _of_object(text: str) -> Output | None:
     limit = _limit(notes)
     known = type(code) is int and code != NEVER_ENDED and abs(code) < 2**31
     return Output(shown, code if known else None, limit is not None, limit, isinstance(head, str), notes)
+
+
+def codex_object(text: str) -> Output | None:
+    """The output in Codex's object of `output` and `metadata`, as it stands; None of any other text."""
+    if not text.startswith('{"output":'):
+        return None
+    try:
+        value: Any = json_value(text)
+    except ValueError:
+        return None
+    inner, metadata = value.get("output"), value.get("metadata")
+    if len(value) != 2 or not isinstance(inner, str) or not isinstance(metadata, dict):
+        return None
+    seconds: Any = metadata.get("duration_seconds")
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LONGEST_SECONDS
+    code = whole_number_of(metadata.get("exit_code"), INT32)
+    return Output(inner, code, seconds=float(seconds) if known else None)
 
 
 def limit_of(value: Any) -> float | None:

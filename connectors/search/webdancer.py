@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.harness_text import ANY, strip_forms
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.reading.documents import head_rows, json_rows
@@ -74,7 +75,7 @@ class WebDancer(Connector):
     """Conversations of WebDancer and Tongyi DeepResearch."""
 
     name: ClassVar[str] = "webdancer"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML; JSONL, JSON)"
 
@@ -100,7 +101,7 @@ class WebDancer(Connector):
                 yield Reject.of(error, connector=self.name)
                 continue
             empty = False
-            yield found
+            yield strip_forms(found, ANY)
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds a conversation with a tool call")
 

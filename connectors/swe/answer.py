@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from trajmill.connectors.conversation.content import Shown, shown_by, without_pictures
+from trajmill.connectors.conversation.harness_text import ANYONE, truncation
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.schemas import Attachment, Observation
-
-_CLIPPED: Final = "<response clipped>"
-_ELIDED: Final = " characters elided"
-_ELIDED_XML: Final = f"{_ELIDED}\n</elided_chars>"
-_ELIDED_LIST: Final = f"{_ELIDED}] ..."
-_CUT: Final = "[... Observation truncated due to length ...]"
-"""Marks that SWE-agent, mini-swe-agent and OpenHands leave where they cut what the agent is shown."""
 
 
 def content_of(value: Any) -> Shown:
@@ -52,10 +46,5 @@ def observation_of(
     text, attached, _ = content
     if text is None and not attached:
         return None
-    cut = "harness" if text is not None and is_clipped(text) else "none"
+    cut = truncation(text or "", ANYONE)
     return Observation(text, origin=origin, is_error=is_error, truncation=cut, uri=uri, attachments=attached)
-
-
-def is_clipped(text: str) -> bool:
-    """Whether a harness left its mark of having cut the text."""
-    return any(mark in text for mark in (_ELIDED_XML, _ELIDED_LIST, _CLIPPED, _CUT))

@@ -18,7 +18,7 @@ SWE-agent-trajectories (`trajectory` of `{role, text}`, `target`, `exit_status`)
 
 Actions are the calls of tools where a row has any; else `<function=…>` in the agent's text, or its last fenced block.
 The answer is the tool's message with the call's id, or the next message of the user; it is kept as the agent saw it,
-but for the harness's templates at its ends (`templates`), which stand in `interleaved` of the next step. No person took
+but for the harness's words at its ends (`harness_text`), which stand in `interleaved` of the next step. No person took
 part in these runs, so what answers a message without an action is the harness's. The final patch and the log of its
 tests are columns of their own, no step of the agent, and are left out.
 """
@@ -30,17 +30,16 @@ from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.conversation.templates import may_be_dressed, state_apart, undressed
+from trajmill.connectors.conversation.harness_text import ANYONE, Source, read_output, speaker, truncation
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
-from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
+from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.documents import head_rows, json_document
 from trajmill.connectors.reading.fields import text_in
 from trajmill.connectors.reading.json_text import opened, shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.swe.actions import call, shell, spoken
-from trajmill.connectors.swe.answer import is_clipped
 from trajmill.connectors.swe.evaluation import VERIFIER
 from trajmill.connectors.swe.instance import environment
 from trajmill.connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
@@ -56,9 +55,9 @@ _TASKS: Final = (
     b"<uploaded_files>",
     b"<issue_description>",
 )
+_AGENT: Final = Source("swe-agent", None, "")
 _DEMONSTRATION: Final = "Here is a demonstration of how to"
 _THOUGHTS: Final = frozenset({"think", "task_tracker"})
-_TURNED_AWAY: Final = ("Your output was not formatted correctly", "Your command was not", "Function call error")
 
 
 class SweRows(Connector):
@@ -139,7 +138,7 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
     instance = text_in(row, "instance_id")
     tools = opened(row.get("tools"))
     asked = next((one.text for one in before if one.role == "user"), None)
-    asked, state = state_apart(asked) if asked is not None else (None, None)
+    given = read_output(asked or "", _AGENT)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
     return Trajectory(
         native_id=text_in(row, "trajectory_id") or text_in(row, "traj_id") or instance or "",
@@ -152,9 +151,9 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
             text_in(row, "base_commit"),
         ),
         agent=Agent(model=model or text_in(row, "metadata", "teacher_model")),
-        task=Task(instance, asked),
+        task=Task(instance, given.text or None),
         context=Context(
-            initial_state=state,
+            initial_state=given.notes[-1] if given.notes else None,
             action_space=shallow_json(tools) if isinstance(tools, list) and tools else None,
             demonstrations=demonstrations,
             agent_system=next((one.text for one in before if one.role in ("system", "developer")), None),
@@ -235,15 +234,12 @@ def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | No
     if text is None and not message.attachments:
         return None, told
     if text is not None:
-        own = own or text.startswith(_TURNED_AWAY)
-        wrapped = None if own else unwrapped(text)
-        if wrapped is not None or (not own and may_be_dressed(text)):
-            told = wrapped or undressed(text)
-    cut = told.cut or is_clipped(told.text or "")
+        own = own or speaker(text, _AGENT) is not None
+        told = told if own else read_output(text, Source(tool=action.name))
     seen = Observation(
         content=told.text,
         origin="harness" if own else "environment",
-        truncation="harness" if cut else "none",
+        truncation="harness" if told.cut else truncation(told.text or "", ANYONE),
         attachments=message.attachments,
     )
     return (seen if told.text is not None or message.attachments else None), told

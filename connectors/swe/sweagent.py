@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
-from trajmill.connectors.conversation.templates import may_be_dressed, read_ending, state_apart, undressed
+from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
@@ -65,6 +65,7 @@ _ATTEMPTS: Final = re.compile(rb'\{\s*"attempts":\s*\[')
 _RUN: Final[dict[str, Shape]] = {"trajectory": [], "history": []}
 _SHAPES: Final[list[Shape]] = [{**_RUN, "attempts": [_RUN]}]
 
+_CLIENT: Final = Source("swe-agent")
 _ENDING: Final = ".traj"
 _GIVEN_UP: Final = frozenset({"exit_context", "exit_cost", "exit_error", "exit_format", "exit_api", "early_exit"})
 _PERSONS: Final = frozenset({"human", "human_thought", "replay", "instant_empty_submit"})
@@ -217,11 +218,12 @@ class _Attempt:
                 seen = observed(step.get("observation"), uri=place)
             action = self._action(step, calls.of(step["action"]) if done else None, offset)
             if action is not None:
-                ended = read_ending(seen.content) if done and seen is not None and seen.content else None
-                if ended is not None and seen is not None:
+                ended = Output(None)
+                if done and seen is not None and seen.content:
+                    ended = read_output(seen.content, _CLIENT)
                     seen = replace(seen, content=ended.text)
                 took = _seconds(step) if done else None
-                answered(action, seen, offset, seconds=took, member=self._member).ends(ended or Output(None))
+                answered(action, seen, offset, seconds=took, member=self._member).ends(ended)
                 if done and step["action"]:
                     action.limit = self._limit
                 course.turn([action])
@@ -255,11 +257,10 @@ class _Attempt:
             follows = own[number + 1] if number + 1 < len(own) else {}
             seen, told = None, Output(None)
             if follows.get("role") in ("user", "tool"):
-                shown = content_of(follows.get("content")).text
-                seen = observed(follows.get("content"), uri=_tail_folder(shown or ""))
-                if seen is not None and seen.content is not None and may_be_dressed(seen.content):
-                    told = undressed(seen.content)
-                    seen = replace(seen, content=told.text)
+                seen = observed(follows.get("content"))
+                if seen is not None and seen.content is not None:
+                    told = read_output(seen.content, _CLIENT)
+                    seen = replace(seen, content=told.text, uri=told.folder)
             offset = offsets[own.places[number]]
             action = self._said(entry, offset)
             if action is not None:
@@ -298,8 +299,8 @@ class _Attempt:
         system = next((content_of(e.get("content")).text for e in own if e.get("role") == "system"), None)
         first = next((e for e in own if e.get("role") != "system"), {})
         instruction = content_of(first.get("content")).text if first.get("role") == "user" else None
-        instruction, tail = state_apart(instruction) if instruction is not None else (None, None)
-        return _Prompt(system, instruction, tail, self._demonstrations())
+        told = read_output(instruction or "", _CLIENT)
+        return _Prompt(system, told.text or None, told.notes[-1] if told.notes else None, self._demonstrations())
 
     def _demonstrations(self) -> str | None:
         """The demonstrations: one message as it is, several as JSON messages."""
@@ -410,12 +411,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _folder(step: Any) -> str | None:
     return text_in(_object(step.get("state")), "working_dir") if isinstance(step, dict) else None
-
-
-def _tail_folder(text: str) -> str | None:
-    tail = state_apart(text)[1]
-    told = re.search(r"\(Current directory: ([^\n]*)\)\n", tail) if tail is not None else None
-    return told[1] if told is not None else None
 
 
 def _stripped(text: Any) -> str | None:

@@ -221,10 +221,9 @@ def read_frames(measures: Folder) -> list[dict[str, Any]]:
 def table_line(row: Mapping[str, Any]) -> str:
     """A line of the table `connectors/conversation/harness_text.tsv` for a row of `TABLE`."""
     version = f"{row['version']}-{row['version']}" if row["version"] else "-"
-    meaning, _, label = row["place"].partition("_")
-    end = r"(?:\n|\Z)" if meaning == "head" else r"\s*\Z"
-    begin = r"\n?" if meaning == "tail" else ""
-    pattern = begin + make_pattern(row["skeleton"]) + ("" if label and meaning == "head" else end)
+    place, _, label = row["place"].partition("_")
+    meaning, begin, end = ("before", "", r"(?:\n|\Z)") if place == "head" else ("after", "(?P<output>.*)", "")
+    pattern = (begin if label else "") + make_pattern(row["skeleton"]) + ("" if label else end)
     return "\t".join((row["agent"], version, row["tool"] or "-", "any", meaning, pattern))
 
 

@@ -24,12 +24,31 @@ from trajmill.pipelines.judge.judging import measure_file
 from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
-from trajmill.pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_members, volatile_words
+from trajmill.pipelines.judge.spans import (
+    MEMBER,
+    RANDOM,
+    VOLATILE,
+    packed_member,
+    tools_of,
+    unpacked_members,
+    volatile_words,
+)
 from trajmill.pipelines.judge.world_models import simulated_rows
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.fingerprint import as_lanes
-from trajmill.quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
+from trajmill.quality.replicate import (
+    MOST,
+    REPLICATE_SCHEMA,
+    ROW,
+    TOOL,
+    Words,
+    agreement,
+    beyond,
+    groups,
+    keys,
+    random_tools,
+)
 from trajmill.quality.without_element_ids import TREE
 from trajmill.schemas import DOMAINS, SCHEMA_VERSION
 from trajmill.schemas.manifest import FileEntry, Manifest
@@ -52,9 +71,11 @@ Tallies = tuple[str, dict[str, float]]
 _TALLY: Final = "tally"
 _COMPARED: Final = "rows_to_compare"
 _NAMED: Final = "rows_to_choose_from"
+_TOOLS: Final = "tools_of_replicates"
 _TOLD: Final = "replicates_told"
 _CHOSEN: Final = "replicates_chosen"
 _WORDS: Final = "replicates_words"
+_RANDOM: Final = "replicates_tools"
 
 
 def _with_domain(standing: Standing, data: bytes) -> bytes:
@@ -88,6 +109,7 @@ def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.v
     ids = identities(measures.table["trajectory_id"].take(measures.starts).to_pylist())
     found["tie"] = np.repeat(ids, measures.lengths)[chosen]
     found["unit"], found["row"] = unit.number, chosen
+    found["tool"] = tools_of(standing.measured, unit.label)[chosen]
     return found
 
 
@@ -115,8 +137,9 @@ def _rows_of_parents(standing: Standing) -> npt.NDArray[np.int64]:
 
 
 def tallied(_: Key, packed: Packed) -> Answers:
-    """Count a partition's groups by domain, and name the rows of the groups to compare word by word."""
-    tallies, chosen = _sampled(packed)
+    """Count a partition's groups by domain and by tool, and name the rows of the groups to compare word by word."""
+    tallies, chosen, tools = _sampled(packed)
+    yield from ((_TOOLS, *of) for of in by_unit(tools))
     yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
     yield from ((_COMPARED, *of) for of in by_unit(chosen))
 
@@ -139,13 +162,18 @@ def first_named(_: Key, packed: Packed) -> Answers:
     yield from ((_COMPARED, *of) for of in by_unit(_sampled(packed)[1]))
 
 
-def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void]]:
-    """Count groups by domain, and choose the rows to compare, of dtype `ROW`: those of the first groups that differ."""
+def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """Count groups by domain, choose the rows to compare, of dtype `ROW`, and count groups by tool, of dtype `TOOL`.
+
+    Compared are those of the first groups that differ.
+    """
     domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
     rows = np.concatenate([np.frombuffer(data, ROW) for data in blocks])
-    chosen = [np.zeros(0, ROW)]
+    chosen, tools = [np.zeros(0, ROW)], [np.zeros(0, TOOL)]
     for group in groups(rows):
+        agreeing = len(np.unique(group["answer"])) < len(group)
+        tools.append(np.array([(group["tool"][0], 1, agreeing, group["unit"][0])], TOOL))
         counts = tallies.setdefault(domains[int(group["unit"][0])], Counter())
         counts["groups"] += 1
         counts["rows"] += len(group)
@@ -154,7 +182,23 @@ def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.vo
         counts["differing"] += 1
         if counts["differing"] <= SAMPLED:
             chosen.append(group[:MOST])
-    return tallies, np.concatenate(chosen)
+    return tallies, np.concatenate(chosen), np.concatenate(tools)
+
+
+def counted_tools(standing: Standing) -> Keys:
+    """What a unit was told of tools, and which of them it has rows of, by partition of the tool."""
+    own = np.unique(tools_of(standing.measured, standing.unit.label))
+    present = np.zeros(len(own), TOOL)
+    present["tool"], present["unit"] = own, standing.unit.number
+    known = np.concatenate([present, *(np.frombuffer(data, TOOL) for data in standing.told(_TOOLS))])
+    yield from partitioned(known, "tool")
+
+
+def told_random(_: Key, packed: Packed) -> Answers:
+    """Tell each unit which of its tools are random by nature."""
+    counts = np.concatenate([np.frombuffer(data, TOOL) for data in packed])
+    for unit, data in by_unit(counts[np.isin(counts["tool"], random_tools(counts))]):
+        yield RANDOM, unit, np.unique(np.frombuffer(data, TOOL)["tool"]).tobytes()
 
 
 def worded(standing: Standing) -> Keys:
@@ -227,7 +271,7 @@ class Replicates:
 
     Attributes:
         most: how many of a key may bear the loss; None bounds them not.
-        spans: whether units are told which words are volatile.
+        spans: whether units are told which words are volatile, and which tools random by nature.
         partitions: into how many packed records are cut.
     """
 
@@ -235,7 +279,10 @@ class Replicates:
     spans: bool
     partitions: int = PARTITIONS
     reasons: tuple[str, ...] = (REPLICATE,)
-    reported: tuple[str, ...] = (_TOLD, _WORDS)
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        return (_TOLD, _WORDS, *([_RANDOM] if self.spans else []))
 
     @property
     def losing(self) -> str:
@@ -252,8 +299,9 @@ class Replicates:
                 Round(_CHOSEN, named_rows, first_named, (_TOLD,), sees_losses=False),
             ]
         comparing = Round(_WORDS, worded, words, (finding[-1].name,), sees_losses=False)
+        naming = [Round(_RANDOM, counted_tools, told_random, (_TOLD,), sees_losses=False)] if self.spans else []
         bounding = Round(REPLICATE, self.keys, self.losers, takes_decided=True)
-        return (*finding, comparing, *([] if self.most is None else [bounding]))
+        return (*finding, comparing, *naming, *([] if self.most is None else [bounding]))
 
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""

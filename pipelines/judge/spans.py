@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.fingerprint import mixed
+from trajmill.quality.lines import Numbers
 from trajmill.quality.replicate import Words
 from trajmill.quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
 from trajmill.schemas import SCHEMA_VERSION
@@ -20,6 +23,9 @@ from trajmill.schemas.manifest import Manifest
 
 VOLATILE: Final = "volatile"
 """What a unit is told of words on which replicates do not agree."""
+
+RANDOM: Final = "random_tools"
+"""What a unit is told of tools whose replicates never agree."""
 
 MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
 """One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
@@ -59,20 +65,31 @@ def _unpacked(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
     return found
 
 
-def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes]) -> Manifest:
+def tools_of(measures: Folder, label: str) -> Numbers:
+    """The hash of the tool of each row of a unit; that of a shell with the program it runs."""
+    variety = pa.Table.from_batches(read_batches(measures, measure_file(label, "variety"), ["action", "command_head"]))
+    action, head = (variety[name].to_numpy() for name in ("action", "command_head"))
+    return mixed(action ^ mixed(head))
+
+
+def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes], tools: Iterable[bytes]) -> Manifest:
     """Writes the spans of a unit, aligned to its transitions, and returns their manifest.
 
     Args:
         unit: the unit.
         judging: the rest.
         volatile: what `volatile_words` made of its rows.
+        tools: hashes of those whose answers are volatile as a whole.
     """
-    flags = _unpacked(volatile)
+    flags: dict[int, npt.NDArray[np.bool_] | None] = {**_unpacked(volatile)}
+    if random := b"".join(tools):
+        here = np.isin(tools_of(judging.measures, unit.label), np.frombuffer(random, "<u8"))
+        flags |= dict.fromkeys(np.flatnonzero(here).tolist())
     entry = write_parquet(judging.spans, unit.name, SPANS_SCHEMA, _merged(unit, judging, flags))
     return finish_unit(judging.spans, Manifest("judge", unit.label, judging.digest, SCHEMA_VERSION, (entry,)))
 
 
-def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_]]) -> Iterator[pa.RecordBatch]:
+def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_] | None]) -> Iterator[pa.RecordBatch]:
     texts = _texts(unit, judging, sorted(flags))
     offset = 0
     for batch in read_batches(judging.measures, measure_file(unit.label, "spans")):
@@ -82,7 +99,7 @@ def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_]
                 [(one["begin"], one["end"], one["label"]) for one in spans] for spans in batch["spans"].to_pylist()
             ]
             for row in here:
-                rows[row - offset] = with_volatile(rows[row - offset], texts[row], flags[row])
+                rows[row - offset] = with_volatile(rows[row - offset], texts[row] or "", flags[row])
             yield spans_batch(batch, rows)
         else:
             yield batch

@@ -17,7 +17,7 @@ from trajmill.pipelines.judge.judging import Judging, Measures, Unit
 from trajmill.pipelines.judge.near_duplicates import write_likeness
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
-from trajmill.pipelines.judge.spans import VOLATILE, write_spans
+from trajmill.pipelines.judge.spans import RANDOM, VOLATILE, write_spans
 from trajmill.pipelines.judge.world_models import why_refused
 from trajmill.pipelines.storage.parquet import read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
@@ -52,7 +52,7 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
     reject_entry = write_parquet(judging.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
     finish_unit(judging.rejects, Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (reject_entry,)))
     if judging.recipe.judge.spans:
-        write_spans(unit, judging, standing.told(VOLATILE))
+        write_spans(unit, judging, standing.told(VOLATILE), standing.told(RANDOM))
     if judging.likeness is not None:
         write_likeness(standing, judging.likeness)
     counts = _counts(measures, kept, use, reasons)

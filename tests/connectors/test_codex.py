@@ -12,8 +12,7 @@ from tests.tables import table
 from trajmill.connectors.agents.codex import Codex
 from trajmill.connectors.agents.codex_texts import origin, voices
 from trajmill.connectors.connector import Connector, MemoryBlob
-from trajmill.connectors.conversation.client_outputs import codex_output
-from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output
 from trajmill.connectors.registry import sniff
 from trajmill.schemas import Reject, Step, Trajectory
 
@@ -77,7 +76,7 @@ def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
     table(__file__, "codex_outputs"),
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
-    told = codex_output(text) or Output(text)
+    told = read_output(text, Source(CODEX))
     assert (told.text, told.exit_code, told.seconds) == (content, code, seconds)
     assert told.notes == ((note,) if note else ())
 

@@ -7,7 +7,7 @@ import pytest
 from tests.rows import parsed
 from tests.tables import table
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.templates import undressed
+from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.registry import connectors
 
 CASES = table(__file__, "harness_text")
@@ -32,4 +32,4 @@ def test_harness_text_is_interleaved_and_in_no_observation(name, members, harnes
     "text", ["(Open file: " * 50000 + "\nbash-$", "[Current working directory:]\n" * 50000, "\n" * 500000]
 )
 def test_templates_are_looked_for_in_linear_time(text):
-    assert len(undressed(text).notes) <= 8
+    assert len(read_output(text, Source()).notes) <= 10

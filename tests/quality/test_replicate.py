@@ -89,7 +89,7 @@ def test_another_environment_is_another_key():
 def rows(*values: tuple[int, int, int]) -> np.ndarray:
     found = np.zeros(len(values), ROW)
     for place, (key, content, rank) in enumerate(values):
-        found[place] = (key, 0, content, rank, 100 - place, 0, 0, place)
+        found[place] = (key, 0, content, rank, 100 - place, 0, 0, 0, place)
     return found
 
 

@@ -16,11 +16,10 @@ from typing import Any, Final
 
 from trajmill.connectors.agents.atif import values
 from trajmill.connectors.agents.atif.calls import all_typed, commands_of, first_among, together
-from trajmill.connectors.conversation.client_outputs import command_output
 from trajmill.connectors.conversation.content import media_type, observation, seen_text
 from trajmill.connectors.conversation.content import shown as shown_content
 from trajmill.connectors.conversation.failures import failed
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, headed, speaker, truncation
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, read_output, speaker, truncation
 from trajmill.connectors.conversation.reminders import apart
 from trajmill.connectors.conversation.terminus_texts import prompt_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Time, Turn
@@ -173,13 +172,13 @@ class Reader:
                 self._answer(call, call_id, result, step, False)
             elif call_id is not None and not copied:
                 self._stray(call_id)
-            elif (shown := self._observation(result, step, False)[0]) is not None:
+            elif (shown := self._observation(None, result, step, False)[0]) is not None:
                 self.items.append(shown)
                 self._turn = None
 
     def _copied(self, step: dict[str, Any]) -> None:
         for result in values.items(values.table(step, "observation"), "results"):
-            shown = self._observation(result, step, False)[0]
+            shown = self._observation(None, result, step, False)[0]
             if shown is not None:
                 self.items.append(shown)
 
@@ -247,7 +246,7 @@ class Reader:
         ):
             return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
-        told = command_output(content) or Output(content)
+        told = read_output(content, Source(tool=name))
         call.shown = Observation(told.text, media_type(told.text))
         call.ends(told)
         self._answered[call_id] = call, self._offset
@@ -404,7 +403,7 @@ class Reader:
     def _answer(self, call: Call, call_id: str | None, result: Any, step: dict[str, Any], alone: bool) -> None:
         """Gives a result, which names its call by that id, to the call."""
         earlier = call.shown
-        shown, told = self._observation(result, step, alone)
+        shown, told = self._observation(call.name, result, step, alone)
         call.shown = shown if earlier is None else together(earlier, shown)
         if call_id is not None:
             self._answered[call_id] = call, self._offset
@@ -418,7 +417,9 @@ class Reader:
         if call.exit_code is None and isinstance(result, dict) and "extra" in result:
             call.exit_code = values.int32(result["extra"], "exit_code")
 
-    def _observation(self, result: Any, step: dict[str, Any], alone: bool) -> tuple[Observation | None, Output]:
+    def _observation(
+        self, tool: str | None, result: Any, step: dict[str, Any], alone: bool
+    ) -> tuple[Observation | None, Output]:
         """What a result shows, and what the harness's words around it tell of how the call ended."""
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
@@ -436,8 +437,9 @@ class Reader:
         if shown is not None and self._terminus:
             given, ended = values.terminal_output(shown)
             shown, form, origin, cut = given.content, given.form, given.origin, given.truncation
-        elif shown is not None and (own := command_output(shown)) is not None:
-            shown, cut, ended = own.text, "harness" if own.cut else "none", own
+        elif shown is not None:
+            ended = read_output(shown, Source(tool=tool))
+            shown, cut = ended.text, "harness" if ended.cut else "none"
         if result.get("subagent_trajectory_ref"):
             origin = "agent"
         error = failed(extra) if extra else None
@@ -467,6 +469,6 @@ def _of_claude(raw: dict[str, Any], tool: str | None) -> tuple[Observation, Outp
     seen = shown_content(raw["content"])
     source = Source(CLAUDE_CODE, None, tool, raw.get("is_error") is True)
     text, notes = apart(seen_text(seen) or "", source)
-    told = headed(text, source)
+    told = read_output(text, source)
     made = observation(told.text, failed(raw), seen.attachments, truncation(text, source))
     return replace(made, origin=speaker(text, source) or made.origin), replace(told, notes=(*told.notes, *notes))

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.terminus_texts import out_of_time
+from trajmill.connectors.conversation.harness_text import truncation
+from trajmill.connectors.conversation.terminus_texts import TERMINUS, out_of_time
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.fields import INT32, text_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
@@ -39,7 +40,6 @@ _WARNED: Final = "Previous response had warnings:\n"
 _REFUSED: Final = "Previous response had parsing errors:\n"
 _ASKED: Final = "\n\nAre you sure you want to mark the task as complete?"
 _STATE: Final = "Current terminal state:\n"
-_CUT: Final = re.compile(r"^\[\.\.\. output limited to \d+ bytes; \d+ interior bytes omitted \.\.\.\]$", re.M)
 
 
 NOTHING: Final[dict[str, Any]] = {}
@@ -200,6 +200,6 @@ def terminal_output(content: str) -> tuple[Observation, Output]:
         if content.startswith(head):
             content, form = content[len(head) :], kind
             break
-    cut = "harness" if "bytes omitted" in content and _CUT.search(content) else "none"
+    cut = truncation(content, TERMINUS)
     told = replace(late or Output(None), text=None, notes=tuple(notes))
     return Observation(content, form=form, truncation=cut), told

@@ -24,7 +24,7 @@ from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.harness_text import (
     CLAUDE_CODE,
     Source,
-    headed,
+    read_output,
     signed,
     speaker,
     tools_of_others,
@@ -127,7 +127,7 @@ def _call(part: Call, result: Result | None, version: str | None, member: str) -
     if result is not None:
         content = result.content
         source = Source(CLAUDE_CODE, version, part.name, result.is_error)
-        told = headed(content, source) if content else Output(content)
+        told = read_output(content, source)
         call.ends(told)
         call.exit_code = _exit_code(part.name, result, told)
         call.shown = Observation(

@@ -17,9 +17,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin, voices
-from trajmill.connectors.conversation.client_outputs import codex_output
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import split_by_twin, truncation
+from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output, split_by_twin, truncation
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -283,8 +282,8 @@ class Reader:
             call.late = True
             self.items.append(call.shown)
 
-    def _version(self) -> str | None:
-        return text_in(self.meta, "cli_version")
+    def _client(self) -> Source:
+        return Source(CODEX, text_in(self.meta, "cli_version"))
 
     def _searching(self) -> str:
         """The id of the search for tools that is open, since what the API searched itself names none."""
@@ -298,14 +297,14 @@ class Reader:
             error = not success if isinstance(success, bool) else None
             given = given.get("content_items") or given["content"]
         if isinstance(given, str):
-            return codex_output(given, self._version()) or Output(given), error, ()
+            return read_output(given, self._client()), error, ()
         if isinstance(given, list) and any(_text(part) is not None or _is_image(part) for part in given):
             images = tuple(one for part in given for one in self._images(offset, part))
             texts = [_text(part) or shallow_json(part) or "" for part in given if not _is_image(part)]
             text = "\n".join(texts)
             if not texts:
                 return Output(None), error, images
-            return codex_output(text, self._version()) or Output(text), error, images
+            return read_output(text, self._client()), error, images
         return Output(shallow_json(given) or "" if given is not None else ""), error, ()
 
 

@@ -13,7 +13,7 @@ _RESPONSE_END: Final = re.compile(r"\n?</tool_response>\s*(?=<tool_response>|\Z)
 _TEMPLATE: Final = re.compile(
     r"Observation:[ \t]*\n?|(?=OBSERVATION:|(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"
 )
-"""The heads that `templates` reads are left to it."""
+"""The heads that `harness_text` reads are left to it."""
 
 _SHOWN: Final = re.compile(
     r"\s*(?:Observation|OBSERVATION|OS output|The output of the OS):[ \t]*\n*|The output of the OS is empty\."
@@ -41,7 +41,7 @@ FORMS: Final = (
         _RESPONSE_END,
         wrapped=True,
     ),
-    Form(  # OpenHands and R2E-Gym, answered under their heads (see `templates`)
+    Form(  # OpenHands and R2E-Gym, answered under their heads (see `harness_text`)
         "<function=",
         mark_of(r"<function=[^<>\s]{1,200}>(?=\s*<(?:parameter=|/function>))|^[ \t]*<function=[^<>\s]{1,200}>[ \t]*$"),
         tags.function,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from trajmill.connectors.conversation.templates import undressed
+from trajmill.connectors.conversation.harness_text import Source, read_output, truncation
 from trajmill.connectors.conversation.told import Told, answered, call_of
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
@@ -53,6 +53,7 @@ _BEGINS: Final = "--BEGIN AGENT OBSERVATION--\n"
 _ENDS: Final = "\n--END AGENT OBSERVATION--"
 _FINISH: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
+_HANDS_CLIENT: Final = Source("openhands")
 _HANDS: Final = re.compile(rf"\d\d:\d\d:\d\d{_ESCAPES} - {_ESCAPES}ACTION")
 _HANDS_RECORD: Final = re.compile(r"^\d\d:\d\d:\d\d - (?:([A-Z_]+)$|openhands:[A-Z]+)", re.MULTILINE)
 _HANDS_ACTION: Final = re.compile(
@@ -63,7 +64,6 @@ _HANDS_ACTION: Final = re.compile(
 _HANDS_NOT_ACTIONS: Final = frozenset({"Recall", "ChangeAgentState", "Null"})
 _HANDS_COMMAND: Final = re.compile(r"(?:THOUGHT: (.*?)\n)?COMMAND:\n(.*)", re.DOTALL)
 _HANDS_OUTPUT: Final = re.compile(r"\*\*CmdOutputObservation \((.*?)exit code=(-?\d{1,9})", re.DOTALL)
-_CUT: Final = "[... Observation truncated due to length ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,13 +378,14 @@ def _hands_observation(body: str) -> tuple[Observation, Output]:
     output = _HANDS_OUTPUT.match(body)
     begin, end = body.find(_BEGINS), body.rfind(_ENDS)
     if begin >= 0 and begin + len(_BEGINS) <= end:
-        told = undressed(body[begin + len(_BEGINS) : end])
+        told = read_output(body[begin + len(_BEGINS) : end], _HANDS_CLIENT)
     else:
         told = Output(body.partition("**\n")[2] if body.startswith("**") else body)
     content = told.text or ""
-    truncation = "harness" if _CUT in content else "none"
     is_error = True if body.startswith("**ErrorObservation") else None
     status = int(output[2]) if output and int(output[2]) >= 0 else None
     notes = tuple(note for note in told.notes if told.killed)
     ended = replace(told, exit_code=status, notes=notes)
-    return Observation(content, truncation=truncation, is_error=is_error, uri=told.folder), ended
+    return Observation(
+        content, truncation=truncation(content, _HANDS_CLIENT), is_error=is_error, uri=told.folder
+    ), ended

@@ -13,15 +13,14 @@ are replies of the harness.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.harness_text import Source, is_clients, read_output, speaker
 from trajmill.connectors.conversation.opaque import attachment_of_url
-from trajmill.connectors.conversation.templates import may_be_dressed, undressed
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.fields import key_of, text_in, whole_number_of
@@ -31,6 +30,8 @@ from trajmill.connectors.swe.actions import call, spoken
 from trajmill.connectors.swe.answer import content_of, observed
 from trajmill.schemas import Observation
 from trajmill.schemas.record import record
+
+CLIENT: Final = Source("openhands", None, "", failed=True)
 
 _OWN_KEYS: Final = frozenset(
     {
@@ -64,24 +65,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCAL_EPOCH: Final = _EPOCH.replace(tzinfo=None)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_EVALUATION: Final = "Please continue working on the task on whatever approach you think is suitable."
-"""How OpenHands's evaluations answer an agent that asks a user who is not there."""
-
 _PARAMETERS: Final = {
     "execute_bash": ("command",),
     "execute_ipython_cell": ("code",),
     "str_replace_editor": ("command", "path", "file_text", "old_str", "new_str", "insert_line", "view_range"),
 }
 """What tools of OpenHands take, of the arguments that an event has for them."""
-
-_REFUSAL: Final = re.compile(
-    r"Failed to parse tool call|Missing required (?:argument|parameters? for function) |Unexpected argument"
-    r"|Tool \S{1,200} is not registered|Function '[^']{1,200}' not found in available tools"
-    r"|Parameter '[^']{1,200}' (?:is expected to be|not allowed for function) |Unknown tool call:"
-    r"|Agent must return an action|Failed to retrieve action from LLM response|Malformed (?:response|action)"
-    r"|(?:Stop button pressed\. )?The action has not been executed"
-)
-"""How errors begin that agent and controller make themselves: the environment was never asked."""
 
 _RUN: Final = ("run", "run_ipython")
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
@@ -270,8 +259,8 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
     origin = {"user_rejected": "user", "delegate": "agent", "think": "harness"}.get(name, "environment")
     place = text_in(metadata, "working_dir") or text_in(extras, "url")
     content = text_in(extras, "formatted_output_and_error") if name == "edit" else None
-    if name == "error" and _REFUSAL.match(text_in(value, "content") or ""):
-        origin = "harness"
+    if name == "error":
+        origin = speaker(text_in(value, "content") or "", CLIENT) or origin
     error = True if name == "error" else extras.get("error") is True if "error" in extras else None
     seen = observed(content or value.get("content"), origin, error, place)
     shot = extras.get("screenshot")
@@ -285,8 +274,8 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
             code = held.get("exit_code")
     cause = key_of(value.get("cause"))
     told = _around(metadata, extras)
-    if seen is not None and seen.content and not told.notes and name in _RUN and may_be_dressed(seen.content):
-        told = undressed(seen.content)  # older versions write these words into the content
+    if seen is not None and seen.content and not told.notes and name in _RUN:
+        told = read_output(seen.content, CLIENT)  # older versions write these words into the content
         seen = replace(seen, content=told.text, uri=seen.uri or told.folder)
     known = exit_code(code)
     return [Shown(seen=seen, offset=offset, cause=cause, exit_code=known, at=at, told=told, alone=name == "error")]
@@ -296,7 +285,7 @@ def _around(metadata: Mapping[str, Any], beside: Mapping[str, Any]) -> Output:
     """What the harness's words before and after an output, and the mark `beside` it, tell of how it ended."""
     before, after = metadata.get("prefix"), metadata.get("suffix")
     notes = tuple([one for one in (before, after) if isinstance(one, str) and one]) if before or after else ()
-    told = undressed(after.strip("\n")) if isinstance(after, str) else Output(None)
+    told = read_output(after.strip("\n"), CLIENT) if isinstance(after, str) else Output(None)
     killed = told.killed or beside.get("timeout") is True
     return Output(None, told.exit_code, killed, told.limit, notes=notes)
 
@@ -403,7 +392,7 @@ def moment(value: Any) -> tuple[int | None, bool]:
 
 def _speaker(text: str) -> str:
     """Who says a user's words: the harness, where an evaluation answers by itself in the place of a user."""
-    return "harness" if text.lstrip().startswith(_EVALUATION) else "user"
+    return "harness" if is_clients(text, "openhands") else "user"
 
 
 def _with_images(text: str, urls: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from tests.make import call, steps_of
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, headed, strip_forms
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, read_output, strip_forms
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -23,7 +23,8 @@ SILENT = "(Bash completed with no output)"
 
 
 def test_each_form_before_an_output_is_taken_once():
-    told = headed("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", Source(CLAUDE_CODE, None, "Bash", True))
+    bash = Source(CLAUDE_CODE, None, "Bash", True)
+    told = read_output("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", bash)
     assert told == Output("Exit code 4\n", 3, True, 125.0)
 
 
@@ -58,6 +59,8 @@ def test_answers_of_claude_code_are_what_its_tools_said():
         ("Bash", f"sail\n{MOVED}", "sail", "environment"),
         ("bash", SILENT, "", "environment"),
         ("WebFetch", "It says so.", "It says so.", "agent"),
+        ("think", "Noted.", "Noted.", "harness"),
+        ("exec", "sail\n\nCommand exited with code 3", "sail", "environment"),
         ("web_fetch", "<html>", "<html>", "environment"),
     ],
 )
@@ -71,7 +74,8 @@ def test_answers_in_a_log_that_names_no_client_are_told_from_its_words_too(name,
 def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
     for text in ("a" * 50_000, "\n" * 50_000, "Command: " + "Wall time: \n" * 5_000, "… 1" * 20_000):
         for form in FORMS:
-            assert form.pattern.search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
+            search = form.pattern.search if form.meaning in ("cut", "lost") else form.pattern.match
+            assert search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,11 @@ def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
         ("opencode", "question", "Yes.", None, "user", None),
         (None, "python_interpreter", "Execution logs:\n7", "7", "environment", None),
         (None, "think", "Noted.", None, "harness", None),
+        (None, "visit", "The useful information in mill.example for user goal X as follows:", None, "agent", None),
+        (None, "visit", "<p>The mill turns.</p>", None, "environment", None),
+        (None, "ask_question", "It turns.\n\nView this search on DeepWiki: mill.example", None, "agent", None),
+        ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\nIt turns.", None, "agent", None),
+        ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\n", None, "environment", None),
         (None, "Execute", "sail\n\n[Process exited with code 3]", None, "environment", None),
     ],
 )

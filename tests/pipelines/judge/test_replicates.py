@@ -72,6 +72,7 @@ def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, p
             found.setdefault(name, []).append(data)
     tallies = [json.loads(data) for data in found.pop("tally", [])]
     summed = {domain: sum((Counter(of) for name, of in tallies if name == domain), Counter()) for domain in DOMAINS[:2]}
+    found.pop("tools_of_replicates", None)
     told = {name: np.concatenate([np.frombuffer(data, ROW) for data in some]) for name, some in found.items()}
     return {"tally": summed, **told}
 

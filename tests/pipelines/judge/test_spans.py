@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from tests.pipelines.judge.test_near_duplicates import atif
 from tests.pipelines.judge.test_replicates import raw, recipe
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.run import Run
@@ -44,6 +47,35 @@ def test_what_replicates_do_not_agree_on_is_volatile(raw: Path, tmp_path: Path, 
         number = row["text"].split("pid 400")[1][0]
         volatile = [("volatile", f"400{number}"), ("volatile", f"5000{number}")]
         assert told(row) == (volatile if replicates is not None else [])
+
+
+def test_answers_of_a_tool_whose_replicates_never_agree_are_volatile_as_a_whole(tmp_path: Path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+
+    def write(name: str, task: str, *answers: str) -> None:
+        log: dict[str, Any] = atif(name, task, ["green", *answers])
+        for step, command in zip(log["steps"][1:], ("paint door", "dice roll", "look"), strict=False):
+            step["tool_calls"][0]["arguments"]["command"] = command
+        (folder / f"{name}.json").write_text(json.dumps(log))
+
+    for task in range(3):
+        for number in range(2):
+            write(f"{task}-{number}", f"task {task}", f"thrown {task}{number}")
+    write("lone", "a task of its own", "thrown 77")
+    tables = []
+    for part_bytes in (1 << 28, 1_500):
+        out = tmp_path / str(part_bytes)
+        Run(recipe(spans=True), [str(folder)], str(out), Execution(part_bytes=part_bytes)).run()
+        tables.append(found(out))
+    assert tables[0].equals(tables[1])
+    rows = {row["text"]: told(row) for row in tables[0].iter_rows(named=True)}
+    assert rows["thrown 77"] == [("volatile", "thrown 77")]
+    assert "volatile" not in dict(rows["green"])
+    write("0-2", "task 0", "thrown 01", "a door")
+    Run(recipe(spans=True), [str(folder)], str(tmp_path / "agreeing")).run()
+    rows = {row["text"]: told(row) for row in found(tmp_path / "agreeing").iter_rows(named=True)}
+    assert "volatile" not in dict(rows["thrown 77"])
 
 
 def test_spans_are_written_only_where_they_are_wanted_and_go_with_the_wish(raw: Path, tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.client_outputs import codex_output, command_output, gemini_output
+from trajmill.connectors.conversation.harness_text import CODEX, GEMINI_CLI, Source, read_output
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Part, Result
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -50,7 +50,7 @@ WAITS = "[The command has no new output after 10 seconds. You may wait longer to
     ],
 )  # fmt: skip
 def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
-    assert gemini_output(text) == told
+    assert read_output(text, Source(GEMINI_CLI, None, "grep")) == (told or Output(text))
 
 
 DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
@@ -58,7 +58,7 @@ DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied e
 
 @pytest.mark.parametrize("streams", ["", ", stdout: a", ", stdout: a, stderr: b, stderr: c"])
 def test_streams_that_cannot_be_told_apart_stay_in_the_words_around_them(streams):
-    assert codex_output(DENIED + streams) == Output(DENIED + streams, 2)
+    assert read_output(DENIED + streams, Source(CODEX)) == Output(DENIED + streams, 2)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_streams_that_cannot_be_told_apart_stay_in_the_words_around_them(streams
      '{"returncode": 0, "stdout": "a", "stderr": "b"}', "[1, 2]"],
 )  # fmt: skip
 def test_the_same_words_elsewhere_are_the_output_s(text):
-    assert command_output(text) is None
+    assert read_output(text, Source()) == Output(text)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,7 @@ def test_the_same_words_elsewhere_are_the_output_s(text):
      "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000],
 )  # fmt: skip
 def test_outputs_are_told_in_linear_time(text):
-    command_output(text)
-    gemini_output(text, shell=True)
+    read_output(text, Source())
 
 
 def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
