@@ -155,7 +155,7 @@ FORMS: dict[str, tuple[list[Any], list[Any]]] = {
             "Thought: add\nCode:\n```py\nprint(2)\n```<end_code>",
             ("tool-response", "Observation:\nExecution logs:\n2"),
         ],
-        [("python_interpreter", {"code": "print(2)"}, "Execution logs:\n2")],
+        [("python_interpreter", {"code": "print(2)"}, "2")],
     ),
 }
 
