@@ -96,10 +96,13 @@ def mark_random_values(turn: Answered, known: Known) -> Answered:
     return replace(turn, volatile=tuple(sorted({*turn.volatile, *found}))) if found else turn
 
 
+_FRAME_WORDS: Final = frozenset({"name", "arguments"})
+
+
 def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
     """Whether nothing tells an answer beforehand.
 
-    All it says is random, or the action has no arguments and most words of the answer stand neither in what was shown
+    All it says is random, or the action says nothing but its name and most words of the answer stand neither in what was shown
     nor in the tool's other answers.
     """
     if turn.form in reward.STATES:
@@ -113,7 +116,8 @@ def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
         return True
     context = Context(turn, known, others)
     new = [word for word in said - context.action_words - context.frame if not known.has_words((word,))]
-    return not turn.values and 2 * len(new) > len(said)
+    says = context.action_words - words(turn.tool) - _FRAME_WORDS
+    return not says and 2 * len(new) > len(said)
 
 
 @remembering_record
