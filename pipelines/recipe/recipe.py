@@ -32,7 +32,7 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 
 Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
-SpanClass = Literal["volatile", "frame", "copied", "derivable", "new"]
+SpanClass = Literal["volatile", "frame", "copied", "new"]
 LOSS_WEIGHTS: Final[dict[SpanClass, float]] = {"volatile": 0.1}
 """Share of the spans of a class that bear the loss unless a recipe names it; of other classes all do."""
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
