@@ -113,8 +113,7 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{one.domain}, {one.what}: {one.arm}"
-            + (" (transformer)" if one.learner != "n-grams" else ""),
+            "name": f"{one.domain}, {one.what}: {one.arm}" + (" (transformer)" if one.learner != "n-grams" else ""),
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),

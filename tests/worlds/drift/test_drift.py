@@ -30,7 +30,9 @@ def worlds(tmp_path_factory):
 def found(worlds):
     """What is found of each simulator."""
     return {
-        name: drift(str(worlds["real"]), str(worlds[name]), Settings(), {"disagreement": 0.2, "length": 1.5, "error": 0.1})
+        name: drift(
+            str(worlds["real"]), str(worlds[name]), Settings(), {"disagreement": 0.2, "length": 1.5, "error": 0.1}
+        )
         for name in ("faithful", "flattering")
     }
 
