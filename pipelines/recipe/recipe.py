@@ -194,6 +194,11 @@ class Mix(Section):
         """Whether samples hang on what was replayed."""
         return self.rl == "certified" or self.databases
 
+    @property
+    def asks_for_turns(self) -> bool:
+        """Whether a pool is of single turns that are asked for: RL or eval."""
+        return bool(self.pools.get("rl") or self.pools.get("eval"))
+
     @field_validator("loss_weights")
     @classmethod
     def _with_defaults(cls, value: dict[SpanClass, float]) -> dict[SpanClass, float]:
