@@ -173,7 +173,7 @@ ASKED = ("say", '{"text": "hello"}', "hello")
 
 
 def test_eval_asks_for_no_turn_that_nothing_tells():
-    found = samples_of("eval", calls(UNKNOWABLE, ASKED, UNKNOWABLE[:2] + ("commit 9f8e7d6c5b4a",)))
+    found = samples_of("eval", calls(UNKNOWABLE, ASKED, (*UNKNOWABLE[:2], "commit 9f8e7d6c5b4a")))
     assert [one["sample_id"] for one in found] == ["t:1"]
     assert found[0]["response"] == [MARKER + text for text in ("Utopia, capital Amaurot", "hello")]
 
