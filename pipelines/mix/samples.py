@@ -298,7 +298,7 @@ class Assembler:
     def _answered(
         self, asked: Sequence[_Asked], stretch: Stretch
     ) -> Iterator[tuple[_Asked, Numbers, Iterator[Answered], str | None]]:
-        """Of each trajectory its rows up to the last turn that may be asked for, these as turns, and its first state."""
+        """Of each trajectory its rows up to the last turn that may be asked for, as turns too, and its first state."""
         if not asked:
             return
         shown = [self._plan.rows_of(one.number)[: max(one.allowed.values()) + 1] for one in asked]
