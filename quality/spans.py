@@ -3,8 +3,8 @@
 `harness`: the harness made the text. `volatile`: replicates do not agree on it (see `quality.replicate`), so nothing
 that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.boilerplate`). `action`: a line of
 the action. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
-`derivable`: a verifier works it out from the action and what went before (see `quality.derivable`). Where several hold,
-the first in this order is told. A text without a label is new, and whether a model could know it is not told here.
+Where several hold, the first in this order is told. A text without a label is new, and whether a model could know it
+is not told here.
 
 Spans are bytes of the UTF-8 text, so that no reader needs to know how words or lines were cut.
 """
@@ -23,9 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.quality.boilerplate import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
-from trajmill.quality.derivable import Deriving
-from trajmill.quality.derivable.turns import Turns
+from trajmill.quality.boilerplate import REQUESTS, TREES, frames, in_bytes, may_have_frames, without_gutters
 from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Lines
 from trajmill.quality.replicate import Words
@@ -35,11 +33,12 @@ from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.values import action_values
+from trajmill.quality.without_element_ids import TREE
 from trajmill.schemas.verdict import KEY_FIELDS
 
-LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
+LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing")
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of what is told; raised with every change of it, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
@@ -196,7 +195,6 @@ class Labelling:
     def __init__(self) -> None:
         self._seen: set[int] = set()
         self._pairs: set[int] = set()
-        self._deriving = Deriving()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The spans of `batch`, of `encoded_schema()`; it follows those before."""
@@ -224,14 +222,14 @@ class Labelling:
             & (columns[0].sizes() < OUTCOME)
             & ~columns[0].matching(r"\n.")
         ).tolist()
-        turns = Turns(view)
+        is_tree = view.texts("next_observation", "dialect").matching(f"{TREE}$")
+        is_request = view.texts("action", "name").matching("^http_request$")
+        kinds = np.where(is_request, REQUESTS, np.where(is_tree, TREES, "")).tolist()
         framed = columns[0].spread(may_have_frames(columns[0].texts), False).tolist()
         spans = []
         for row in range(batch.num_rows):
             if row in begins:
-                self._seen, self._pairs, self._deriving = before.known(row), set(before.pairs(row)), Deriving()
-            turn = turns.at(row)
-            derived = self._deriving.told(turn)
+                self._seen, self._pairs = before.known(row), set(before.pairs(row))
             if harness[row]:
                 size = len(after.text(row))
                 spans.append([(0, size, "harness")] if size else [])
@@ -240,9 +238,9 @@ class Labelling:
                 lines = _lines_told(row, after, (action, quoted), (seen, None if whole[row] else self._pairs), initial)
                 if whole[row]:
                     lines = layered(lines, _stayed(row, after, before))
-                if framed[row] or derived:
-                    values = action.text(row).decode("utf-8", "replace")
-                    lines = _laid(turns, row, lines, derived, values if framed[row] else None)
+                if framed[row]:
+                    text, values = (side.text(row).decode("utf-8", "replace") for side in (after, action))
+                    lines = _framed(text, kinds[row], lines, values)
                 spans.append(lines)
             self._seen |= after.known(row)
             self._pairs.update(after.pairs(row))
@@ -253,27 +251,22 @@ class Labelling:
         return iter(())
 
 
-def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], values: str | None) -> list[Span]:
-    """What is told of a row by all that tell, in bytes.
+def _framed(text: str, kind: str, lines: list[Span], values: str) -> list[Span]:
+    """Lay the frames of an observation over what its lines tell, in bytes.
 
     Args:
-        turns: the rows.
-        row: its number.
+        text: of the observation.
+        kind: as `quality.boilerplate` tells kinds apart.
         lines: what its lines tell, in bytes.
-        derived: what verifiers tell, in characters.
-        values: the values of its action; None if nothing is told by frames.
+        values: the values of its action.
     """
-    text = turns.shown(row)
-    frame, held = frames(text, turns.kind(row)) if values is not None else ([], [])
+    frame, held = frames(text, kind)
     # Of what a server tells about its answer nothing is a copy: a status or a type is one of few.
-    is_request = turns.kind(row) == REQUESTS
-    names = [] if is_request or not values else held
-    repeated = [(begin, end, "action") for begin, end in names if _stands_in(text[begin:end], values or "")]
+    is_request = kind == REQUESTS
+    repeated = [] if is_request else [(b, e, "action") for b, e in held if _stands_in(text[b:e], values)]
     filled = [(b, e, "") for b, e in held if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
     fixed = [(begin, end, "frame") for begin, end in frame]
-    by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable", "frame")]
-    under = (in_bytes(text, spans) for spans in (repeated, filled))
-    found = layered(in_bytes(text, fixed), *under, lines, *(in_bytes(text, spans) for spans in by_label))
+    found = layered(*(in_bytes(text, spans) for spans in (fixed, repeated, filled)), lines)
     return [span for span in found if span[2]]
 
 

@@ -41,7 +41,7 @@ def drift(
 ) -> None:
     """Tell where answers of world models part from the world's, and whether their reward still means its outcome.
 
-    For example:  trajmill world drift out/real out/simulated --out out/drift --fail-over facts=0.05
+    For example:  trajmill world drift out/real out/simulated --out out/drift --fail-over novelty=0.2
     """
     from trajmill.app.report.drift_page import drift_page, told_json
     from trajmill.pipelines.run_record.endings import Code
@@ -70,7 +70,7 @@ def _bound(text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not equals or not math.isfinite(number):
-        raise ConfigError(f"--fail-over {text}: wanted NAME=VALUE, such as facts=0.05.")
+        raise ConfigError(f"--fail-over {text}: wanted NAME=VALUE, such as error=0.1.")
     if name not in NAMES:
         raise ConfigError(f"--fail-over {text}: there is no figure '{name}'; there are {', '.join(NAMES)}.")
     return name, number

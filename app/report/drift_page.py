@@ -19,7 +19,6 @@ WORDS: Final[Mapping[str, str]] = {
     "length": "characters (geometric mean; the difference is a ratio)",
     "novelty": "words that nothing before showed",
     "echo": "words of the action that the answer repeats",
-    "facts": "checkable facts that are wrong",
     DISAGREEMENT: "words that differ from the world's; of the world, from its own replicates",
 }
 MATCHES: Final[Mapping[str, str]] = {

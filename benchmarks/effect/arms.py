@@ -82,7 +82,7 @@ def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
 
 def _span_arms(recipe: Recipe) -> list[Arm]:
     """The loss as the recipe's weights draw it, without each class alone, and on what no class tells."""
-    known: list[SpanClass] = ["volatile", "frame", "copied", "derivable"]
+    known: list[SpanClass] = ["volatile", "frame", "copied"]
     return [
         Arm(SPANS, EVERYTHING, "masks", loss="spans", weights=recipe.mix.loss_weights),
         *(Arm(WITHOUT + name, EVERYTHING, "classes", loss="spans", weights={name: 0.0}) for name in known),

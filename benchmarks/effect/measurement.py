@@ -42,10 +42,6 @@ NEUTRAL_BYTES: Final = 2_000_000
 """Of the tokenizer's texts, at most, of each domain."""
 
 
-WHOLE: Final = "answers"
-PARTS: Final[Mapping[str, str]] = {WHOLE: "", "derivable": "derivable"}
-"""What of the answers is scored: all, or a class of their spans, where there is enough of it."""
-
 FEWEST_CHANGED: Final = 10
 """Trajectories that an arm must change before anything is said of it: of fewer it would be said of these alone."""
 
@@ -84,7 +80,6 @@ class Test:
         against: that it is compared with.
         family: of tests that are corrected together.
         learner: that was asked.
-        of: what of the answers was scored, of `PARTS`.
         groups: that were scored.
         changed: trajectories that one of the two arms lacks, or shows otherwise, or with the loss elsewhere; None where
             both are choices of their own.
@@ -102,7 +97,6 @@ class Test:
     against: str
     family: str
     learner: str
-    of: str
     groups: int
     changed: int | None
     costs: float
@@ -219,7 +213,6 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
         "learners": learners,
         "tokenizer": {"vocabulary": VOCABULARY, "groups": f"one of {NEUTRAL}, of no arm"},
         "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice",
-        "scored": list(PARTS),
         "held": {"tokens": HELD, "fewest groups": FEWEST, "fewest trajectories that an arm changes": FEWEST_CHANGED},
         "test": {"bootstrap": DRAWS, "over": "groups and seeds, paired", "corrected": "Holm", "level": LEVEL},
     }
@@ -353,17 +346,15 @@ def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learne
             ours, theirs = ([one.found[name, what] for one in found] for name in (arm.name, against))
             kinds = sorted({kind for one in ours for _, kind in one.size})
             parts = {kind: (per_byte(ours, kind), per_byte(theirs, kind)) for kind in kinds} if len(kinds) > 1 else {}
-            for of, kind in PARTS.items():
-                groups = sorted({group for one in ours for group, name in one.size if kind in ("", name)})
-                apart, sizes = None, by_group([one.size for one in ours], groups, kind)
-                if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
-                    bits = [by_group([one.bits for one in some], groups, kind) for some in (ours, theirs)]
-                    apart = difference(bits[0], bits[1], sizes)
-                names = domain.name, what, arm.name, against, arm.family, learner, of
-                costs = per_byte(ours, kind), per_byte(theirs, kind)
-                shown, weight = parts if of == WHOLE else {}, alike(sizes.sum(axis=0))
-                if groups:
-                    yield Test(*names, len(groups), changed, *costs, shown, apart, alike=weight)
+            groups = sorted({group for one in ours for group, _ in one.size})
+            apart, sizes = None, by_group([one.size for one in ours], groups)
+            if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
+                bits = [by_group([one.bits for one in some], groups) for some in (ours, theirs)]
+                apart = difference(bits[0], bits[1], sizes)
+            names = domain.name, what, arm.name, against, arm.family, learner
+            costs = per_byte(ours), per_byte(theirs)
+            if groups:
+                yield Test(*names, len(groups), changed, *costs, parts, apart, alike=alike(sizes.sum(axis=0)))
 
 
 def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
@@ -374,16 +365,13 @@ def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
     return len(mine) + len(other) - len(both) - same
 
 
-def by_group(
-    found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str], kind: str = ""
-) -> npt.NDArray[np.float64]:
-    """What was scored, of one class or of all, by seed and group."""
+def by_group(found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
+    """What was scored by seed and group."""
     place = {name: number for number, name in enumerate(groups)}
     summed = np.zeros((len(found), len(groups)))
     for seed, one in enumerate(found):
-        for (group, name), number in one.items():
-            if kind in ("", name):
-                summed[seed, place[group]] += number
+        for (group, _), number in one.items():
+            summed[seed, place[group]] += number
     return summed
 
 
@@ -397,7 +385,7 @@ def per_byte(found: Sequence[Scored], kind: str = "") -> float:
 def corrected(tests: Sequence[Test]) -> list[Test]:
     """The tests with their chances corrected, in each family and for each learner."""
     found = list(tests)
-    families = [(one.family, one.learner, one.of) for one in tests]
+    families = [(one.family, one.learner) for one in tests]
     for family in set(families):
         places = [at for at, one in enumerate(tests) if families[at] == family and one.apart is not None]
         chances = [apart.p for at in places if (apart := tests[at].apart) is not None]

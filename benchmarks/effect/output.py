@@ -21,7 +21,6 @@ FAMILIES: Final[Mapping[str, str]] = {
     "masks": "On what the loss stands",
     "classes": "The loss without classes of spans",
 }
-PARTS: Final[Mapping[str, str]] = {"answers": "", "derivable": ", of what is derivable"}
 _HEADS: Final = ("domain", "set", "arm", "groups", "changed", "bits/byte", "against", "difference", "95 %", "p", "")
 
 
@@ -70,10 +69,9 @@ def markdown(effect: Effect) -> str:
     lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
     for learner in dict.fromkeys(one.learner for one in effect.tests):
         for family, title in FAMILIES.items():
-            for of, said in PARTS.items():
-                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
-                if some:
-                    lines += ["", f"## {title}: {learner}{said}", "", *_table(_HEADS, rows_of(some))]
+            some = [one for one in effect.tests if (one.family, one.learner) == (family, learner)]
+            if some:
+                lines += ["", f"## {title}: {learner}", "", *_table(_HEADS, rows_of(some))]
     parts = list(parts_of([one for one in effect.tests if one.family == "whole"]))
     if parts:
         heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
@@ -115,8 +113,7 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{one.domain}, {one.what}: {one.arm}{PARTS[one.of]}"
-            + (" (transformer)" if one.learner != "n-grams" else ""),
+            "name": f"{one.domain}, {one.what}: {one.arm}" + (" (transformer)" if one.learner != "n-grams" else ""),
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),

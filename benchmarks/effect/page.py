@@ -20,20 +20,17 @@ from benchmarks.effect.significance import LEVEL, Difference, holm, together
 
 COSTS: Final = "costs.json"
 LOGS: Final = "logs"
-TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "whole": ("whole", "n-grams", "answers"),
-    "copies": ("steps", "n-grams", "answers"),
-    "rules": ("rules", "n-grams", "answers"),
-    "masks": ("masks", "n-grams", "answers"),
-    "classes": ("classes", "n-grams", "answers"),
-    "derivable whole": ("whole", "n-grams", "derivable"),
-    "derivable masks": ("masks", "n-grams", "derivable"),
-    "derivable classes": ("classes", "n-grams", "derivable"),
-    "transformers whole": ("whole", "transformer", "answers"),
-    "transformers masks": ("masks", "transformer", "answers"),
-    "transformers classes": ("classes", "transformer", "answers"),
+TABLES: Final[Mapping[str, tuple[str, str]]] = {
+    "whole": ("whole", "n-grams"),
+    "copies": ("steps", "n-grams"),
+    "rules": ("rules", "n-grams"),
+    "masks": ("masks", "n-grams"),
+    "classes": ("classes", "n-grams"),
+    "transformers whole": ("whole", "transformer"),
+    "transformers masks": ("masks", "transformer"),
+    "transformers classes": ("classes", "transformer"),
 }
-"""By the name of a table the family, the learner and the part of answers that it shows."""
+"""By the name of a table the family and the learner that it shows."""
 
 _BLOCK: Final = re.compile(r"(<!-- table ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -71,9 +68,9 @@ def _test(told: Mapping[str, Any], name: str) -> Test:
     return Test(**values)
 
 
-def table(tests: Sequence[Test], family: str, learner: str, of: str) -> Iterator[str]:
+def table(tests: Sequence[Test], family: str, learner: str) -> Iterator[str]:
     """The lines of a table: a row for each arm of a domain or world, with both sets; none where nothing was asked."""
-    some = [one for one in tests if (one.family, one.learner, one.of) == (family, learner, of)]
+    some = [one for one in tests if (one.family, one.learner) == (family, learner)]
     if not some:
         return
     sets = list(dict.fromkeys(one.what for one in some))
@@ -86,7 +83,7 @@ def table(tests: Sequence[Test], family: str, learner: str, of: str) -> Iterator
 
 def domains_table(found: Measured) -> Iterator[str]:
     """The lines of the table of domains: the whole recipe over all logs and worlds of each that can be measured."""
-    some = [one for one in found.tests if (one.family, one.learner, one.of) == ("whole", "n-grams", "answers")]
+    some = [one for one in found.tests if (one.family, one.learner) == ("whole", "n-grams")]
     by_place: dict[tuple[str, str], list[Test]] = {}
     for one in some:
         if one.apart is not None:
@@ -136,7 +133,7 @@ def costs_table(out: Path) -> Iterator[str]:
 
 def tokens_table(tokens: Mapping[str, int], tests: Sequence[Test]) -> Iterator[str]:
     """The lines of the table of what was measured: tokens learnt, groups, and as how many they weigh."""
-    some = [one for one in tests if (one.family, one.learner, one.of) == ("whole", "n-grams", "answers")]
+    some = [one for one in tests if (one.family, one.learner) == ("whole", "n-grams")]
     whole = {(one.domain, one.what): f"{one.groups} ({one.alike:.1f})" for one in some}
     yield "| domain or world | tokens learnt by each arm | groups as logged | groups as kept |"
     yield "|---|---:|---:|---:|"
@@ -173,7 +170,7 @@ def fill(page: Path, out: Path) -> None:
         return block[1] + "\n" + "\n".join(lines) + "\n\n" + block[3]
 
     page.write_text(_BLOCK.sub(made, page.read_text("utf-8")), "utf-8")
-    for name, text in zip(("effect", "losses"), pictures([one for one in tests if one.of == "answers"]), strict=True):
+    for name, text in zip(("effect", "losses"), pictures(tests), strict=True):
         (page.parent / "images" / f"{name}.svg").write_text(text, "utf-8")
 
 

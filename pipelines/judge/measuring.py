@@ -100,7 +100,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
     chosen += [rules.spans and SPANS_VERSION, judging.models, [rules.signals.get(name) for name in judging.signals]]
     chosen += [rules.harness_text is not None and EDGES_VERSION]
     chosen += [] if rules.group_folders else ["folders apart"]
-    chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
+    chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), judging.recipe.mix.asks_for_turns]
     settings = [unit.sha256, *chosen, TRANSITION_TEXTS, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
@@ -120,7 +120,7 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
         schemas: dict[FileKind, pa.Schema | None] = {
             "variety": VARIETY_SCHEMA,
             "costs": COSTS_SCHEMA,
-            "answers": HELD if judging.recipe.mix.pools.get("rl") else None,
+            "answers": HELD if judging.recipe.mix.asks_for_turns else None,
             "sketch": None if rules.near_duplicates is None else SKETCH_SCHEMA,
             "replicates": None if rules.replicates is None else REPLICATE_SCHEMA,
             "spans": SPANS_SCHEMA if rules.spans else None,

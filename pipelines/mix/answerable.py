@@ -96,14 +96,15 @@ def mark_random_values(turn: Answered, known: Known) -> Answered:
     return replace(turn, volatile=tuple(sorted({*turn.volatile, *found}))) if found else turn
 
 
-_FRAME_WORDS: Final = frozenset({"name", "arguments"})
+_CALL_WORDS: Final = frozenset({"name", "arguments"})
+"""Words of a call as JSON that are neither its name nor of its arguments."""
 
 
 def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
     """Whether nothing tells an answer beforehand.
 
-    All it says is random, or the action says nothing but its name and most words of the answer stand neither in what was shown
-    nor in the tool's other answers.
+    All it says is random, or the action says nothing but its name and most words of the answer stand neither in what
+    was shown nor in the tool's other answers.
     """
     if turn.form in reward.STATES:
         return False
@@ -115,9 +116,10 @@ def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
     if turn.volatile and not said:
         return True
     context = Context(turn, known, others)
+    if turn.given or not context.action_words <= words(turn.tool) | _CALL_WORDS:
+        return False
     new = [word for word in said - context.action_words - context.frame if not known.has_words((word,))]
-    says = context.action_words - words(turn.tool) - _FRAME_WORDS
-    return not says and 2 * len(new) > len(said)
+    return 2 * len(new) > len(said)
 
 
 @remembering_record

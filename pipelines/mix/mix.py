@@ -84,7 +84,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
         instructions = {} if pool == "eval" else mixing.instructions
         own = instructed_costs(costs.take(pa.array(places)).combine_chunks(), instructions, counter)
         plan = Plan(UnitCosts(own, use[places], unit.domain, counter), pool, mix, counter)
-        others = read_answers(mixing.draws) if pool == "rl" else Distractors()
+        others = read_answers(mixing.draws) if pool in ("rl", "eval") else Distractors()
         told = _drawn_of_pool(plan.unit, draws, ordinal, places)
         assemblers.append(Assembler(plan, places, told, beside, instructions, others))
     parts = np.cumsum((step == 0) | (np.diff(segment, prepend=-1) != 0))

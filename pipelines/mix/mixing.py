@@ -73,7 +73,7 @@ def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[
 
 STAGE: Final = "mix"
 
-_VERSION: Final = 6
+_VERSION: Final = 7
 """Raised when equal rows become other files than before."""
 
 

@@ -337,7 +337,7 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     earlier = judged.known.draws(recipe)
     made, found, (groups, pool, copies, tokens) = draw(recipe, judged, earlier)
     entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [_ledger(groups, pool)])]
-    if recipe.mix.pools.get("rl"):
+    if recipe.mix.asks_for_turns:
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
     trained = trained_environments(found.environment, pool, copies)
@@ -431,7 +431,7 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
 
 
 def read_answers(draws: Folder) -> Distractors:
-    """The answers by which checks of RL are tried.
+    """The answers by which it is told what may be asked for, and checks of RL are tried.
 
     Raises:
         ShardError: they are not what was written.

@@ -1,10 +1,10 @@
-"""Questions: the turn of a trajectory that RL asks for, with the truth that a reward holds a prediction against."""
+"""Questions: the turns that RL and eval may ask for, and the one that RL does, with the truth of its reward."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trajmill.pipelines.mix.adversaries import reward_quality
 from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
@@ -14,6 +14,10 @@ from trajmill.pipelines.render.answered import Answered, Distractors, Known
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.loss_spans import Answer, answer_spans
 from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.schemas import COMPLETE
+
+ENDINGS: Final = frozenset({COMPLETE, "fail"})
+"""Names of the actions by which an agent ends its work: they ask nothing of the world."""
 
 
 def turn_powers(mix: Mix) -> Mapping[str, float]:
@@ -79,6 +83,20 @@ class ShownTurns(NamedTuple):
             before = answer.text
 
 
+def can_be_asked(turn: Answered, known: Known, others: Sequence[str]) -> bool:
+    """Whether the action of a turn asks something of the world, and something tells the answer."""
+    return turn.tool not in ENDINGS and not is_unknowable(turn, known, others)
+
+
+def answerable_places(
+    allowed: Mapping[str, int], turns: Iterator[Answered], initial_state: str | None, others: Distractors
+) -> list[int]:
+    """The places of the turns that may be asked for, in order; arguments as of `question`."""
+    told = _Told(turns, initial_state)
+    found = ((place, *told.at(place)) for place in sorted(allowed.values()))
+    return [place for place, turn, known in found if can_be_asked(turn, known, others.of(turn))]
+
+
 def question(
     allowed: Mapping[str, int],
     turns: Iterator[Answered],
@@ -102,7 +120,7 @@ def question(
 
     def weighed(key: str) -> float:
         turn, known = told.at(allowed[key])
-        if is_unknowable(turn, known, others.of(turn)):
+        if not can_be_asked(turn, known, others.of(turn)):
             return 0.0
         checks = checks_of(turn, known, others.of(turn))
         truths[key] = ground_truth(turn, checks, rubric_id())

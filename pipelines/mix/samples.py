@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from trajmill.pipelines.mix.checks import looked_at
 from trajmill.pipelines.mix.drawn_rows import Stretch, python_values
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.questions import ShownTurns, question, turn_powers
+from trajmill.pipelines.mix.questions import ShownTurns, answerable_places, question, turn_powers
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, SHOWING, made_schema
 from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused, borders
 from trajmill.pipelines.mix.screenshots import screenshots_of
 from trajmill.pipelines.recipe.recipe import Mix, Pool
-from trajmill.pipelines.render.answered import Distractors
+from trajmill.pipelines.render.answered import Answered, Distractors
 from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN, MARKER
 from trajmill.pipelines.render.loss_spans import Answer, LossSpan, SpanWeights, answer_spans, drawn_spans
 from trajmill.pipelines.render.pieces import (
@@ -52,9 +52,10 @@ _OWNERS: Final = ("group", "task_hash", "instance_hash")
 
 _SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
 _ATTACHED: Final = ("observation.attachments",)
+_TOLD: Final = ("action.name", "action.arguments", "next_observation.form")
 _OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "rl": ("action.name", "action.arguments", "next_observation.form"),
-    "eval": ("started_at",),
+    "rl": _TOLD,
+    "eval": (*_TOLD, "started_at"),
 }
 
 
@@ -65,6 +66,20 @@ def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
     more += _ATTACHED if mix.images is not None and not set(pools).isdisjoint(SHOWING) else ()
     own = [leaf for pool in pools for leaf in _OF_POOLS.get(pool, ())]
     return list(dict.fromkeys([*_SHOWN, *(f"context.{name}" for name in CONTEXT), *more, *own]))
+
+
+class _Asked(NamedTuple):
+    """A trajectory of RL or eval.
+
+    Attributes:
+        number: of it.
+        allowed: places of the turns that may be asked for, by their keys.
+        fits: of each turn whether all before it fits.
+    """
+
+    number: int
+    allowed: dict[str, int]
+    fits: Flags
 
 
 class _Written(NamedTuple):
@@ -131,7 +146,7 @@ class Assembler:
         beside: of those rows, where they are known, `spans` of answers, whether they are `certified`, what their run
             has `written`, and the signals by which the chance of turns is weighed.
         instructions: by trajectory id, texts that stand in the context of those that have none.
-        others: answers by which the checks of RL are tried.
+        others: answers of other turns, by which it is told what an answer of RL or eval is known from.
     """
 
     def __init__(
@@ -226,20 +241,26 @@ class Assembler:
         return self._plan.question(number, place, bool(fits[place]), actions)
 
     def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+        asked: list[_Asked] = []
         for one in self._asked(part):
             if isinstance(one, Refused):
                 yield one
                 continue
             number, places, fits = one
-            taken = self._plan.evaluated(number, places)
+            asked.append(_Asked(number, self._keyed(number, places, stretch), fits))
+        for (number, allowed, fits), _, answered, initial_state in self._answered(asked, stretch):
+            answerable = answerable_places(allowed, answered, initial_state, self._others)
+            if not answerable:
+                yield self._plan.refuse(number, UNANSWERABLE)
+                continue
+            taken = self._plan.evaluated(number, np.array(answerable))
             made = [sample for place in taken if (sample := self._question(number, place, fits, stretch)) is not None]
             yield from made or (self._plan.unasked(number),)
 
     def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
         """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
         are rendered."""
-        asked: list[tuple[int, dict[str, int], Flags]] = []
-        shown: list[Numbers] = []
+        asked: list[_Asked] = []
         for one in self._asked(part):
             if isinstance(one, Refused):
                 yield one
@@ -252,22 +273,12 @@ class Assembler:
                 if not len(places):
                     yield self._plan.refuse(number, UNPROVEN)
                     continue
-            keys = dict(zip(self._column(stretch, "row_id", rows[places]).to_pylist(), places.tolist(), strict=True))
+            keys = self._keyed(number, places, stretch)
             looked = looked_at(keys, self._mix.seed)
-            asked.append((number, {key: place for key, place in keys.items() if key in looked}, fits))
-            shown.append(rows[: max(asked[-1][1].values()) + 1])
-        if not asked:
-            return
-        turns = self._shown_turns(np.concatenate(shown), stretch)
-        contexts = self._contexts([number for number, *_ in asked], stretch)
-        begin = 0
-        for (number, allowed, fits), rows, context in zip(asked, shown, contexts, strict=True):
-            answered = turns.answered(range(begin, begin + len(rows)), allowed)
-            begin += len(rows)
+            asked.append(_Asked(number, {key: place for key, place in keys.items() if key in looked}, fits))
+        for (number, allowed, fits), rows, answered, initial_state in self._answered(asked, stretch):
             chances = self._chances(rows, allowed)
-            asked_turn = question(
-                allowed, answered, context["initial_state"], self._others, self._mix.seed, chances.__getitem__
-            )
+            asked_turn = question(allowed, answered, initial_state, self._others, self._mix.seed, chances.__getitem__)
             if asked_turn is None:
                 yield self._plan.refuse(number, UNANSWERABLE)
                 continue
@@ -278,6 +289,25 @@ class Assembler:
                 if sample
                 else self._plan.refuse(number, self._plan.over())
             )
+
+    def _keyed(self, number: int, places: Numbers, stretch: Stretch) -> dict[str, int]:
+        """The places of turns of a trajectory by their keys."""
+        rows = self._plan.rows_of(number)[places]
+        return dict(zip(self._column(stretch, "row_id", rows).to_pylist(), places.tolist(), strict=True))
+
+    def _answered(
+        self, asked: Sequence[_Asked], stretch: Stretch
+    ) -> Iterator[tuple[_Asked, Numbers, Iterator[Answered], str | None]]:
+        """Of each trajectory its rows up to the last turn that may be asked for, as turns too, and its first state."""
+        if not asked:
+            return
+        shown = [self._plan.rows_of(one.number)[: max(one.allowed.values()) + 1] for one in asked]
+        turns = self._shown_turns(np.concatenate(shown), stretch)
+        contexts = self._contexts([one.number for one in asked], stretch)
+        begin = 0
+        for one, rows, context in zip(asked, shown, contexts, strict=True):
+            yield one, rows, turns.answered(range(begin, begin + len(rows)), one.allowed), context["initial_state"]
+            begin += len(rows)
 
     def _chances(self, rows: Numbers, allowed: Mapping[str, int]) -> dict[str, float]:
         """The factor of each turn's chance: the product of its signals, each cut to 0 … 1, to their powers."""

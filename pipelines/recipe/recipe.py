@@ -32,7 +32,7 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 
 Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
-SpanClass = Literal["volatile", "frame", "copied", "derivable", "new"]
+SpanClass = Literal["volatile", "frame", "copied", "new"]
 LOSS_WEIGHTS: Final[dict[SpanClass, float]] = {"volatile": 0.1}
 """Share of the spans of a class that bear the loss unless a recipe names it; of other classes all do."""
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
@@ -193,6 +193,11 @@ class Mix(Section):
     def asks_replays(self) -> bool:
         """Whether samples hang on what was replayed."""
         return self.rl == "certified" or self.databases
+
+    @property
+    def asks_for_turns(self) -> bool:
+        """Whether a pool is of single turns that are asked for: RL or eval."""
+        return bool(self.pools.get("rl") or self.pools.get("eval"))
 
     @field_validator("loss_weights")
     @classmethod

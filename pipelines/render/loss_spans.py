@@ -1,9 +1,9 @@
 """Spans of characters that bear the loss, each with its class: the one truth that every trainer's form is made from.
 
 The classes are those of what a next observation is made of: `volatile` (replicates do not agree on it), `frame` (fixed
-text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before), `derivable` (a
-verifier works it out), `new` (only the world knew). Which of them stands where is measured where the recipe asks for it
-(`judge.spans`); elsewhere the class of what was observed is null.
+text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before) and `new` (all
+else). Which of them stands where is measured where the recipe asks for it (`judge.spans`); elsewhere the class of what
+was observed is null.
 
 Spans of what a server of MCP answered, in the object that the answer stood in (`next_observation.envelope`).
 
@@ -168,7 +168,7 @@ def _filled(text: str, spans: Sequence[Classed]) -> Iterator[Classed]:
         done = end
 
 
-CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
+CLASSES: Final = ("volatile", "frame", "copied", "new")
 CLASS_OF_LABEL: Final[Mapping[str, str]] = {
     "harness": "frame",
     "volatile": "volatile",
@@ -176,7 +176,6 @@ CLASS_OF_LABEL: Final[Mapping[str, str]] = {
     "action": "copied",
     "history": "copied",
     "pre_existing": "copied",
-    "derivable": "derivable",
 }
 """The class of each label of `quality.spans`."""
 

@@ -1,8 +1,7 @@
 """Made-up sessions of which it is known, character by character, what each answer is made of.
 
-A shell (a real one runs every command), an editor, a terminal and a service of records. What only the world knows are
-words that are drawn for it alone; what follows from the actions comes from what the agent wrote. Commands that no
-verifier knows stand among the others, and programs that may change files, so that recall and precision can fall.
+A shell (a real one runs every command), an editor and a terminal. What only the world knows are words that are drawn
+for it alone; what follows from the actions comes from what the agent wrote.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from tests.make import call
-from trajmill.schemas import Action, Observation, Step, Trajectory, call_text, keystrokes, keystrokes_text
+from trajmill.schemas import Action, Observation, Step, Trajectory, keystrokes, keystrokes_text
 
 Pieces = list[tuple[str, str]]
 """Texts in order, each with its class."""
@@ -35,7 +33,6 @@ READS = (
     "cat -n {0}",
     "cat {0} | wc -l",
     "head -{1} {0} | tail -1",
-    # No verifier knows these.
     "sort {0}",
     "rev {0}",
     "cut -c1-4 {0}",
@@ -81,14 +78,14 @@ class Session:
         for line in text.split("\n"):
             self.seen |= {line.rstrip(), re.sub(r"^ *\d+[\t→]", "", line.rstrip())}
 
-    def lined(self, text: str, said: str, klass: str) -> Pieces:
-        """The lines of a text of one class, those that were shown or stand in what was said as copied."""
+    def lined(self, text: str, said: str) -> Pieces:
+        """The lines of a text: new, or copied where they were shown or stand in what was said."""
         lines = set(map(str.rstrip, said.split("\n")))
         pieces = []
         for line in re.findall(r"[^\n]*\n|[^\n]+", text):
             bare = line.rstrip("\n").rstrip()
             is_told = len(bare.encode()) >= SHORTEST and (bare in self.seen | lines or bare.strip() in said)
-            pieces.append((line, "copied" if is_told else klass))
+            pieces.append((line, "copied" if is_told else "new"))
         return pieces
 
     def trajectory(self, name: str, domain: str) -> Trajectory:
@@ -97,50 +94,45 @@ class Session:
 
 
 class Shell:
-    """Commands of an agent at a shell, and what is known of its files."""
+    """Commands of an agent at a shell, and the names of its files."""
 
     def __init__(self, session: Session, folder: Path) -> None:
         self.session, self.folder, self.random = session, folder, session.random
-        self.known: dict[str, str | None] = {}
+        self.names: set[str] = set()
         for number in range(3):
             lines = [self._news() for _ in range(3)] + [session.nonce()[:5]]
             (folder / f"given{number}.txt").write_text("\n".join(lines) + "\n")
-            self.known[f"given{number}.txt"] = None
+            self.names.add(f"given{number}.txt")
 
     def _news(self) -> str:
         """A line that only the world knows, and that is no other's by chance."""
         return " ".join(self.session.nonce() for _ in range(4))
 
-    def _read(self) -> tuple[str, str]:
-        name = self.random.choice(sorted(self.known))
+    def _read(self) -> str:
+        name = self.random.choice(sorted(self.names))
         first = self.random.randint(1, 3)
         form = self.random.choice(READS) if self.random.random() < 0.8 else "cat {0}"
-        klass = "new" if self.known[name] is None else "derivable"
-        if form == "cat {0}":
-            self.known[name] = "shown"
-        return form.format(name, first), klass
+        return form.format(name, first)
 
-    def _write(self) -> tuple[str, str]:
+    def _write(self) -> str:
         name = f"made{self.random.randint(0, 3)}.txt"
         lines = [self.session.phrase(self.random.choice((1, 8))) for _ in range(self.random.randint(2, 5))]
         body = "\n".join(lines)
         how = self.random.choice(("cat > {0} <<'END'\n{1}\nEND", "tee {0} <<'END'\n{1}\nEND", "echo '{2}' > {0}"))
-        self.known[name] = "written"
-        return how.format(name, body, lines[0]), "derivable"
+        self.names.add(name)
+        return how.format(name, body, lines[0])
 
-    def _sum(self) -> tuple[str, str]:
+    def _sum(self) -> str:
         one, other = self.random.randint(2, 99), self.random.randint(2, 99)
         form = self.random.choice(SUMS)
-        return form.format(one, other), "derivable"
+        return form.format(one, other)
 
-    def _world(self) -> tuple[str, str]:
-        return "./probe", "new"
+    def _world(self) -> str:
+        return "./probe"
 
-    def _change(self) -> tuple[str, str]:
-        """A program that may have changed every file, and has changed one."""
-        name = self.random.choice(sorted(self.known))
-        self.known = dict.fromkeys(self.known)
-        return f"./change {name}", "new"
+    def _change(self) -> str:
+        """A program that changes a file."""
+        return f"./change {self.random.choice(sorted(self.names))}"
 
     def turns(self, count: int) -> None:
         """So many calls, each with up to three commands."""
@@ -149,20 +141,18 @@ class Shell:
             kinds = (self._read, self._write, self._sum, self._world, self._change)
             chosen = self.random.choices(kinds, (5, 3, 3, 2, 1), k=self.random.randint(1, 3))
             made.append([kind() for kind in chosen])
-        outputs = iter(self._run([line for parts in made for line, _ in parts]))
+        outputs = iter(self._run([line for parts in made for line in parts]))
         for parts in made:
-            command = "\n".join(line for line, _ in parts)
-            pieces: Pieces = []
-            for line, klass in parts:
-                pieces += self._told(line, command, klass, next(outputs))
+            command = "\n".join(parts)
+            pieces = [piece for line in parts for piece in self._told(line, command, next(outputs))]
             self.session.add(call("bash", command=command), pieces, exit_code=0)
 
-    def _told(self, line: str, command: str, klass: str, output: str) -> Pieces:
+    def _told(self, line: str, command: str, output: str) -> Pieces:
         if not line.startswith(("nl", "cat -n")) or output.count("\n") < 2:
-            return self.session.lined(output, command, klass)
+            return self.session.lined(output, command)
         bare = re.sub(r"(?m)^ *\d+\t", "", output)
         gutters = re.findall(r"(?m)^ *\d+\t", output)
-        told = self.session.lined(bare, "", klass)
+        told = self.session.lined(bare, "")
         return [piece for gutter, one in zip(gutters, told, strict=True) for piece in ((gutter, "frame"), one)]
 
     def _run(self, lines: Sequence[str]) -> list[str]:
@@ -198,7 +188,7 @@ def editor_session(seed: int) -> Session:
     def listing() -> Pieces:
         pieces: Pieces = [("Here's the result of running `cat -n` on ", "frame"), (path, "copied"), (":\n", "frame")]
         for number, line in enumerate(lines, 1):
-            pieces += [(f"{number:6}\t", "frame"), *session.lined(line, "", "derivable"), ("\n", "frame")]
+            pieces += [(f"{number:6}\t", "frame"), *session.lined(line, ""), ("\n", "frame")]
         return pieces[:-1]
 
     session.add(call("str_replace_editor", command="view", path=path), listing())
@@ -223,9 +213,8 @@ def terminal_session(seed: int) -> Session:
             ]
         )
         shown = shown or [line.removeprefix("echo ")]
-        rows[-1] = (f"{prompt} {line}", "derivable")
+        rows[-1] = (f"{prompt} {line}", "new")
         rows += [(row, klass) for row in shown]
-        # The prompt behind an output that nobody knows is only told by having been shown.
         rows.append((prompt, "copied"))
         pieces: Pieces = []
         for row, kind in rows:
@@ -235,46 +224,4 @@ def terminal_session(seed: int) -> Session:
         action = Action("keystrokes", keystrokes_text(typed), json.dumps({"keystrokes": keystrokes(typed)}))
         session.add(action, pieces[:-1], form="screen")
         rows = [(row, "copied") for row, _ in rows]
-    return session
-
-
-def service_session(seed: int) -> Session:
-    """Records that a service holds: made, shown, changed and listed."""
-    session = Session(seed)
-    records: dict[str, dict[str, Any]] = {}
-    shown: dict[str, dict[str, Any]] = {}
-
-    def answer(name: str, key: str, given: dict[str, Any]) -> None:
-        record = records[key]
-        text = json.dumps(record)
-        before = shown.get(key, {})
-        pieces: Pieces = []
-        for place, (member, value) in enumerate(record.items()):
-            written, told = f"{', ' if place else '{'}{json.dumps(member)}: ", json.dumps(value)
-            told += "}" if place == len(record) - 1 else ""
-            if member in given and given[member] == value:
-                pieces.append((written + told, "copied"))
-            elif member in before and before[member] == value:
-                pieces.append((written + told, "derivable"))
-            else:
-                pieces += [(written, "frame"), (told, "new")]
-        if text in session.seen:
-            pieces = [(text, "copied")]
-        shown[key] = dict(record)
-        session.add(Action(name, call_text(name, given), json.dumps(given)), pieces)
-
-    for _ in range(8):
-        if not records or session.random.random() < 0.3:
-            given = {"title": session.phrase(3), "size": session.random.randint(1, 99), "done": False}
-            key = session.nonce()
-            records[key] = {"note_id": key, **given, "token": session.nonce(), "owner": session.nonce()}
-            answer("create_note", key, given)
-            continue
-        key = session.random.choice(sorted(records))
-        if session.random.random() < 0.5:
-            change = {"note_id": key, "size": session.random.randint(1, 99)}
-            records[key] |= {**change, "token": session.nonce()}
-            answer("update_note", key, change)
-        else:
-            answer("get_note", key, {"note_id": key})
     return session

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.make import batch_of
-from tests.planted.span_truth import Session, editor_session, service_session, shell_session, terminal_session
+from tests.planted.span_truth import Session, editor_session, shell_session, terminal_session
 from trajmill.pipelines.render.loss_spans import CLASS_OF_LABEL
 from trajmill.quality.replicate import Words
 from trajmill.quality.spans import Labelling, with_volatile
@@ -62,8 +62,7 @@ def test_what_a_shell_shows_again_is_copied_and_the_gutters_of_its_listings_are_
         (tmp_path / str(seed)).mkdir()
         sessions.append(shell_session(seed, tmp_path / str(seed), turns=10))
     found = shares(sessions, "terminal")
-    assert all(min(found[klass]) >= 0.95 for klass in ("copied", "frame"))
-    assert found["new"][1] >= 0.98
+    assert all(precision >= 0.98 and recall >= 0.98 for precision, recall in found.values())
 
 
 def test_an_editor_shows_frames_paths_that_were_given_and_lines_that_were_written():
@@ -71,16 +70,9 @@ def test_an_editor_shows_frames_paths_that_were_given_and_lines_that_were_writte
     assert all(precision >= 0.98 and recall >= 0.95 for precision, recall in found.values())
 
 
-def test_a_line_typed_behind_a_prompt_comes_back():
+def test_rows_of_a_screen_that_stood_there_before_are_copied():
     found = shares([terminal_session(seed) for seed in SEEDS], "terminal")
-    assert all(found[klass][0] >= 0.98 for klass in ("derivable", "copied"))
-    assert found["derivable"][1] >= 0.9
-
-
-def test_members_of_records_that_were_written_or_shown_come_back():
-    found = shares([service_session(seed) for seed in SEEDS], "mcp")
-    assert all(found[klass][0] >= 0.98 and found[klass][1] >= 0.95 for klass in ("derivable", "copied"))
-    assert found["new"][1] == 1
+    assert all(precision >= 0.98 and recall >= 0.95 for precision, recall in found.values())
 
 
 def test_cuts_between_rows_change_nothing(tmp_path: Path):

@@ -45,7 +45,7 @@ from trajmill.worlds.drift.figures import (
 from trajmill.worlds.drift.goodhart import Goodhart, goodhart, read_rewards, told
 from trajmill.worlds.drift.rows import MINS, Side, read_sides
 
-VALUES: Final = ("chars", "error", "empty", "refusal", "novelty", "echo", "facts", "wrong")
+VALUES: Final = ("chars", "error", "empty", "refusal", "novelty", "echo")
 """What is compared of a pair, row by row."""
 
 CANDIDATES: Final = 8

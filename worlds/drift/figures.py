@@ -19,17 +19,9 @@ import polars as pl
 
 Floats = npt.NDArray[np.float64]
 
-MEASURES: Final[dict[str, tuple[str, str]]] = {
-    "error": ("error", "one"),
-    "empty": ("empty", "one"),
-    "refusal": ("refusal", "one"),
-    "length": ("length", "one"),
-    "novelty": ("novelty", "one"),
-    "echo": ("echo", "one"),
-    "facts": ("wrong", "facts"),
-}
-"""Measure → its sum and what the sum is of: rows, or facts that could be checked. Of `length` it is the logarithm to
-base 2 of the characters and one more, so that its difference is that of a ratio."""
+MEASURES: Final = ("error", "empty", "refusal", "length", "novelty", "echo")
+"""What rows are compared by, each as its mean. `length` is the logarithm to base 2 of the characters and one more, so
+that its difference is that of a ratio."""
 
 DISAGREEMENT: Final = "disagreement"
 TURNS: Final = (0, 1, 2, 3, 5, 9, 17, 33)
@@ -77,7 +69,7 @@ class Cell:
         value: the tool, or the stretch of turns; empty of a whole domain.
         rows: simulated rows.
         tasks: of them.
-        figures: by measure; one of which there is nothing to count is left out.
+        figures: by measure.
     """
 
     match: str
@@ -128,9 +120,7 @@ def stretches() -> list[str]:
 def sides_of(pairs: pl.DataFrame) -> pl.DataFrame:
     """Pairs as rows of both sides, in columns that are alike: `side` is 0 for the world and 1 for the model."""
     ours = pairs.with_columns(pl.lit(1).alias("side"))
-    named = {
-        name: f"{name}_real" for name in ("chars", "error", "empty", "refusal", "novelty", "echo", "facts", "wrong")
-    }
+    named = {name: f"{name}_real" for name in ("chars", "error", "empty", "refusal", "novelty", "echo")}
     theirs = pairs.with_columns(pl.lit(0).alias("side"), *(pl.col(real).alias(name) for name, real in named.items()))
     return pl.concat([prepared(ours), prepared(theirs)])
 
@@ -145,9 +135,8 @@ def prepared(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("tool").fill_null("").alias("tool"),
         stretch(pl.col("turn")).alias("stretch"),
         pl.col("turn").cast(pl.Float64),
-        pl.lit(1.0).alias("one"),
         (pl.col("chars").cast(pl.Float64) + 1).log(2).alias("length"),
-        *(pl.col(name).cast(pl.Float64) for name in ("error", "empty", "refusal", "novelty", "echo", "facts", "wrong")),
+        *(pl.col(name).cast(pl.Float64) for name in ("error", "empty", "refusal", "novelty", "echo")),
         (block % BLOCKS).alias("block"),
     )
 
@@ -170,21 +159,19 @@ def cells(match: str, rows: pl.DataFrame) -> Iterator[Cell]:
 
 
 def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame) -> Cell:
-    columns = sorted({name for pair in MEASURES.values() for name in pair})
-    sums = {side: _sums(rows.filter(pl.col("side") == side), columns) for side in (0, 1)}
+    totals = [pl.len().cast(pl.Float64), *(pl.col(name).sum() for name in MEASURES)]
+    sums = [_sums(rows.filter(pl.col("side") == side), totals) for side in (0, 1)]
     blocks = sorted(sums[0].keys() | sums[1].keys())
-    figures = {}
-    for name, (above, below) in MEASURES.items():
-        tables = [_table(sums[side], blocks, (columns.index(above), columns.index(below))) for side in (0, 1)]
-        found = _figure(name, tables)
-        if found is not None:
-            figures[name] = found
+    figures = {
+        name: _figure(name, [_table(one, blocks, (number, 0)) for one in sums])
+        for number, name in enumerate(MEASURES, 1)
+    }
     mine = rows.filter(pl.col("side") == 1)
     return Cell(match, by, domain, value, len(mine), mine["place"].n_unique(), figures)
 
 
-def _sums(rows: pl.DataFrame, columns: Sequence[str]) -> dict[int, list[float]]:
-    summed = rows.group_by("block").agg(pl.col(name).sum() for name in columns).sort("block")
+def _sums(rows: pl.DataFrame, totals: Sequence[pl.Expr]) -> dict[int, list[float]]:
+    summed = rows.group_by("block").agg(totals).sort("block")
     return {int(block): list(values) for block, *values in summed.iter_rows()}
 
 
@@ -194,9 +181,7 @@ def _table(sums: dict[int, list[float]], blocks: Sequence[int], columns: Sequenc
     return np.array([[sums.get(block, none)[column] for column in columns] for block in blocks])
 
 
-def _figure(name: str, tables: Sequence[Floats]) -> Figure | None:
-    if not all(table[:, 1].sum() > 0 for table in tables):
-        return None
+def _figure(name: str, tables: Sequence[Floats]) -> Figure:
     real, sim = (float(table[:, 0].sum() / table[:, 1].sum()) for table in tables)
     drawn = np.full(DRAWS, np.nan)
     if len(tables[0]) >= FEWEST_BLOCKS:
@@ -214,19 +199,16 @@ def _figure(name: str, tables: Sequence[Floats]) -> Figure | None:
 def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """By domain and measure how much it grows in `PER_TURNS` turns of a rollout, in the world and in the model."""
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
-        for name, (above, below) in MEASURES.items():
-            size, turn = pl.col(below), pl.col("turn")
+        for name in MEASURES:
+            turn = pl.col("turn")
             moments = [
-                size.sum(),
-                (size * turn).sum().alias("t"),
-                (size * turn * turn).sum().alias("tt"),
-                pl.col(above).sum().alias("y"),
-                (pl.col(above) * turn).sum().alias("ty"),
+                pl.len().cast(pl.Float64),
+                turn.sum().alias("t"),
+                (turn * turn).sum().alias("tt"),
+                pl.col(name).sum().alias("y"),
+                (pl.col(name) * turn).sum().alias("ty"),
             ]
-            sums = []
-            for side in (0, 1):
-                summed = mine.filter(pl.col("side") == side).group_by("block").agg(moments).sort("block")
-                sums.append({int(block): list(values) for block, *values in summed.iter_rows()})
+            sums = [_sums(mine.filter(pl.col("side") == side), moments) for side in (0, 1)]
             blocks = sorted(sums[0].keys() | sums[1].keys())
             tables = [_table(one, blocks, range(5)) for one in sums]
             slopes = [float(_slopes(table.sum(axis=0)[None])[0]) for table in tables]
@@ -252,14 +234,12 @@ def _slopes(moments: Floats) -> Floats:
 
 def by_turn(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """By domain, side and stretch of turns the means of all measures: what is drawn of a rollout."""
-    names = {name: pl.col(above).sum() / pl.col(below).sum() for name, (above, below) in MEASURES.items()}
     table = rows.group_by("domain", "side", "stretch").agg(
-        pl.len().alias("rows"), *(of.alias(name) for name, of in names.items())
+        pl.len().alias("rows"), *(pl.col(name).mean() for name in MEASURES)
     )
     places = {word: number for number, word in enumerate(stretches())}
     for one in sorted(table.to_dicts(), key=lambda row: (row["domain"], row["side"], places[row["stretch"]])):
-        told = {name: one[name] for name in MEASURES if one[name] is not None and np.isfinite(one[name])}
-        told = {name: rounded(2**value if name == "length" else value) for name, value in told.items()}
+        told = {name: rounded(2 ** one[name] if name == "length" else one[name]) for name in MEASURES}
         yield {
             "domain": one["domain"],
             "side": ("real", "sim")[one["side"]],

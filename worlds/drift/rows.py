@@ -21,8 +21,6 @@ from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_transitions, rows_of, transition_files
-from trajmill.quality.derivable import Deriving
-from trajmill.quality.derivable.turns import Turns
 from trajmill.quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes
 from trajmill.quality.lookback import Reaching
 from trajmill.quality.replicate import Words
@@ -117,7 +115,7 @@ SCHEMA: Final = pl.Schema(
     {
         **dict.fromkeys(("world_model", "domain", "tool"), pl.String),
         **dict.fromkeys(("file", "row"), pl.UInt32),
-        **dict.fromkeys(("turn", "facts", "wrong"), pl.Int32),
+        "turn": pl.Int32,
         **dict.fromkeys(("place", "key", "context", "act", "trajectory", "step_hash", "answer"), pl.UInt64),
         "chars": pl.Int64,
         **dict.fromkeys(("error", "empty", "refusal", "novelty", "echo"), pl.Float32),
@@ -127,8 +125,7 @@ SCHEMA: Final = pl.Schema(
 """Columns of a side: one row a transition whose answer is text.
 
 `place` is the task, 0 where none is known; `world_model` is null on rows of the world; `novelty` is the share of the
-words of an answer that nothing before it showed, `echo` that of the action's words which it repeats; `facts` and
-`wrong` are `quality.derivable.Facts`.
+words of an answer that nothing before it showed, `echo` that of the action's words which it repeats.
 """
 
 
@@ -230,13 +227,12 @@ class _Measuring:
         self._done: Lanes = np.zeros((1, 2), np.uint64)
         self._last: Lanes = np.zeros((1, 2), np.uint64)
         self._mins = np.full(MINS, _LANES, np.uint32)
-        self._words, self._deriving = SeenWords(), Deriving()
+        self._words = SeenWords()
 
     def measured(self, view: Measured) -> pl.DataFrame:
         """The rows of a batch whose answer is text."""
         batch = view.batch
         content = view.texts("next_observation", "content")
-        facts = self._facts(view)
         shared = view.once(turns)
         columns: dict[str, Any] = {
             "world_model": answering(batch["environment"]),
@@ -245,8 +241,6 @@ class _Measuring:
             "file": np.full(batch.num_rows, self._file, np.uint32),
             "row": np.arange(self._row, self._row + batch.num_rows, dtype=np.uint32),
             "turn": batch["turn"],
-            "facts": facts[:, 0],
-            "wrong": facts[:, 1],
             **self._hashes(view),
             "chars": content.spread(pc.utf8_length(content.texts).to_numpy(zero_copy_only=False).astype(np.int64)),
             "error": view.around(erroneous).astype(np.float32),
@@ -309,17 +303,6 @@ class _Measuring:
             if place == len(view.starts) - 1:
                 self._mins = last
         return {f"min{number}": before[:, number] for number in range(MINS)}
-
-    def _facts(self, view: Measured) -> npt.NDArray[np.int32]:
-        told = np.zeros((view.batch.num_rows, 2), np.int32)
-        begins = set(view.starts.tolist()) - ({0} if goes_on(view.batch) else set())
-        rows = Turns(view)
-        for row in range(view.batch.num_rows):
-            if row in begins:
-                self._deriving = Deriving()
-            self._deriving.told(rows.at(row))
-            told[row] = self._deriving.facts
-        return told
 
 
 def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:

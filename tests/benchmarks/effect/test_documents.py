@@ -12,7 +12,7 @@ from trajmill.pipelines.render.turns import Turn
 ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
 PARTS = (
     ("größe ", None),
-    ("12", "derivable"),
+    ("12", "history"),
     ("\n", None),
     ("Mon 09:30", "volatile"),
     ("\n", None),
@@ -54,17 +54,14 @@ def borne(found):
 def test_bytes_have_the_class_of_their_character(tokens):
     kinds = document(tokens, Arm(EVERYTHING, "", "")).kinds
     said = [CLASSES[kind] for kind in kinds[kinds > 0]][:-1]
-    told = {"derivable": "derivable", "volatile": "volatile", "action": "copied"}
+    told = {"history": "copied", "volatile": "volatile", "action": "copied"}
     expected = [told.get(label or "", "new") for text, label in PARTS for _ in text.encode()]
     assert said == expected + ["new"] * (len(said) - len(expected))
 
 
 def test_a_class_without_loss_is_what_a_mixture_leaves_out(tokens):
     assert borne(document(tokens, spans_arm())) == ANSWER
-    assert borne(document(tokens, spans_arm({"copied": 0.0}))) == ANSWER.replace("$ ls", "")
-    assert borne(document(tokens, spans_arm({"derivable": 0.0, "copied": 0.0}))) == ANSWER.replace("$ ls", "").replace(
-        "12", ""
-    )
+    assert borne(document(tokens, spans_arm({"copied": 0.0}))) == ANSWER.replace("$ ls", "").replace("12", "")
     assert "09:30" in borne(document(tokens, spans_arm({"volatile": 0.0})))  # the only one of a sample stays
 
 

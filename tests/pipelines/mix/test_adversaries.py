@@ -98,6 +98,7 @@ def test_an_answer_is_unknowable_where_nothing_tells_it():
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), known.now(), [])
     random = turn("3f2a91c8", volatile=((0, 8),))
     assert is_unknowable(random, Known(), [])
+    assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"whole": false}'), Known(), [])
 
 
 def test_the_reward_agrees_with_answers_ranked_by_hand():

@@ -156,6 +156,44 @@ def test_a_turn_is_asked_for_by_the_checks_of_its_answer(policy):
     assert any("< |im_start|>" in one for one in states) == (policy == "escape")
 
 
+def calls(*told: tuple[str, str, str], form: str = "response") -> list[dict[str, Any]]:
+    """A session of calls, given name, arguments and answer of each."""
+    rows = [
+        {**row(step, "", answer), "domain": "mcp", "row_id": f"t{step}"} for step, (_, _, answer) in enumerate(told)
+    ]
+    for one, (name, arguments, _) in zip(rows, told, strict=True):
+        text = f'{{"name": "{name}", "arguments": {arguments}}}'
+        one["action"] = {"name": name, "arguments": arguments, "text": text}
+        one["next_observation"]["form"] = form
+    return rows
+
+
+UNKNOWABLE = ("get_country", "{}", "Utopia, capital Amaurot")
+ASKED = ("say", '{"text": "hello"}', "hello")
+
+
+def test_eval_asks_for_no_turn_that_nothing_tells():
+    found = samples_of("eval", calls(UNKNOWABLE, ASKED, (*UNKNOWABLE[:2], "commit 9f8e7d6c5b4a")))
+    assert [one["sample_id"] for one in found] == ["t:1"]
+    assert found[0]["response"] == [MARKER + text for text in ("Utopia, capital Amaurot", "hello")]
+
+
+@pytest.mark.parametrize("pool", ["rl", "eval"])
+@pytest.mark.parametrize("name", ["task_complete", "fail"])
+def test_the_end_of_the_agents_work_is_not_asked_for(pool, name):
+    (found,) = made_of(pool, calls((name, "{}", "window 'Shop'\n  text 'Tea'"), form="state"))
+    assert isinstance(found, Reject)
+    assert found.reason == "no_question"
+
+
+def test_eval_asks_for_what_other_answers_of_the_tool_say_anyway():
+    (refused,) = made_of("eval", calls(UNKNOWABLE))
+    assert isinstance(refused, Reject)
+    others = answers_of(calls(*((*UNKNOWABLE[:2], f"Utopia, capital Amaurot, visit {n}") for n in range(3))), View())
+    (found,) = samples_of("eval", calls(UNKNOWABLE), others=others)
+    assert found["sample_id"] == "t:0"
+
+
 def secrets() -> list[dict[str, Any]]:
     texts = ["token is S, keep it", "S", "no secret", "ü S"]
     rows = [row(number, "x", text.replace("S", NAME)) for number, text in enumerate(texts)]

@@ -90,10 +90,10 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
         transition(0, call, "a.txt", before="$ ", exit_code=0, time_limit_s=60.0),
         transition(1, "GET http://a.example/", "", time_limit_s=0.5, timed_out=True),
         transition(2, "say ```x```", "```\nfenced\n```", before="other"),
-        transition(3, "[]", "**Action:**\n```text\nls\n```"),
+        transition(3, '["x"]', "**Action:**\n```text\nls\n```"),
     ]
     known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
-    whole = [{**one, **known} for one in rows]
+    whole = [{**one, **known, "row_id": f"t{one['step']}"} for one in rows]
     seen = set()
     for count in range(1, 5):
         for sample in samples_of("eval", whole[:count], Mix()):

@@ -14,7 +14,7 @@ from trajmill.pipelines.recipe.recipe import LOSS_WEIGHTS, Mix
 from trajmill.pipelines.render.loss_spans import CLASSES, LossSpan, SpanWeights, answer_spans, drawn_spans
 from trajmill.pipelines.render.turns import turns
 
-PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "derivable", None]), min_size=1, max_size=30)
+PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "action", None]), min_size=1, max_size=30)
 SESSIONS = st.lists(PIECES, min_size=1, max_size=5)
 WEIGHTS = st.dictionaries(st.sampled_from(CLASSES), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 

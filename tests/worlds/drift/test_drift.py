@@ -30,7 +30,9 @@ def worlds(tmp_path_factory):
 def found(worlds):
     """What is found of each simulator."""
     return {
-        name: drift(str(worlds["real"]), str(worlds[name]), Settings(), {"facts": 0.2, "length": 1.5, "error": 0.1})
+        name: drift(
+            str(worlds["real"]), str(worlds[name]), Settings(), {"disagreement": 0.2, "length": 1.5, "error": 0.1}
+        )
         for name in ("faithful", "flattering")
     }
 
@@ -55,7 +57,7 @@ def test_of_the_faithful_simulator_no_figure_is_far_from_the_worlds(found):
     assert all(bound.is_met for bound in found["faithful"].thresholds)
 
 
-def test_the_flattering_simulator_never_errs_says_more_agrees_and_gets_facts_wrong(found):
+def test_the_flattering_simulator_never_errs_says_more_and_agrees(found):
     told = figures(found["flattering"], "rollouts")
     assert (told["error"].real, told["error"].sim) == (
         pytest.approx(planted.ROUNDS / (6 * planted.ROUNDS + 1), abs=1e-5),
@@ -64,14 +66,13 @@ def test_the_flattering_simulator_never_errs_says_more_agrees_and_gets_facts_wro
     assert told["empty"].difference < -0.05
     assert told["length"].difference > 4
     assert told["echo"].difference > 0.3
-    assert (told["facts"].real, told["facts"].sim > 0.5) == (0, True)
-    for name in ("empty", "length", "echo", "facts"):
+    for name in ("empty", "length", "echo"):
         low, high, level = told[name].low, told[name].high, float(name == "length")
         assert low is not None
         assert high is not None
         assert not low <= level <= high
     assert {bound.name: bound.is_met for bound in found["flattering"].thresholds} == dict.fromkeys(
-        ("facts", "length", "error"), False
+        ("disagreement", "length", "error"), False
     )
 
 
@@ -84,10 +85,10 @@ def test_what_replicates_of_the_world_disagree_on_is_not_held_against_a_simulato
     assert flattering.low > 0.3
 
 
-def test_wrong_facts_that_grow_over_the_turns_of_a_rollout_are_told_as_growth(found):
+def test_a_measure_that_grows_over_the_turns_of_a_rollout_as_the_worlds_does_not_is_told_as_growth(found):
     for name, grows in (("faithful", False), ("flattering", True)):
         (model,) = found[name].models
-        (told,) = [of["figure"] for of in model.growth if of["measure"] == "facts"]
+        (told,) = [of["figure"] for of in model.growth if of["measure"] == "empty"]
         assert (told.difference > 0.03) is grows
         assert told.low is not None
         assert (told.low > 0.03) is grows
@@ -102,7 +103,7 @@ def test_tools_and_stretches_of_turns_are_cells_of_their_own(found):
 
 
 def test_every_measure_is_told_of_every_domain(found):
-    assert figures(found["flattering"], "rollouts").keys() == MEASURES.keys()
+    assert figures(found["flattering"], "rollouts").keys() == set(MEASURES)
     assert figures(found["flattering"], "exact").keys() == {*MEASURES, "disagreement"}
 
 
@@ -145,7 +146,7 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     lines = (f"{step},{step},{min(step, 6)}\n" for step in range(20))
     rewards.write_text("step,simulated,real\n" + "".join(lines))
     words = ["world", "drift", worlds["real"], worlds["flattering"], "--rewards", rewards]
-    code, said, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "facts=0.3", "--fail-over", "goodhart=0.2")
+    code, said, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "echo=0.3", "--fail-over", "goodhart=0.2")
     assert code == Code.DRIFT.value == 6
     assert "part from step" in said
     assert ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5")[0] == 0
@@ -158,7 +159,7 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     assert not re.search(r"<script|https?://|src=", page)
 
 
-@pytest.mark.parametrize("bound", ["facts=0.5", "goodhart=0.5"])
+@pytest.mark.parametrize("bound", ["echo=0.5", "goodhart=0.5"])
 def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bound):
     words = ["world", "drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
     code, said, complained = ran(*words, "--fail-over", bound)
@@ -168,7 +169,7 @@ def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bo
     assert "within" not in said
 
 
-@pytest.mark.parametrize("bound", ["facts", "facts=", "facts=nan", "fact=0.1", "=1"])
+@pytest.mark.parametrize("bound", ["error", "error=", "error=nan", "errors=0.1", "=1"])
 def test_a_threshold_that_names_no_figure_or_no_number_is_told_before_anything_is_read(tmp_path, bound):
     code, _, complained = ran("world", "drift", tmp_path, tmp_path, "--out", tmp_path / "out", "--fail-over", bound)
     assert code == 1
@@ -195,7 +196,7 @@ def test_a_run_of_both_kinds_is_held_against_itself(worlds, tmp_path):
     assert found.real_left_out == 2 * found.sim_left_out
     named = {bound.name: bound for bound in found.thresholds}
     assert named["goodhart"].found is None
-    assert named["facts"].where.startswith("flattering@1")
+    assert named["echo"].where.startswith("flattering@1")
 
 
 def test_what_later_generations_added_is_compared_too(worlds, tmp_path):

@@ -1,4 +1,4 @@
-"""What rows are compared by: their hashes, words and facts hang on the trajectory, and not on batches."""
+"""What rows are compared by: their hashes and words hang on the trajectory, and not on batches."""
 
 from dataclasses import replace
 from itertools import pairwise

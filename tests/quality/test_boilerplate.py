@@ -1,0 +1,16 @@
+"""Fixed text of tools and screens lies within the text."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trajmill.quality.boilerplate import frames
+
+
+@given(st.text("[]#|+-=1 2\t→:\r\na", max_size=80), st.sampled_from(["", "http", "tree"]))
+def test_frames_lie_in_the_text_in_order(text, kind):
+    frame, held = frames(text, kind)
+    assert all(0 <= begin < end <= len(text) for begin, end in frame)
+    assert all(one[1] <= other[0] for one, other in pairwise(frame))
+    assert all(0 <= begin <= end <= len(text) for begin, end in held)
