@@ -38,6 +38,7 @@ _LOSSES: Final = 3
 _REMEDY: Final = "`trajmill view OUT` lists them."
 REMEDIES: Final = {
     "other_domain": "The recipe takes other domains; `trajmill run LOGS` takes all.",
+    "no_transitions": "Their logs hold no action with an answer.",
     "no_observation": "The logs hold no answers to these actions.",
     "duplicate_trajectory": "Exact copies; one of each is kept.",
     "near_duplicate": "Copies but for a few words; one of each is kept. `judge.near_duplicates` sets how near.",
