@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.render.agent_view import Refused, agent_conversation
+from trajmill.pipelines.render.agent_view import Fidelity, Reasoning, Refused, agent_conversations
 from trajmill.pipelines.render.atif_documents import atif_document
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_transitions, write_parquet
@@ -24,6 +24,8 @@ AGENT_SCHEMA: Final = pa.schema(
         ("id", pa.string()),
         ("domain", pa.string()),
         ("trajectory_id", pa.string()),
+        ("parent_trajectory_id", pa.string()),
+        ("relation", pa.string()),
         ("group", pa.string()),
         (
             "messages",
@@ -42,6 +44,7 @@ AGENT_SCHEMA: Final = pa.schema(
             ),
         ),
         ("tools", pa.string()),
+        ("fidelity", pa.struct([(name, pa.string()) for name in Fidelity._fields])),
     ]
 )
 """Columns of a row. `tools`, and `tool_calls` of a message, are JSON text, since structs of Parquet fill in nulls."""
@@ -49,55 +52,61 @@ AGENT_SCHEMA: Final = pa.schema(
 FILE: Final = "train.parquet"
 REFUSED: Final = "refused.jsonl"
 _BATCH: Final = 200
+_NOT_KEPT: Final = Refused("not_kept", "the recipe drops it")
 
 Row = Mapping[str, Any]
 
 
-def write_agent_rows(trajectories: Iterable[Sequence[Row]], folder: Folder) -> int:
+def write_agent_rows(trajectories: Iterable[Sequence[Row]], folder: Folder, reasoning: Reasoning = "keep") -> int:
     """Writes the conversations, and beside them a line with `id`, `reason` and `detail` for each refused.
 
-    An id is that of rows, without the step: trajectories that did the same share theirs, whatever they were asked.
+    An id is that of rows, without the step: trajectories that did the same share theirs, whatever they were asked. What
+    goes on after a compaction has its number behind it (`#1`).
     Of conversations that are the same letter by letter one is written.
 
     Args:
         trajectories: rows of each, with `kept` and `group` where they are judged.
         folder: where to.
+        reasoning: the reasoning that stays.
 
     Returns:
         The number of conversations.
     """
     refused: list[bytes] = []
-    entry = write_parquet(folder, FILE, AGENT_SCHEMA, _batches(_rows(trajectories, refused)), shard=True)
+    entry = write_parquet(folder, FILE, AGENT_SCHEMA, _batches(_rows(trajectories, refused, reasoning)), shard=True)
     folder.write(REFUSED, b"".join(refused))
     return entry.rows
 
 
-def _rows(trajectories: Iterable[Sequence[Row]], refused: list[bytes]) -> Iterator[dict[str, Any]]:
+def _rows(
+    trajectories: Iterable[Sequence[Row]], refused: list[bytes], reasoning: Reasoning
+) -> Iterator[dict[str, Any]]:
     seen: set[bytes] = set()
     for rows in trajectories:
         first = rows[0]
         key, _, _ = first["row_id"].rpartition("-")
-        found = (
-            agent_conversation(rows)
-            if all(row.get("kept", True) for row in rows)
-            else Refused("not_kept", "the recipe drops it")
-        )
-        if isinstance(found, Refused):
-            line = {"id": key, "reason": found.reason, "detail": found.detail}
-            refused.append(orjson.dumps(line) + b"\n")
-            continue
-        same = hashlib.sha256(orjson.dumps([*found])).digest()
-        if same in seen:
-            continue
-        seen.add(same)
-        yield {
-            "id": key,
-            "domain": first["domain"],
-            "trajectory_id": first["trajectory_id"],
-            "group": first.get("group"),
-            "messages": found.messages,
-            "tools": found.tools,
-        }
+        kept = all(row.get("kept", True) for row in rows)
+        for number, found in enumerate(agent_conversations(rows, reasoning) if kept else [_NOT_KEPT]):
+            part = f"{key}#{number}" if number else key
+            if isinstance(found, Refused):
+                line = {"id": part, "reason": found.reason, "detail": found.detail}
+                refused.append(orjson.dumps(line) + b"\n")
+                continue
+            same = hashlib.sha256(orjson.dumps([found.messages, found.tools])).digest()
+            if same in seen:
+                continue
+            seen.add(same)
+            yield {
+                "id": part,
+                "domain": first["domain"],
+                "trajectory_id": first["trajectory_id"],
+                "parent_trajectory_id": first["parent_trajectory_id"],
+                "relation": first["relation"],
+                "group": first.get("group"),
+                "messages": found.messages,
+                "tools": found.tools,
+                "fidelity": found.fidelity._asdict(),
+            }
 
 
 def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
@@ -156,11 +165,12 @@ def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
     return before[0] + (row["step"] == 0), row
 
 
-def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
+def export(path: str, form: str, out: str, also: Sequence[str] = (), reasoning: Reasoning = "keep") -> int:
     """Write every trajectory stored at a path below `out` and return how many.
 
     `atif` is written as `<trajectory id>/trajectory.json`, `agent_sft` as one table with what it refuses beside it. A
-    trajectory that stands twice is written once. `also` are names of forms that are written elsewhere, to be told of.
+    trajectory that stands twice is written once. `also` are names of forms that are written elsewhere, to be told of;
+    `reasoning` is that of agents that `agent_sft` keeps.
 
     Raises:
         ConfigError: the format is not known, there are no transitions, or the folder holds files.
@@ -171,7 +181,7 @@ def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
     if folder.names():
         raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
     if form == "agent_sft":
-        return write_agent_rows(stored_trajectories(path, judged=True), folder)
+        return write_agent_rows(stored_trajectories(path, judged=True), folder, reasoning)
     for rows in stored_trajectories(path):
         key = rows[0]["trajectory_id"]
         if key not in done:

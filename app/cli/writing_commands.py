@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -77,6 +77,10 @@ def export(
         str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
     ] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Tokens that a conversation is cut or packed to.")] = None,
+    reasoning: Annotated[
+        Literal["keep", "strip", "last"],
+        typer.Option(help="For agent_sft: the agent's reasoning that stays; last: behind the user's last message."),
+    ] = "keep",
 ) -> None:
     """Write transitions or shards in the form of another tool."""
     from trajmill.app.cli.export import export as write
@@ -88,5 +92,5 @@ def export(
         return
     if tokenizer is not None or chat_template is not None or window is not None:
         raise ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}.")
-    count = write(path, form, out, also=tuple(FORMS))
+    count = write(path, form, out, also=tuple(FORMS), reasoning=reasoning)
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)

@@ -28,8 +28,10 @@ Time = int | datetime | None
 class Said:
     """A text of the `user` or the `harness`; or `user_call` and `tool`, a call that the user made and its result.
 
+    A `compaction` is the harness's summary, which takes the place of all that stood before.
+
     Attributes:
-        role: one of the four.
+        role: one of the five.
         text: empty where a user sent only images.
         attachments: the images.
         uri: the page that the user showed.

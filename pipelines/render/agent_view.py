@@ -1,16 +1,17 @@
-"""The agent view: the conversation that an agent had, as chat messages with its tools, or why it is not to be had.
+"""The agent view: the conversation that an agent had, as chat messages with its tools.
 
 Where the world-model view predicts what the world answers, this one predicts what the agent did: the loss stands on
-the assistant's messages. What a log says is restored letter by letter, arguments of calls as JSON values; a trajectory
-of which a part was lost, moved or written anew by its reader is refused, never filled in.
+the assistant's messages. What a log says is restored letter by letter, and nothing is made up. What the log or its rows
+do not hold is told in `Fidelity`. Where the agent saw something that the rows do not hold, the conversation ends before
+it, since what the agent did next answers to what nobody could read; what is left of it is true.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import groupby, pairwise
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.pipelines.render.turns import Rows
@@ -18,17 +19,52 @@ from trajmill.schemas import MESSAGE, json_text
 
 Row: TypeAlias = Mapping[str, Any]
 
-RESTORED: Final = frozenset({"atif", "chat_tools", "otel_genai", "tau_bench", "vcr_cassette"})
-"""Connectors whose rows hold a conversation as its messages were; tests compare each with messages of its logs.
+Reasoning = Literal["keep", "strip", "last"]
+"""The reasoning that stays: all, none, or that of the messages behind the last of the user."""
 
-Others keep an answer without the words around it, the issue instead of the prompt that held it, or no conversation.
-"""
+_NO_CONVERSATIONS: Final = frozenset({"aider", "swebench_eval", "swebench_predictions", "webvoyager"})
+"""Connectors whose answers were shown to a person or nobody, and those whose agent was shown pictures all along."""
 
-_SCENARIOS: Final = frozenset({"tau_bench"})
-"""Of those, the ones whose instruction is what the simulated user was told, where the first words are interleaved."""
+_SCENARIOS: Final = frozenset({"tau2", "tau_bench"})
+"""Connectors whose instruction is what the simulated user was told; the agent never saw it."""
+
+_UNSEEN: Final = frozenset({"tool", "user_call"})
+"""Roles of what the user did with tools of its own, and was answered."""
+
+_HARNESS: Final = "harness"
+_COMPACTION: Final = "compaction"
 
 _HOSTED: Final = ("srvtoolu_", "mcptoolu_", "mcp_", "ci_", "ws_", "fs_", "ig_", "tsc_")
 """How ids begin of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
+
+
+class Fidelity(NamedTuple):
+    """How far a conversation is that of its log.
+
+    Attributes:
+        system: `logged`, or `not_logged`: the log holds no system prompt.
+        task: `logged`, or `not_logged`: the log does not hold what the agent was asked.
+        tools: `logged`; `derived`: the declarations are the connector's; `not_logged`.
+        calls: `logged`; `hosted`: some were answered by the model's provider within one message of the agent, which is
+            several here; `parsed`: the agent wrote some as text, in a form of its own.
+        words: `logged`, or `joined`: what the agent said and thought between the calls of a message stands before them.
+        answers: `logged`, or `unwrapped`: how a command ended was taken out of its answer.
+        harness: `logged`, or `as_user`: words of the harness are messages of the user before the agent's next one, with
+            the name `harness`. They may have stood in another message, or in a system prompt.
+        begin: `logged`, or `compacted`: it goes on from a summary of what stood before, a message of the harness. What
+            else the harness kept is not told.
+        end: `logged`, or why the conversation ends before its log does; a reason of `Refused`.
+    """
+
+    system: str
+    task: str
+    tools: str
+    calls: str
+    words: str
+    answers: str
+    harness: str
+    begin: str
+    end: str
 
 
 class Conversation(NamedTuple):
@@ -38,11 +74,13 @@ class Conversation(NamedTuple):
         messages: each with `role`, `content`, `reasoning_content`, `tool_calls` (JSON text of OpenAI's list),
             `tool_call_id`, `name` and `loss`; null where a message has none of it. `loss` is null but on the
             assistant's.
-        tools: JSON text of the list of declared tools; None if the log declares none and none were required.
+        tools: JSON text of the list of tools; None where there is none.
+        fidelity: how far it is that of the log.
     """
 
     messages: list[dict[str, Any]]
     tools: str | None
+    fidelity: Fidelity
 
 
 class Refused(NamedTuple):
@@ -58,65 +96,116 @@ class _RefusedError(Exception):
         self.refused = Refused(reason, detail)
 
 
-def agent_conversation(rows: Rows, requires_tools: bool = True) -> Conversation | Refused:
-    """The conversation of a trajectory.
+def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conversation | Refused]:
+    """The conversations of a trajectory, as far as the rows hold what the agent saw: one, and one for each compaction.
 
     Args:
         rows: all rows of one trajectory in order, as Python values of the transition schema, those that a
             world-model view omits too: what an agent said last is answered by nothing.
-        requires_tools: whether a conversation is refused whose log declares no tools.
+        reasoning: the reasoning that stays.
     """
     try:
-        _require_whole(rows)
-        return Conversation(list(_messages(rows)), _tools(rows[0], requires_tools))
+        _require_conversation(rows)
     except _RefusedError as error:
-        return error.refused
+        return [error.refused]
+    return [_conversation(part, reasoning) for part in _parts(rows)]
 
 
-def _require_whole(rows: Rows) -> None:
-    """Refuses what is no logged conversation, or only a part of one."""
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """The rows between compactions: the agent saw no more of what stood before than a summary."""
+    begins = [place for place, row in enumerate(rows) if place == 0 or _is_resumed(row)]
+    for begin, end in pairwise([*begins, len(rows)]):
+        yield rows[begin:end]
+
+
+def _conversation(rows: Rows, reasoning: Reasoning) -> Conversation | Refused:
+    messages = list(_opening(rows[0]))
+    restored: list[Row] = []
+    end: Refused | None = None
+    try:
+        for calls, added in _turns(rows):
+            messages += added
+            restored += calls
+    except _RefusedError as error:
+        end = error.refused
+        if not restored:
+            return end
+        while messages[-1]["role"] != "assistant":
+            messages.pop()  # the agent answered to more than that
+    tools = _tools(rows[0])
+    fidelity = _fidelity(messages, restored, tools, "logged" if end is None else end.reason)
+    return Conversation(_with_reasoning(messages, reasoning), tools, fidelity)
+
+
+def _require_conversation(rows: Rows) -> None:
+    """Refuse what is no conversation, or what lacks its beginning."""
     first = rows[0]
-    if first["provenance"]["connector"] not in RESTORED:
-        raise _RefusedError("format", "the format does not keep a conversation's messages as they were")
+    if first["provenance"]["connector"] in _NO_CONVERSATIONS or not any(map(_has_words, rows)):
+        raise _RefusedError("no_conversation", "the log holds what was done, not what a model was told and said")
     if first["relation"] == "continuation":
         raise _RefusedError("continuation", "what stood before it is another trajectory")
     if [row["step"] for row in rows] != list(range(first["num_steps"])):
         raise _RefusedError("incomplete", f"wanted all {first['num_steps']} rows, met {len(rows)}")
-    if first["task"]["instruction"] is None:
-        raise _RefusedError("no_instruction", "the log does not hold what the agent was asked")
 
 
-def _tools(first: Row, required: bool) -> str | None:
-    space: str | None = first["context"]["action_space"]
-    if space is None:
-        if required:
-            raise _RefusedError("no_tools", "the log does not declare the agent's tools")
-        return None
-    tools = value_or_none(space)
-    if not isinstance(tools, list) or not all(isinstance(one, dict) for one in tools):
-        raise _RefusedError("no_tools", "the tools are not a list of objects")
-    return space
+def _has_words(row: Row) -> bool:
+    action = row["action"]
+    told = (row["task"]["instruction"], row["context"]["agent_system"], action["message"], action["reasoning"])
+    return action["name"] == MESSAGE or any(one is not None for one in told)
 
 
-def _messages(rows: Rows) -> Iterator[dict[str, Any]]:
-    first = rows[0]
+def _opening(first: Row) -> Iterator[dict[str, Any]]:
+    """What stood before the agent's first message; words of the harness before the task, as most harnesses have it."""
     if first["context"]["agent_system"] is not None:
         yield _message("system", first["context"]["agent_system"])
-    is_scenario = first["provenance"]["connector"] in _SCENARIOS and first["interleaved"] is not None
-    if not is_scenario:
-        yield _message("user", first["task"]["instruction"])
+    said = _said(first)
+    if _is_resumed(first):
+        yield from (_heard(role, content) for role, content in said[_last_compaction(said) :])
+        said = []
+    yield from (_heard(role, content) for role, content in said if role != "user")
+    if first["step"] == 0 and _task(first) is not None:
+        yield _message("user", _task(first))
+    yield from (_heard(role, content) for role, content in said if role == "user")
+
+
+def _is_resumed(row: Row) -> bool:
+    return any(role == _COMPACTION for role, _ in _said(row))
+
+
+def _last_compaction(said: Sequence[tuple[str, str]]) -> int:
+    return max(place for place, (role, _) in enumerate(said) if role == _COMPACTION)
+
+
+def _task(first: Row) -> str | None:
+    instruction: str | None = first["task"]["instruction"]
+    return None if first["provenance"]["connector"] in _SCENARIOS else instruction
+
+
+def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
+    """The messages of each turn, and the rows that they restore."""
     last = rows[-1]["turn"]
-    shown: str | None = None
+    is_first = True
+    shown = (rows[0]["observation"] or {}).get("content") if _is_resumed(rows[0]) else None
     for turn, group in groupby(rows, key=lambda row: row["turn"]):
         calls = list(group)
         before = calls[0]["observation"]
         if before is not None and before["content"] != shown:
             raise _RefusedError("unasked", "the environment showed something without being asked")
-        said = list(_said(calls[0]["interleaved"]))
-        if turn and not said and shown is None:
-            raise _RefusedError("unanswered", "something stood between two turns that the log does not hold")
-        yield from said
-        yield from _spoken(calls[0]) if _is_message(calls[0]) else _called(calls, turn == last)
+        if not is_first:
+            said = [_heard(role, content) for role, content in _said(calls[0])]
+            if not said and shown is None:
+                raise _RefusedError("unanswered", "something stood between two turns that the log does not hold")
+            yield [], said
+        is_first = False
+        if len(calls) != calls[0]["num_calls"]:
+            raise _RefusedError("incomplete", "calls of a turn are not there")
+        yield calls, [_spoken(calls[0]) if _is_message(calls[0]) else _called(calls)]
+        for row in calls:
+            answer = row["next_observation"]
+            if answer is not None:
+                yield [], [_answer(row)]
+            elif turn != last and not _is_message(row):
+                raise _RefusedError("unanswered", "a call is not answered, and the conversation goes on")
         shown = next((one["content"] for one in (row["next_observation"] for row in reversed(calls)) if one), shown)
 
 
@@ -133,12 +222,14 @@ def _message(role: str, content: str | None, **more: Any) -> dict[str, Any]:
     }
 
 
-def _said(interleaved: str | None) -> Iterator[dict[str, Any]]:
-    """What the user said between turns; of the words of a harness it is not known in which role they stood."""
-    for one in json.loads(interleaved) if interleaved else ():
-        if one["role"] != "user":
-            raise _RefusedError("harness_words", f"words of role '{one['role']}' stand between two turns")
-        yield _message("user", one["content"])
+def _heard(role: str, content: str) -> dict[str, Any]:
+    return _message("user", content, name=None if role == "user" else _HARNESS)
+
+
+def _said(row: Row) -> list[tuple[str, str]]:
+    """(role, text) of what the agent was told before the row, in the order of the log."""
+    told = json.loads(row["interleaved"]) if row["interleaved"] else ()
+    return [(one["role"], one["content"]) for one in told if one["role"] not in _UNSEEN]
 
 
 def _is_message(row: Row) -> bool:
@@ -146,47 +237,26 @@ def _is_message(row: Row) -> bool:
     return bool(row["action"]["name"] == MESSAGE and row["action"]["call_id"] is None)
 
 
-def _spoken(row: Row) -> Iterator[dict[str, Any]]:
+def _spoken(row: Row) -> dict[str, Any]:
     value = value_or_none(row["action"]["arguments"] or "")
     if not isinstance(value, dict) or value.keys() != {"content"}:
         raise _RefusedError("words", "what the agent said is not a text alone")
-    yield _message("assistant", value["content"], reasoning_content=row["action"]["reasoning"], loss=True)
-    reply = row["next_observation"]
-    if reply is None:
-        return
-    if reply["origin"] != "user":
-        raise _RefusedError("harness_words", f"what the agent said was answered by the {reply['origin']}")
-    yield _message("user", _content(reply))
+    return _message("assistant", value["content"], reasoning_content=row["action"]["reasoning"], loss=True)
 
 
-def _called(calls: Sequence[Row], is_last: bool) -> Iterator[dict[str, Any]]:
-    """The assistant's message with all calls of a turn, and the answer to each, in the order of the calls."""
-    first = calls[0]["action"]
-    if len(calls) != calls[0]["num_calls"]:
-        raise _RefusedError("incomplete", "calls of a turn are not there")
-    if any(row["action"]["message"] is not None or row["action"]["reasoning"] is not None for row in calls[1:]):
-        raise _RefusedError("words_between_calls", "the agent said or thought something between two calls of a turn")
-    ids = [row["action"]["call_id"] for row in calls]
-    if not all(ids) or len(set(ids)) != len(ids):
-        raise _RefusedError("call_ids", "calls of a turn have no ids of their own")
-    if any(key.startswith(_HOSTED) for key in ids):
-        raise _RefusedError("hosted", "the model's provider answered a call within the model's answer")
-    yield _message(
+def _called(calls: Sequence[Row]) -> dict[str, Any]:
+    """The agent's message with all calls of a turn, in the order of the calls."""
+    return _message(
         "assistant",
-        first["message"],
-        reasoning_content=first["reasoning"],
+        _joined(calls, "message"),
+        reasoning_content=_joined(calls, "reasoning"),
         tool_calls=json_text([_call(row["action"]) for row in calls]),
         loss=True,
     )
-    for row in calls:
-        answer = row["next_observation"]
-        if answer is None and not is_last:
-            raise _RefusedError("unanswered", "a call is not answered, and the conversation goes on")
-        if row["exit_code"] is not None or row["timed_out"]:
-            raise _RefusedError("unwrapped", "how a command ended was taken out of its answer")
-        if answer is not None:
-            told = row["action"]
-            yield _message("tool", _content(answer), tool_call_id=told["call_id"], name=told["name"])
+
+
+def _joined(calls: Sequence[Row], member: str) -> str | None:
+    return "\n\n".join(row["action"][member] for row in calls if row["action"][member] is not None) or None
 
 
 def _call(action: Row) -> dict[str, Any]:
@@ -199,16 +269,66 @@ def _call(action: Row) -> dict[str, Any]:
     return {
         "id": action["call_id"],
         "type": "function",
-        "function": {"name": action["name"], "arguments": written},
+        "function": {"name": call["name"], "arguments": written},
     }
 
 
-def _content(observation: Row) -> str:
-    """The text of an answer, if that is all that was shown, and as it was shown."""
-    if observation["attachments"]:
+def _answer(row: Row) -> dict[str, Any]:
+    """The answer to a call, or what was said to the agent's message, if that is all that was shown, and as it was."""
+    answer = row["next_observation"]
+    if answer["attachments"]:
         raise _RefusedError("attachments", "a message held a picture or a file")
-    if observation["truncation"] == "recorder":
+    if answer["truncation"] == "recorder":
         raise _RefusedError("truncated", "the log lost a part of an answer")
-    if observation["dialect"] is not None:
+    if answer["dialect"] is not None:
         raise _RefusedError("rewritten", "a screen stands in trajmill's own form")
-    return observation["content"] or ""
+    content = answer["content"] or ""
+    if _is_message(row):
+        return _heard(answer["origin"], content)
+    action = row["action"]
+    return _message("tool", content, tool_call_id=action["call_id"], name=_call(action)["function"]["name"])
+
+
+def _tools(first: Row) -> str | None:
+    space: str | None = first["context"]["action_space"]
+    tools = value_or_none(space or "")
+    return space if isinstance(tools, list) and all(isinstance(one, dict) for one in tools) else None
+
+
+def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, end: str) -> Fidelity:
+    """How far the messages, which restore these rows, are those of the log."""
+    first = rows[0]
+    is_derived = first["context"]["origin"] != "logged"
+    known = set() if tools is None or is_derived else {_name(one) for one in json.loads(tools)}
+    calls = [row["action"] for row in rows if not _is_message(row)]
+    is_parsed = any(one["call_id"] is None and one["name"] not in known for one in calls)
+    is_hosted = any((one["call_id"] or "").startswith(_HOSTED) for one in calls)
+    is_joined = any(
+        row["call_index"] and (row["action"]["message"] is not None or row["action"]["reasoning"] is not None)
+        for row in rows
+    )
+    is_unwrapped = any(row["exit_code"] is not None or row["timed_out"] for row in rows)
+    return Fidelity(
+        system="logged" if first["context"]["agent_system"] is not None else "not_logged",
+        task="logged" if first["task"]["instruction"] is not None else "not_logged",
+        tools="not_logged" if tools is None else "derived" if is_derived else "logged",
+        calls="parsed" if is_parsed else "hosted" if is_hosted else "logged",
+        words="joined" if is_joined else "logged",
+        answers="unwrapped" if is_unwrapped else "logged",
+        harness="as_user" if any(one["name"] == _HARNESS and one["role"] == "user" for one in messages) else "logged",
+        begin="compacted" if _is_resumed(first) else "logged",
+        end=end,
+    )
+
+
+def _name(tool: Row) -> Any:
+    function = tool.get("function")
+    return function.get("name") if isinstance(function, dict) else tool.get("name")
+
+
+def _with_reasoning(messages: list[dict[str, Any]], reasoning: Reasoning) -> list[dict[str, Any]]:
+    if reasoning == "keep":
+        return messages
+    users = [place for place, one in enumerate(messages) if one["role"] == "user" and one["name"] is None]
+    begin = len(messages) if reasoning == "strip" else max(users, default=-1) + 1
+    return [{**message, "reasoning_content": None} for message in messages[:begin]] + messages[begin:]

@@ -27,7 +27,11 @@ CLOSING: Final = "</predicted_observation>"
 COMMANDS: Final = frozenset({"terminal", "swe"})
 """Domains whose actions are commands: answers tell how these ended."""
 
-_SPEAKERS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
+_SPEAKERS: Final[Mapping[str, str]] = {
+    "harness": "**Harness Message:**",
+    "compaction": "**Harness Message:**",
+    "user": "**User Message:**",
+}
 
 
 def heading(number: int) -> str:

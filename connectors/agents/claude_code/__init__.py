@@ -35,7 +35,7 @@ trajectory of relation `subagent`, in files of their own too (see `files`); its 
 where the agent's id or its prompt tells which. Order: sessions with their branches, then sub-agents.
 
 A branch that ends within a call, since it was interrupted or the log was cut, is truncated there. A compaction does not
-end a trajectory: its summary is an interleaved harness text. Several files of one session are not joined.
+end a trajectory: its summary is an interleaved text of role `compaction`. Several files of one session are not joined.
 
 Rejected: branches and sessions without an answered call. Left out without a reject, since they record nothing of the
 trajectory: lines of bookkeeping (titles, snapshots, progress, hooks, attachments other than queued prompts, summaries
@@ -73,7 +73,7 @@ class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
 
     name: ClassVar[str] = "claude_code"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON)"
     asked_by = "claude_code"

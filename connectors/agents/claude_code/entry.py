@@ -25,6 +25,8 @@ class Setting(NamedTuple):
 class Said(NamedTuple):
     """A text that stood in a user's message: by the `user`, or put there by the `harness`; `at` in µs since 1970.
 
+    A `compaction` is the client's summary of all that stood before.
+
     The text is empty where the user sent only images.
     """
 

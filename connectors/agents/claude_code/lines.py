@@ -272,8 +272,11 @@ class _Reader:
             return Entry(
                 offset=self.offset, uuid=uuid, parent=parent, begins=False, setting=setting, at=at, results=(answer,)
             )
-        own = get("isMeta") is True or get("isCompactSummary") is True or not _human(line)
+        is_summary = get("isCompactSummary") is True
+        own = get("isMeta") is True or is_summary or not _human(line)
         said, results = self._heard(content, own, at, setting.cwd, line)
+        if is_summary:
+            said = tuple(one._replace(role="compaction") for one in said)
         return Entry(
             offset=self.offset,
             uuid=uuid,

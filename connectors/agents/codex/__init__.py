@@ -10,11 +10,11 @@ action  | {"name": "exec_command", "arguments": {"cmd": "ls"}}
 after   | notes.txt
 
 A rollout is one trajectory, in the order of its lines. A compaction does not end it: its summary is an interleaved
-harness text. Nor does a rollback of the conversation, since what the dropped turns did to the files stays done. The
-system prompt is the rollout's `base_instructions`, before version 0.5x its `instructions`. A log that ends within a
-call, or in a turn that was aborted, is truncated there. Files of one session that was resumed or forked are not joined.
-A sub-agent's rollout names the thread that started it: it is read with that one's, and its parent step is the call that
-was answered by its id.
+text of role `compaction`. Nor does a rollback of the conversation, since what the dropped turns did to the files stays
+done. The system prompt is the rollout's `base_instructions`, before version 0.5x its `instructions`. A log that ends
+within a call, or in a turn that was aborted, is truncated there. Files of one session that was resumed or forked are
+not joined. A sub-agent's rollout names the thread that started it: it is read with that one's, and its parent step is
+the call that was answered by its id.
 
 Rejected: results without a call and unknown items. Left out without a reject: events (every text stands in an item
 too), encrypted reasoning, snapshots, and thoughts after which the agent was interrupted.
@@ -48,7 +48,7 @@ class Codex(Connector):
     """Rollouts of the Codex command line client and its editor extension, versions 0.2 to 0.14x."""
 
     name: ClassVar[str] = "codex"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Codex CLI rollout (JSONL)"
     asked_by = "codex"

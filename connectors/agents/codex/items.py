@@ -110,7 +110,7 @@ class Reader:
             self._met(payload)
         elif kind == "compacted":
             message = payload.get("message")
-            self._say([("harness", message)] if isinstance(message, str) and message else [], ())
+            self._say([("compaction", message)] if isinstance(message, str) and message else [], ())
         else:
             self._unknown_type(offset, kind, "a line")
 

@@ -1,6 +1,7 @@
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -162,18 +163,21 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
     tools = [{"type": "function", "function": {"name": "look"}}]
     raw = tmp_path / "raw"
     raw.mkdir()
-    logs = [{"tools": tools, "messages": talk}, {"messages": [{"role": "user", "content": "Now?"}, *talk[1:]]}]
+    undeclared = [{"role": "user", "content": "Now?"}, *talk[1:]]
+    logs = [{"tools": tools, "messages": talk}, {"messages": undeclared}]
     (raw / "talks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in logs))
-    trajmill("run", "mcp", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
-    said = trajmill("export", tmp_path / "out", "--to", "agent_sft", "--out", tmp_path / "sft")
-    assert "1 trajectories" in said
-    (row,) = pq.read_table(tmp_path / "sft" / "train.parquet").to_pylist()
+    shutil.copy(ROOT / "tests" / "fixtures" / "har" / "input" / "chrome.har", raw)
+    trajmill("run", "all", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
+    trajmill("export", tmp_path / "out", "--to", "agent_sft", "--out", tmp_path / "sft")
+    rows = pq.read_table(tmp_path / "sft" / "train.parquet").to_pylist()
+    row, other = sorted(rows, key=lambda one: one["messages"][0]["content"])
     assert [one["content"] for one in row["messages"]] == ["How is it?", None, "dry", "Dry."]
     assert [one["loss"] for one in row["messages"]] == [None, True, None, True]
     assert json.loads(row["messages"][1]["tool_calls"]) == [asked]
     assert json.loads(row["tools"]) == tools
-    (refused,) = (tmp_path / "sft" / "refused.jsonl").read_text().splitlines()
-    assert json.loads(refused)["reason"] == "no_tools"
+    assert (other["tools"], other["fidelity"]["tools"]) == (None, "not_logged")
+    refused = [json.loads(line) for line in (tmp_path / "sft" / "refused.jsonl").read_text().splitlines()]
+    assert {one["reason"] for one in refused} == {"no_conversation"}
 
 
 def test_the_schema_page_is_up_to_date():

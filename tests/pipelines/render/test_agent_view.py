@@ -1,4 +1,4 @@
-"""The agent view says what logs say, message for message, or why it cannot."""
+"""The agent view says what logs say, message for message, and what of it they do not hold."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
+from transformers import AutoTokenizer
 
 from tests.conftest import ROOT, corpora_folder
 from tests.rows import blob_at, parsed
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connectors
-from trajmill.pipelines.render.agent_view import RESTORED, Conversation, Refused, agent_conversation
+from trajmill.pipelines.render.agent_view import Conversation, agent_conversations
+from trajmill.schemas import ParseError
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
@@ -52,17 +54,26 @@ def rows_of(talk, tools=TOOLS):
     return rows
 
 
-def conversations(name, blob, requires_tools=False):
+def conversations(name, blob):
     rows, _ = parsed(connectors()[name], blob)
-    return [
-        agent_conversation(list(group), requires_tools)
-        for _, group in groupby(rows, key=lambda row: row["trajectory_id"])
-    ]
+    return [agent_conversation(list(group)) for _, group in groupby(rows, key=lambda row: row["trajectory_id"])]
+
+
+def agent_conversation(rows, reasoning="keep"):
+    """The conversation of a trajectory that was not compacted."""
+    (found,) = agent_conversations(rows, reasoning)
+    return found
+
+
+def departures(conversation):
+    """What of a conversation is not as the log has it."""
+    return {name: value for name, value in conversation.fidelity._asdict().items() if value != "logged"}
 
 
 def text_of(content):
     if isinstance(content, list):
-        return "\n".join(block["text"] for block in content if block.get("type", "text") == "text")
+        spoken = [block for block in content if block.get("type", "text") in ("text", "tool_reference")]
+        return "\n".join(block["text"] if "text" in block else json.dumps(block) for block in spoken)
     return content or ""
 
 
@@ -77,7 +88,7 @@ def plain(messages):
     """Messages of OpenAI's or Anthropic's shape as (role, text, calls or id), answers of a turn in order of ids."""
     found: list[tuple[Any, ...]] = []
     for one in messages:
-        blocks = one["content"] if isinstance(one["content"], list) else []
+        blocks = one["content"] if isinstance(one.get("content"), list) else []
         calls = one.get("tool_calls") or []
         calls = json.loads(calls) if isinstance(calls, str) else calls
         made = [(call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])) for call in calls]
@@ -88,10 +99,10 @@ def plain(messages):
             if block.get("type") == "tool_result"
         ]
         if one["role"] == "tool":
-            answers.append(("tool", text_of(one["content"]), one["tool_call_id"]))
+            answers.append(("tool", text_of(one.get("content")), one["tool_call_id"]))
         found += answers
-        if not answers or (one["role"] == "user" and text_of(one["content"])):
-            found.append((one["role"].replace("developer", "system"), text_of(one["content"]), made or None))
+        if not answers or (one["role"] == "user" and text_of(one.get("content"))):
+            found.append((one["role"].replace("developer", "system"), text_of(one.get("content")), made or None))
     ordered: list[tuple[Any, ...]] = []
     for is_answer, held in groupby(found, key=lambda one: one[0] == "tool"):
         group = list(held)
@@ -121,49 +132,72 @@ def without(place):
     return [*TALK[:place], *TALK[place + 1 :]]
 
 
-@pytest.mark.parametrize(
-    ("talk", "reason"),
-    [
-        ([*TALK[:5], {"role": "system", "content": "Two calls are left."}, *TALK[5:]], "harness_words"),
-        (without(4), "unanswered"),
-        (without(1)[:4], "no_instruction"),
-        (
-            [
-                *TALK[:8],
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "See."},
-                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,bm90IGEgcGljdHVyZQ=="}},
-                    ],
-                },
-                *TALK[9:],
-            ],
-            "attachments",
-        ),
-        (
-            [
-                *TALK[:2],
-                {"role": "assistant", "content": None, "tool_calls": [asked("look", "a", "{}")] * 2},
-                {"role": "tool", "tool_call_id": "a", "content": "x"},
-                {"role": "tool", "tool_call_id": "a", "content": "y"},
-            ],
-            "call_ids",
-        ),
-        (
-            [
-                *TALK[:2],
-                {"role": "assistant", "content": None, "tool_calls": [asked("look", "mcp_0a1b", "{}")]},
-                {"role": "tool", "tool_call_id": "mcp_0a1b", "content": "x"},
-            ],
-            "hosted",
-        ),
-    ],
-)
-def test_what_cannot_be_restored_is_refused_with_its_reason(talk, reason):
-    found = agent_conversation(rows_of(talk))
-    assert isinstance(found, Refused), found
-    assert found.reason == reason
+def restored(talk, tools=TOOLS):
+    found = agent_conversation(rows_of(talk, tools))
+    assert isinstance(found, Conversation), found
+    return found
+
+
+def test_a_conversation_that_is_logged_whole_departs_in_nothing():
+    assert departures(restored(TALK)) == {}
+
+
+def test_words_of_the_harness_are_a_user_named_harness_and_the_row_says_so():
+    note = {"role": "system", "content": "Two calls are left."}
+    found = restored([*TALK[:5], note, *TALK[5:]])
+    assert [(one["role"], one["content"], one["name"]) for one in found.messages[5:7]] == [
+        ("user", "Two calls are left.", "harness"),
+        ("user", "Only look.", None),
+    ]
+    assert departures(found) == {"harness": "as_user"}
+
+
+def test_a_conversation_ends_with_the_call_whose_answer_is_not_logged():
+    found = restored(without(4))
+    assert plain(found.messages) == plain(TALK[:3])
+    assert departures(found) == {"end": "unanswered"}
+
+
+def test_a_conversation_ends_before_a_picture_that_the_agent_saw():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,bm90IGEgcGljdHVyZQ=="}}
+    seen = {"role": "user", "content": [{"type": "text", "text": "See."}, picture]}
+    found = restored([*TALK[:8], seen, *TALK[9:]])
+    assert plain(found.messages) == plain(TALK[:8])
+    assert departures(found) == {"end": "attachments"}
+
+
+def test_a_missing_task_and_system_prompt_are_told():
+    assert departures(restored(TALK[2:5])) == {"system": "not_logged", "task": "not_logged"}
+    assert [one["role"] for one in restored(TALK[2:5]).messages] == ["assistant", "tool", "tool"]
+
+
+def test_tools_that_the_log_does_not_declare_are_not_made_up():
+    found = restored(TALK, [])
+    assert found.tools is None
+    assert departures(found) == {"tools": "not_logged"}
+
+
+def test_answers_of_calls_with_one_id_stand_in_the_order_of_the_calls():
+    talk = [
+        *TALK[:2],
+        {"role": "assistant", "content": None, "tool_calls": [asked("look", "a", "{}"), asked("dig", "a", "{}")]},
+        {"role": "tool", "tool_call_id": "a", "content": "x"},
+        {"role": "tool", "tool_call_id": "a", "content": "y"},
+    ]
+    found = restored(talk)
+    assert [(one["name"], one["content"]) for one in found.messages[3:]] == [("look", "x"), ("dig", "y")]
+
+
+def test_a_call_that_the_provider_answered_is_a_message_with_its_answer():
+    talk = [
+        *TALK[:2],
+        {"role": "assistant", "content": None, "tool_calls": [asked("look", "mcp_0a1b", "{}")]},
+        {"role": "tool", "tool_call_id": "mcp_0a1b", "content": "x"},
+        {"role": "assistant", "content": "x it is."},
+    ]
+    found = restored(talk)
+    assert [one["role"] for one in found.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert departures(found) == {"calls": "hosted"}
 
 
 def changed(rows, place, **more):
@@ -174,25 +208,84 @@ def test_a_part_of_a_conversation_is_refused():
     rows = rows_of(TALK)
     assert agent_conversation(rows[1:])[0] == "incomplete"
     assert agent_conversation(changed(rows, 0, relation="continuation"))[0] == "continuation"
-    cut = {**rows[0]["next_observation"], "truncation": "recorder"}
-    assert agent_conversation(changed(rows, 0, next_observation=cut))[0] == "truncated"
-    screen = {**rows[0]["next_observation"], "dialect": "uitree/1"}
-    assert agent_conversation(changed(rows, 0, next_observation=screen))[0] == "rewritten"
-    assert agent_conversation(changed(rows, 0, exit_code=0))[0] == "unwrapped"
+    shown = rows[0]["next_observation"]
+    assert agent_conversation(changed(rows, 0, observation={**shown, "content": "A screen."}))[0] == "unasked"
 
 
-def test_tools_that_the_log_does_not_declare_are_not_made_up():
-    rows = rows_of(TALK, [])
-    assert agent_conversation(rows)[0] == "no_tools"
-    found = agent_conversation(rows, requires_tools=False)
+@pytest.mark.parametrize(
+    ("more", "reason"), [({"truncation": "recorder"}, "truncated"), ({"dialect": "uitree/1"}, "rewritten")]
+)
+def test_an_answer_that_the_rows_do_not_hold_as_it_was_ends_the_conversation(more, reason):
+    rows = rows_of(TALK)
+    found = agent_conversation(changed(rows, 0, next_observation={**rows[0]["next_observation"], **more}))
     assert isinstance(found, Conversation)
-    assert found.tools is None
+    assert [one["role"] for one in found.messages] == ["system", "user", "assistant"]
+    assert departures(found) == {"end": reason}
 
 
-def test_a_format_that_no_test_compares_is_refused():
-    rows, _ = parsed(connectors()["claude_code"], blob_at(FIXTURES / "claude_code" / "input" / "agent-5c0f.jsonl"))
-    assert agent_conversation(rows)[0] == "format"
-    assert {"atif", "chat_tools", "otel_genai", "tau_bench", "vcr_cassette"} == RESTORED
+def test_an_exit_status_beside_its_answer_is_told():
+    found = agent_conversation(changed(rows_of(TALK), 0, exit_code=0))
+    assert isinstance(found, Conversation)
+    assert departures(found) == {"answers": "unwrapped"}
+
+
+def test_what_the_agent_said_between_calls_stands_before_them():
+    rows = rows_of(TALK)
+    action = {**rows[1]["action"], "message": "And dig.", "reasoning": None}
+    found = agent_conversation(changed(rows, 1, action=action))
+    assert isinstance(found, Conversation)
+    assert found.messages[2]["content"] == "A moment.\n\nAnd dig."
+    assert departures(found) == {"words": "joined"}
+
+
+@pytest.mark.parametrize(("reasoning", "stays"), [("keep", ["One.", "Two."]), ("strip", []), ("last", ["Two."])])
+def test_reasoning_stays_as_it_is_asked_for(reasoning, stays):
+    talk = [
+        {"role": "user", "content": "Bed 1?"},
+        {"role": "assistant", "content": "Dry.", "reasoning_content": "One."},
+        {"role": "user", "content": "Bed 2?"},
+        {"role": "assistant", "content": None, "reasoning_content": "Two.", "tool_calls": [asked("look", "a", "{}")]},
+        {"role": "tool", "tool_call_id": "a", "content": "wet"},
+        {"role": "system", "content": "One call is left."},
+        {"role": "assistant", "content": "Wet."},
+    ]
+    found = agent_conversation(rows_of(talk), reasoning)
+    assert isinstance(found, Conversation)
+    assert [one["reasoning_content"] for one in found.messages if one["reasoning_content"]] == stays
+    assert [one["content"] for one in found.messages] == [one["content"] for one in talk]
+
+
+def test_what_follows_a_compaction_begins_with_its_summary():
+    rows = rows_of(TALK)
+    told = json.dumps([{"role": "user", "content": "Gone."}, {"role": "compaction", "content": "Bed 2 was dry."}])
+    first, second = agent_conversations(changed(rows, 2, interleaved=told))
+    assert isinstance(first, Conversation)
+    assert isinstance(second, Conversation)
+    assert plain(first.messages) == plain(TALK[:5])
+    assert [(one["role"], one["content"]) for one in second.messages[:3]] == [
+        ("system", TALK[0]["content"]),
+        ("user", "Bed 2 was dry."),
+        ("assistant", "Dry. More?"),
+    ]
+    assert plain(second.messages)[3:] == plain(TALK)[8:]
+    assert (first.fidelity.begin, second.fidelity.begin) == ("logged", "compacted")
+
+
+def test_recordings_of_what_was_done_are_no_conversations():
+    rows, _ = parsed(connectors()["har"], blob_at(FIXTURES / "har" / "input" / "chrome.har"))
+    assert agent_conversation(rows[: rows[0]["num_steps"]])[0] == "no_conversation"
+
+
+def test_what_a_simulated_user_was_told_is_not_shown_to_the_agent():
+    (found, *_) = conversations("tau2", blob_at(FIXTURES / "tau2" / "input" / "results.json"))
+    assert isinstance(found, Conversation)
+    assert [(one["role"], one["content"]) for one in found.messages[:4]] == [
+        ("system", found.messages[0]["content"]),
+        ("assistant", "Hi! How can I help you today?"),
+        ("user", "My line is dead."),
+        ("assistant", "I look at two things."),
+    ]
+    assert not any("Your line is dead." in (one["content"] or "") for one in found.messages)
 
 
 def lists_of_messages(value):
@@ -236,6 +329,7 @@ def as_logged(path: Path) -> list[list[tuple[Any, ...]]]:
 def test_what_a_fixture_says_comes_back(name, path):
     file = FIXTURES / name / "input" / path
     found = [one for one in conversations(name, blob_at(file)) if isinstance(one, Conversation)]
+    found = [one for one in found if not departures(one).keys() & {"calls", "end"}]
     assert found
     logged = as_logged(file)
     for one in found:
@@ -254,11 +348,58 @@ def test_what_logs_of_tau_bench_say_comes_back():
         rows, _ = parsed(connectors()["tau_bench"], blob_at(file)) if file.name.startswith("gpt-4o-air") else ([], [])
         logged = as_logged(file) if rows else []
         for _, group in groupby(rows, key=lambda row: row["trajectory_id"]):
-            found = agent_conversation(list(group), requires_tools=False)
+            found = agent_conversation(list(group))
             assert isinstance(found, Conversation)
             assert plain(found.messages) in logged
             count += 1
     assert count > 20
+
+
+def test_requests_of_cassettes_come_back():
+    folder = corpora_folder()
+    if folder is None:
+        pytest.skip("no corpora beside the repository")
+    asked_for = restored_ones = 0
+    for file in sorted((folder / "mcp").glob("vcr*/**/*.yaml")):
+        if "/v1/messages" not in (text := file.read_text()) and "/v1/chat/completions" not in text:
+            continue
+        try:
+            found = [one for one in conversations("vcr_cassette", blob_at(file)) if isinstance(one, Conversation)]
+        except ParseError:  # the cassette holds no call
+            continue
+        if any(departures(one).keys() - {"system"} for one in found):
+            continue
+        mine = [plain(one.messages) for one in found]
+        for logged in as_logged(file):
+            if any(role == "assistant" for role, _, _ in logged):
+                asked_for += 1
+                restored_ones += any(one[: len(logged)] == logged for one in mine)
+    assert restored_ones == asked_for
+    assert asked_for > 5
+
+
+TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.role == 'assistant' %}{% generation %}{{ m.reasoning_content or '' }}{{ m.content or '' }}
+{%- for call in m.tool_calls or [] %}<call>{{ call.function.name }} {{ call.function.arguments }}{% endfor %}<|im_end|>
+{%- endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}
+{% endfor %}"""
+
+
+def test_a_trainer_that_masks_by_the_template_trains_what_the_agent_said_and_nothing_else():
+    tokenizer = AutoTokenizer.from_pretrained(str(ROOT / "tests" / "fixtures" / "tokenizer"))
+    messages = [{**one, "tool_calls": json.loads(one["tool_calls"] or "[]")} for one in restored(TALK).messages]
+    made = tokenizer.apply_chat_template(
+        messages, chat_template=TEMPLATE, return_dict=True, return_assistant_tokens_mask=True
+    )
+    trained = [token for token, mask in zip(made["input_ids"], made["assistant_masks"], strict=True) if mask]
+    assert tokenizer.decode(trained) == "".join(
+        [
+            'Both.A moment.<call>look {"bed": 2, "depth": 1.5}<call>dig {"bed": }<|im_end|>',
+            "Dry. More?<|im_end|>",
+            '<call>look {"bed": 3}<|im_end|>',
+            "Nothing there.<|im_end|>",
+        ]
+    )
 
 
 def test_spans_of_a_conversation_come_back():
