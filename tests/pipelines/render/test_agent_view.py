@@ -240,7 +240,7 @@ def test_what_the_agent_said_between_calls_stands_before_them():
 
 @pytest.mark.parametrize(("reasoning", "stays"), [("keep", ["One.", "Two."]), ("strip", []), ("last", ["Two."])])
 def test_reasoning_stays_as_it_is_asked_for(reasoning, stays):
-    talk = [
+    talk: list[dict[str, Any]] = [
         {"role": "user", "content": "Bed 1?"},
         {"role": "assistant", "content": "Dry.", "reasoning_content": "One."},
         {"role": "user", "content": "Bed 2?"},
