@@ -115,7 +115,7 @@ class ChatTools(Connector):
 
     def is_sliceable(self, blob: Blob) -> bool:
         first = _first_line(blob)
-        return first is not None and not is_message(first)
+        return first is not None and not is_message(first) and action_only(first) is None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         any_found = False
