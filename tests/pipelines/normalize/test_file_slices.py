@@ -168,7 +168,8 @@ def test_a_connectors_bug_costs_the_slice_that_it_was_met_in(tmp_path, monkeypat
         return parsed(self, blob, value, offset)
 
     monkeypatch.setattr(ChatTools, "conversation", conversation_of)
-    Run(RECIPE, [str(tmp_path / "rows.jsonl")], str(tmp_path / "out")).run("normalize")
+    lenient = Execution(strict=False)
+    Run(RECIPE, [str(tmp_path / "rows.jsonl")], str(tmp_path / "out"), lenient).run("normalize")
     rejects = pl.read_parquet(f"{tmp_path}/out/rejects/normalize/*.parquet")
     assert rejects.select("unit", "reason", "uri").rows() == [("input", "connector_error", "rows.jsonl")]
     kept = scan_transitions(tmp_path / "out").collect()
