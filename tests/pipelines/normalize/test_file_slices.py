@@ -24,7 +24,8 @@ from trajmill.pipelines.plan import file_slices
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
-from trajmill.pipelines.run import Run, Summary
+from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.summary import Summary
 from trajmill.schemas import scan_transitions
 
 RECIPE = parse_recipe('{"name": "rows", "source": "tests", "normalize": {"max_reject_ratio": 0.5}}', "rows")
