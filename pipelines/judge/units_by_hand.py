@@ -65,5 +65,11 @@ def _judging(recipe: Recipe, folder: Folder) -> Judging:
     """As a run has it, as far as measuring asks for it."""
     index = unit_manifests(folder / "measures", [BENCHMARKS_UNIT]) if recipe.judge.benchmarks else []
     models = tuple(sorted((name, sha256_of(path)) for name, path in recipe.judge.files().items()))
-    folders = (folder / name for name in ("transitions", "measures", "verdicts", "rejects/judge", "spans"))
+    folders = (
+        folder / "transitions",
+        folder / "measures",
+        folder / "verdicts",
+        folder / "rejects" / "judge",
+        folder / "spans",
+    )
     return Judging(recipe, *folders, "", index[0].digest if index else "", models)

@@ -160,8 +160,8 @@ def _settle(
     That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
     taken for a format by its shape, and holds no record of that, was misrecognized, and its records are none.
     """
-    is_empty = one.begin > 0 and all(reject.reason == NO_TRANSITIONS for reject in rejects)
-    if is_empty:  # no row begins in this slice
+    said_of_rows = [reject for reject in rejects if reject.reason != NO_TRANSITIONS or reject.offset >= 0]
+    if not trajectories and one.begin and not said_of_rows:  # no row begins in this slice
         rejects = []
     elif not trajectories:
         none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)

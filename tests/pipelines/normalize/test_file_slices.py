@@ -129,6 +129,27 @@ def test_a_slice_in_which_no_row_begins_is_no_loss(raw, finished):
     assert set(rejects["unit"]) == {"record"}
 
 
+def test_a_row_without_an_action_is_a_reject_in_whatever_slice_it_is(tmp_path):
+    acts = [
+        {"id": 0, "source": "agent", "action": "run", "args": {"command": "ls"}},
+        {"id": 1, "source": "agent", "observation": "run", "content": "a.txt", "cause": 0},
+    ]
+    idle = [{"id": 0, "source": "user", "action": "message", "args": {"content": "Wait."}}]
+    histories = [acts if number % 3 < 2 else idle for number in range(150)] + [idle] * 150
+    rows = [
+        {"instance_id": f"row-{number}", "instruction": "Look.", "history": history}
+        for number, history in enumerate(histories)
+    ]
+    (tmp_path / "output.jsonl").write_bytes(lines(rows))
+    Run(RECIPE, [str(tmp_path / "output.jsonl")], str(tmp_path / "out"), Execution(part_bytes=1)).run("normalize")
+    assert scan_transitions(tmp_path / "out").collect().height == 100
+    rejects = pl.read_parquet(f"{tmp_path}/out/rejects/normalize/*.parquet")
+    begins = [len(lines(rows[:number])) for number, history in enumerate(histories) if history is idle]
+    assert (
+        rejects.filter((pl.col("reason") == "no_transitions") & (pl.col("offset") >= 0))["offset"].to_list() == begins
+    )
+
+
 def test_a_session_and_what_is_compressed_are_read_whole(tmp_path):
     session = sorted(
         (ROOT / "samples" / "terminal" / "claude_code").rglob("*.jsonl"), key=lambda path: path.stat().st_size
