@@ -42,12 +42,36 @@ class Choices:
 DEFAULT_CHOICES: Final = Choices()
 
 
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Part of a file of rows: the rows, or the row groups of Parquet, that begin at `begin` or behind, before `end`.
+
+    Attributes:
+        begin: offset in bytes.
+        end: likewise; None for the end of the file.
+    """
+
+    begin: int
+    end: int | None
+
+    def holds(self, offset: int) -> bool:
+        """Return whether what begins at an offset is in the slice."""
+        return self.begin <= offset and (self.end is None or offset < self.end)
+
+
 class Blob(Protocol):
-    """One log's bytes: its members by name, decompressed. A log of one file has the single member `""`."""
+    """One log's bytes: its members by name, decompressed. A log of one file has the single member `""`.
+
+    A `file_slice` names the rows that are wanted, of a blob that is otherwise whole: `json_lines` and `Table.rows` keep
+    to it, at the offsets of the file. None wants all.
+    """
 
     uri: str
     members: tuple[str, ...]
     choices: Choices
+
+    @property
+    def file_slice(self) -> FileSlice | None: ...
 
     def open(self, member: str = "") -> BinaryIO:
         """A new stream over the decompressed member, from its beginning."""
@@ -69,11 +93,19 @@ class MemoryBlob:
         uri: as in provenance.
         members: bytes of each member; plain bytes are the single member `""`.
         choices: how it is to be read.
+        file_slice: of its rows that are wanted.
     """
 
-    def __init__(self, uri: str, members: Mapping[str, bytes] | bytes, choices: Choices = DEFAULT_CHOICES) -> None:
+    def __init__(
+        self,
+        uri: str,
+        members: Mapping[str, bytes] | bytes,
+        choices: Choices = DEFAULT_CHOICES,
+        file_slice: FileSlice | None = None,
+    ) -> None:
         self.uri = uri
         self.choices = choices
+        self.file_slice = file_slice
         self._members = {"": members} if isinstance(members, bytes) else dict(sorted(members.items()))
         self.members = tuple(self._members)
 
@@ -189,6 +221,17 @@ class Connector(ABC):
             asking: the path and the bytes of each such file.
         """
         return Answers()
+
+    def is_sliceable(self, blob: Blob) -> bool:
+        """Return whether each row of a blob is a log of its own, so that slices of it can be parsed apart.
+
+        Asked about large files. A connector that says so reads rows by `json_lines` or `Table.rows`, and makes of a row
+        the same whatever rows stand before it; it may look at the first rows of the file.
+
+        Raises:
+            ParseError: the blob cannot be read.
+        """
+        return False
 
     @abstractmethod
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -229,7 +229,8 @@ class Run:
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
-        inputs, records = input_line(len(plan.inputs), normalized.counts, damaged), record_line(normalized.counts)
+        planned = sum(len(part.inputs) for part in plan.parts)
+        inputs, records = input_line(planned, normalized.counts, damaged), record_line(normalized.counts)
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
         attached = attachment_line(normalized.counts)
         read = (*((files,) if files.lost else ()), inputs, records, *((attached,) if attached.entered else ()))

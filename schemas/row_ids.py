@@ -2,7 +2,8 @@
 
 It hangs on the row, and on how many copies of its trajectory stood before it in the same input and domain, on nothing
 else: neither on parts, batches and workers nor on what other inputs hold. So it is the same whenever the same inputs
-are read again, and can be derived for files that lack it, in the order of their rows.
+are read again, and can be derived for files that lack it, in the order of their rows. Of a large file of rows, each
+slice is an input, of which the id tells where it begins.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ class RowIds:
 
     An id is `<trajectory_id>-<copy>-<step>`: copy is 16 hex digits of blake2b over (domain, provenance.uri, how many
     trajectories with this id stood before in that input and domain). All rows of an input follow each other.
+
+    Args:
+        begin: of the slice that all rows are of; it stands behind the uri. 0 for inputs that are read from the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = 0) -> None:
+        self._begin = f"\n{begin}" if begin else ""
         self._input = ("", "")
         self._seen: Counter[str] = Counter()
 
@@ -61,7 +66,7 @@ class RowIds:
         self._seen[key] += begins
         domain, uri = where
         before = max(self._seen[key] - 1, 0)
-        return blake2b(f"{domain}\n{uri}\n{before}".encode(), digest_size=8).hexdigest()
+        return blake2b(f"{domain}\n{uri}{self._begin}\n{before}".encode(), digest_size=8).hexdigest()
 
 
 def _columns(rows: pa.RecordBatch | pa.Table | Mapping[str, pa.Array]) -> list[pa.Array]:

@@ -93,6 +93,7 @@ class HandStage(StrEnum):
     """Of which stage a share can be done by itself."""
 
     NORMALIZE = "normalize"
+    JUDGE = "judge"
 
 
 def _version(asked: bool) -> None:
@@ -201,7 +202,7 @@ def run(
         )
     if stage is not None or part is not None:
         share = execution_of(workers, flags, *sizes, strict=strict)
-        _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
+        _do_share(recipe, paths, out, stage, part, share, overwrite=overwrite)
         return
     summary: Summary | None
     ceiling, log = Ceiling(max_hours, max_cost, price), RunLog()
@@ -234,18 +235,27 @@ def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
 
 
 def _do_share(
-    recipe: Recipe, paths: list[str], out: str, part: str | None, execution: Execution, *, overwrite: bool
+    recipe: Recipe,
+    paths: list[str],
+    out: str,
+    stage: HandStage | None,
+    part: str | None,
+    execution: Execution,
+    *,
+    overwrite: bool,
 ) -> None:
-    """Does a share of the parts, and tells how many that were."""
+    """Does a share of a stage's parts or units, and tells how many that were."""
+    from trajmill.pipelines.judge.units_by_hand import measure_share
     from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
 
-    if part is None:
+    if stage is None or part is None:
         raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
     if overwrite or execution.workers > 1 or execution.beam:
         raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
-    done = normalize_share(recipe, paths, out, Share.of(part), execution)
+    does = normalize_share if stage is HandStage.NORMALIZE else measure_share
+    done = does(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
-    results().print(f"normalize {part}: {done.parts} parts{before}", soft_wrap=True)
+    results().print(f"{stage.value} {part}: {done.parts} parts{before}", soft_wrap=True)
 
 
 @app.command()

@@ -119,6 +119,7 @@ class _Documents:
     def __init__(self, blob: Blob, prefix: str) -> None:
         self.uri = blob.uri
         self.choices = blob.choices
+        self.file_slice = blob.file_slice
         folder = prefix + dirname(AGENT) + "/"
         self.members = tuple(one for one in blob.members if one.startswith(folder) and is_part(one[len(folder) :]))
         self._blob = blob

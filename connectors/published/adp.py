@@ -43,6 +43,7 @@ from trajmill.connectors.published.tables import Row, Table
 from trajmill.connectors.reading.documents import head_rows
 from trajmill.connectors.reading.fields import key_of, str_of
 from trajmill.connectors.reading.json_text import opened, shallow_json
+from trajmill.connectors.reading.lines import is_by_line
 from trajmill.schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
@@ -79,6 +80,9 @@ class Adp(Connector):
         atif = str_of(first.get("schema_version")).upper().startswith("ATIF") and isinstance(steps, list)
         is_table = len(rows) > 1 or head.lstrip()[:1] == b"[" or isinstance(first.get("steps"), str)
         return Sniff(0.95, "rows that are ATIF documents") if atif and is_table else None
+
+    def is_sliceable(self, blob: Blob) -> bool:
+        return is_by_line(blob)
 
     def parse(self, blob: Blob) -> Made:
         empty = True

@@ -18,9 +18,9 @@ from itertools import islice
 from typing import BinaryIO, Final, cast
 
 from trajmill.connectors.apis.chat_tools.rows import messages_of
-from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector
+from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, FileSlice
 from trajmill.connectors.published.inside_row import Made
-from trajmill.connectors.published.tables import Table
+from trajmill.connectors.published.tables import Found, Table
 from trajmill.connectors.reading.documents import head_rows
 from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
 from trajmill.connectors.registry import connector, sniff
@@ -50,6 +50,9 @@ _FORMATS: Final = (
 class RowLines:
     """A blob of one line for each row of a table.
 
+    Of a slice of a table, the blob holds the first rows of the table, by which `format` tells it, then those of the
+    slice; of the lines, those behind the first are its own slice.
+
     Args:
         blob: of the table.
         table: the open table.
@@ -69,7 +72,13 @@ class RowLines:
         self._begins = array("q")
         self._places = array("q")
         self._first: list[bytes] = []
-        self._rest: Iterator[bytes] | None = self._made()
+        self._rest: Iterator[bytes] | None = self._made(table.rows(columns, from_first=True))
+        self._is_sliced = blob.file_slice is not None
+
+    @property
+    def file_slice(self) -> FileSlice | None:
+        """The lines that are wanted; None for all."""
+        return FileSlice(sum(map(len, self._first)), None) if self._is_sliced else None
 
     def format(self) -> Connector | None:
         """The connector that reads the rows; None if there is none.
@@ -94,6 +103,8 @@ class RowLines:
         Raises:
             ParseError: reading cannot go on.
         """
+        if self._is_sliced:  # what is wrong with the first rows is told with their own slice
+            self.faults, self.broken = {}, None
         try:
             for found in inner.parse(self):
                 if isinstance(found, Reject):
@@ -134,13 +145,15 @@ class RowLines:
 
     def _lines(self) -> Iterator[bytes]:
         yield from self._first
+        if self._is_sliced:
+            yield from self._made(self._table.rows(self._columns), sum(map(len, self._first)))
+            return
         rest, self._rest = self._rest, None
-        yield from islice(self._made(), len(self._first), None) if rest is None else rest
+        yield from islice(self._made(self._table.rows(self._columns)), len(self._first), None) if rest is None else rest
 
-    def _made(self) -> Iterator[bytes]:
-        begin = 0
+    def _made(self, rows: Found, begin: int = 0) -> Iterator[bytes]:
         try:
-            for place, row in self._table.rows(self._columns):
+            for place, row in rows:
                 if isinstance(row, ParseError):
                     self.faults[place] = row
                     continue

@@ -26,6 +26,7 @@ from trajmill.connectors.published import tables
 from trajmill.connectors.published.cells import completed
 from trajmill.connectors.published.layouts import mapped
 from trajmill.connectors.published.row_lines import RowLines
+from trajmill.connectors.reading.lines import is_by_line
 from trajmill.connectors.registry import connector
 from trajmill.connectors.web.mind2web.rows import columns_read
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
@@ -47,6 +48,17 @@ class PublishedTable(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         kind = tables.kind_of(head)
         return None if kind is None else Sniff(0.9, NAMES[kind])
+
+    def is_sliceable(self, blob: Blob) -> bool:
+        table, rows = tables.Table(blob), blob.choices.rows
+        if rows.layout is not None:
+            is_read_in_order = rows.layout == "transitions" or (table.schema is not None and table.kind != "parquet")
+            return not is_read_in_order and (table.kind == "parquet" or is_by_line(blob))
+        if table.kind != "parquet" or table.schema is None:
+            return False
+        lines = RowLines(blob, table, columns_read(table.schema.names))
+        inner = lines.format()
+        return inner is not None and inner.is_sliceable(lines)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         table, rows = tables.Table(blob), blob.choices.rows

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajmill.connectors.connector import Blob
+from trajmill.connectors.connector import Blob, FileSlice
 from trajmill.connectors.published.arrow_buffers import batch_bytes
 from trajmill.connectors.published.parquet_pages import PageError, largest_row
 from trajmill.connectors.published.row_weights import row_weights
@@ -133,27 +133,34 @@ class Table:
             raise self._fault(0, "too_many_rows", f"{file.metadata.num_rows} rows stated in {size} bytes")
         return file
 
-    def rows(self, columns: Sequence[str] | None = None) -> Found:
+    def rows(self, columns: Sequence[str] | None = None, *, from_first: bool = False) -> Found:
         """(place, row) of each row in the order of the file; a `ParseError` in place of a row that cannot be read.
 
         Args:
             columns: names of the columns that are wanted; by default all except those of bytes. JSON rows come whole.
+            from_first: of Parquet, all rows, even where the blob's slice holds others.
 
         Raises:
             ParseError: reading cannot go on.
         """
         if self.kind == "json":
             return _json_rows(self._blob)
-        return self._batches(columns)
+        return self._batches(columns, None if from_first else self._blob.file_slice)
 
-    def _batches(self, columns: Sequence[str] | None) -> Found:
+    def _batches(self, columns: Sequence[str] | None, wanted: FileSlice | None) -> Found:
         place = 0
         with closing(self._blob.seekable()) as stream:
-            batches = (self._parquet_batches if self.kind == "parquet" else self._arrow_batches)(stream, columns)
+            if self.kind == "parquet":
+                batches = self._parquet_batches(stream, columns, wanted)
+            else:
+                batches = self._arrow_batches(stream, columns)
             while True:
                 batch = self._guarded(lambda: next(batches, None), place)
                 if batch is None:
                     return
+                if isinstance(batch, int):
+                    place += batch
+                    continue
                 if isinstance(batch, _Unread):
                     yield place, self._fault(place, batch.reason, batch.detail)
                     place += batch.rows
@@ -166,22 +173,28 @@ class Table:
         held = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
         return [name for name in dict.fromkeys(held) if columns is None or name in columns]
 
-    def _parquet_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Unread]:
+    def _parquet_batches(
+        self, stream: BinaryIO, columns: Sequence[str] | None, wanted: FileSlice | None
+    ) -> Iterator[pa.RecordBatch | _Unread | int]:
+        """The batches of the row groups; of one that is not in the slice, its number of rows."""
         file = self._parquet(stream)
-        wanted = self._wanted(columns)
-        if not wanted:
+        names = self._wanted(columns)
+        if not names:
             return
         with closing(self._blob.seekable()) as pages:
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
+                if wanted is not None and not wanted.holds(_begin_of(group)):
+                    yield group.num_rows
+                    continue
                 try:
-                    row = largest_row(file, pages, number, wanted)
+                    row = largest_row(file, pages, number, names)
                 except PageError as error:
                     yield _Unread(error.reason, f"{error}, in a group of {group.num_rows} rows", group.num_rows)
                     continue
                 count = min(max(1, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)), _ROWS)
                 count = min(count, max(1, _ROWS_BYTES // row)) if row else count
-                yield from file.iter_batches(count, row_groups=[number], columns=wanted, use_threads=False)
+                yield from file.iter_batches(count, row_groups=[number], columns=names, use_threads=False)
 
     def _arrow_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         wanted = self._wanted(columns)
@@ -230,6 +243,12 @@ class Table:
                     yield place + number, _python(batch.slice(number, 1))[0]
                 except _UnreadableError as error:
                     yield place + number, self._fault(place + number, "bad_value", str(error))
+
+
+def _begin_of(group: pq.RowGroupMetaData) -> int:
+    """The offset at which the pages of a row group begin, as its first column states it."""
+    column = group.column(0)
+    return max(0, int(column.dictionary_page_offset or column.data_page_offset))
 
 
 @record

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from trajmill.connectors.connector import Blob
+from trajmill.connectors.connector import Blob, FileSlice
 from trajmill.connectors.reading.values import BOM, JsonError, json_value, value_or_none
 from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
@@ -49,9 +49,14 @@ class Line:
     ended: bool
 
 
-def lines(stream: BinaryIO, limit: int = LINE_BYTES) -> Iterator[Line]:
-    r"""The lines of a stream with their offsets, split at `\n`; a `\r` before it and a leading BOM are taken off."""
-    start = 0
+def lines(stream: BinaryIO, limit: int = LINE_BYTES, start: int = 0) -> Iterator[Line]:
+    r"""The lines of a stream with their offsets, split at `\n`; a `\r` before it and a leading BOM are taken off.
+
+    Args:
+        stream: to read on.
+        limit: bytes of a line above which it is not held.
+        start: offset of the stream, at which a line begins.
+    """
     while data := stream.readline(limit + 1):
         size, ended = len(data), data.endswith(b"\n")
         if size - ended > limit:
@@ -91,15 +96,33 @@ def is_by_line(blob: Blob) -> bool:
         return begin[:1] == b"{" and len(begin) > 1 and first.ended
 
 
-def line_values(stream: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
+def line_values(
+    stream: BinaryIO, uri: str, member: str = "", wanted: FileSlice | None = None
+) -> Iterator[tuple[Line, Any | ParseError]]:
     """(line, value) of each line that is not blank; the value is a `ParseError` where the line is not JSON.
+
+    Of a stream at its beginning, the lines that begin in the slice that is wanted.
 
     The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. Of a line that is no JSON and holds
     whole values, each of them comes out, and a fault for each stretch between them, with that part as their line. A
     line of too many values is not searched for them.
     """
-    for line in lines(stream):
+    for line in lines(stream, start=0 if wanted is None else _skip(stream, wanted.begin)):
+        if wanted is not None and not wanted.holds(line.offset):
+            return
         yield from values_of_line(line, uri, member)
+
+
+def _skip(stream: BinaryIO, begin: int) -> int:
+    """Move a stream from its beginning to the first line that begins at an offset or behind; return where that is."""
+    if begin == 0:
+        return 0
+    offset = stream.seek(begin - 1) if stream.seekable() else len(stream.read(begin - 1))
+    while data := stream.readline(_SKIPPED_BYTES):
+        offset += len(data)
+        if data.endswith(b"\n"):
+            break
+    return offset
 
 
 def values_of_line(line: Line, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
@@ -205,14 +228,14 @@ def _is_half(data: bytes) -> bool:
 
 
 def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
-    """(offset, value) of each line of a member, as of `line_values`.
+    """(offset, value) of each line of a member, or of those in the blob's slice, as of `line_values`.
 
     Where the stream itself fails, its fault is the last value, so that a log that is damaged towards its end keeps what
     stands before.
     """
     with blob.open(member) as stream:
         try:
-            for line, value in line_values(stream, blob.uri, member):
+            for line, value in line_values(stream, blob.uri, member, blob.file_slice):
                 yield line.offset, value
         except ParseError as error:
             yield error.offset, error

@@ -79,6 +79,9 @@ class SweRows(Connector):
             return Sniff(0.6, "rows with messages about an issue in a repository")
         return None
 
+    def is_sliceable(self, blob: Blob) -> bool:
+        return is_by_line(blob)
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
         for offset, row in _rows(blob):

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import apache_beam as beam
 from apache_beam import Pipeline
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
@@ -41,6 +42,7 @@ from trajmill.pipelines.execution.flow import (
 from trajmill.pipelines.storage.folders import Folder, unfinished_name
 from trajmill.pipelines.storage.scratch import own_scratch
 from trajmill.schemas import ShardError, errors
+from trajmill.schemas.manifest import Manifest
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -208,6 +210,8 @@ def run_over(
 ) -> None:
     """Run the transform over the elements of `work` and wait until it is done; nothing is run over nothing.
 
+    Where it makes manifests, the engine counts what they count.
+
     Args:
         work: the elements.
         transform: the steps.
@@ -228,7 +232,7 @@ def run_over(
             places = ends.enter_context(kept(work, seeing.out))
             numbered = pipeline | "Work" >> beam.Create(places) | "See" >> beam.Map(seeing)
             elements = numbered | "Take" >> beam.Map(Taken(seeing.out))
-        _ = elements | transform
+        _ = elements | transform | "Count" >> beam.Map(_count)
         try:
             if pipeline.options.view_as(StandardOptions).runner == DATAFLOW:
                 finished(pipeline, transform.label)
@@ -241,6 +245,13 @@ def run_over(
             if met is error:
                 raise
             raise met from None
+
+
+def _count(made: Any) -> None:
+    """Add the counts of a manifest to the engine's counters, whose namespace is the stage."""
+    if isinstance(made, Manifest):
+        for name, number in made.counts.items():
+            Metrics.counter(made.stage, name).inc(number)
 
 
 def silence_beam() -> None:

@@ -32,8 +32,9 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
         Exception: a bug of the connector, with a note that says which input it was reading; see `connector_errors`.
         ShardError: the input cannot be opened.
     """
+    choices = recipe.normalize.choices(recipe.domains)
     with StoredBlob(
-        one.uri, one.members, recipe.normalize.max_member_bytes, recipe.normalize.choices(recipe.domains)
+        one.uri, one.members, recipe.normalize.max_member_bytes, choices, one.file_slice, one.sha256
     ) as blob:
         origin = origin_of(one, blob, recipe)
         try:

@@ -64,7 +64,7 @@ class Normalizer:
         tombstones: of trajectories that were forgotten, which are not carried on again.
         earlier_blobs: the folders of what logs of earlier generations attach.
         at_hand: the folder of files that name inputs at hand; None where deaths of workers are the runner's matter.
-        deadly: uri → detail of inputs that end the process which reads them; they are rejected unread.
+        deadly: name → detail of inputs that end the process which reads them; they are rejected unread.
     """
 
     recipe: Recipe
@@ -98,6 +98,13 @@ class _Flow:
     counts: Counter[str] = field(default_factory=Counter)
     sensitive: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Trajectory → values to hide in it, of those that have any."""
+    begin: int = 0
+    """Of the slice that is read."""
+
+    def begin_slice(self, begin: int) -> None:
+        """Count the copies of a slice by themselves; no row of another input is waiting."""
+        self.begin = begin
+        self.row_ids = defaultdict(lambda: RowIds(begin))
 
 
 class _FailedError(Exception):
@@ -153,7 +160,10 @@ def _settle(
     That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
     taken for a format by its shape, and holds no record of that, was misrecognized, and its records are none.
     """
-    if not trajectories:
+    said_of_rows = [reject for reject in rejects if reject.reason != NO_TRANSITIONS or reject.offset >= 0]
+    if not trajectories and one.begin and not said_of_rows:  # no row begins in this slice
+        rejects = []
+    elif not trajectories:
         none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)
         faults = [reject for reject in rejects if reject.reason != NO_TRANSITIONS] or rejects or [none]
         first = next((reject for reject in faults if reject.reason == OTHER_DOMAIN), faults[0])
@@ -222,12 +232,12 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
         ShardError: a file cannot be read or written; the part can be tried again.
     """
     failed = {
-        one.uri: Reject("input", WORKER_DIED, normalizer.deadly[one.uri], one.uri, connector=one.connector)
+        one.name: Reject("input", WORKER_DIED, normalizer.deadly[one.name], one.uri, connector=one.connector)
         for one in part.inputs
-        if one.uri in normalizer.deadly
+        if one.name in normalizer.deadly
     }
     while True:
-        rest = [one for one in part.inputs if one.uri not in failed]
+        rest = [one for one in part.inputs if one.name not in failed]
         try:
             files, flow = _write_transitions(part.name, rest, normalizer)
             break
@@ -238,8 +248,8 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     give_back_memory()
     flow.counts.update(flow.attachments.counts)
     for one in part.inputs:
-        if one.uri in failed:
-            flow.counts.update({"inputs": 1, "bytes": one.bytes, f"rejected.input.{failed[one.uri].reason}": 1})
+        if one.name in failed:
+            flow.counts.update({"inputs": 1, "bytes": one.bytes, f"rejected.input.{failed[one.name].reason}": 1})
     rejects = [*flow.rejects, *failed.values()]
     rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
     entry = write_parquet(
@@ -258,7 +268,7 @@ def unit_digest(part: Part) -> str:
 
 
 def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normalizer) -> dict[str, Reject]:
-    """Uri → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
+    """Name → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
 
     Raises:
         Exception: no input fails alone, so the bug is ours; or in a strict run the first that does.
@@ -269,7 +279,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
         if error is not None and normalizer.strict:
             raise error
         if error is not None:
-            found[one.uri] = normalizer.scrubbed(connector_error(one, error, normalizer.salt))
+            found[one.name] = normalizer.scrubbed(connector_error(one, error, normalizer.salt))
     if not found:
         raise failure.error
     return found
@@ -318,33 +328,35 @@ def _write_transitions(
     """Writes the transitions of the inputs; nothing is left of them where that fails."""
     flow = _Flow(Attachments(normalizer.blobs, normalizer.earlier_blobs))
     sinks: dict[str, ParquetSink] = {}
-    waiting: defaultdict[str, list[str]] = defaultdict(list)
+    waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
-    def flush(domain: str) -> None:
-        at_hand.note(*waiting.pop(domain, ()))
-        try:
-            batch = _batch(domain, normalizer, flow)
-        except Exception as error:
-            if not is_connectors(error):
-                raise
-            raise _FailedError(error, None) from error
-        if domain not in sinks:
-            sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{name}.parquet", encoded_schema())
-        sinks[domain].write(batch)
+    def flush(*domains: str) -> None:
+        for domain in domains:
+            at_hand.note(*waiting.pop(domain, ()))
+            try:
+                batch = _batch(domain, normalizer, flow)
+            except Exception as error:
+                if not is_connectors(error):
+                    raise
+                raise _FailedError(error, None) from error
+            if domain not in sinks:
+                sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{name}.parquet", encoded_schema())
+            sinks[domain].write(batch)
 
     try:
         with InputAtHand(normalizer.at_hand) as at_hand:
             with handed_to(flow.attachments if normalizer.blobs is not None else None):
                 for one in inputs:
-                    at_hand.note(one.uri)
+                    if one.begin or flow.begin:  # the ids of its rows have their own count
+                        flush(*sorted(waiting))
+                        flow.begin_slice(one.begin)
+                    at_hand.note(one.name)
                     for domain in _taken(one, normalizer, flow):
-                        if waiting[domain][-1:] != [one.uri]:
-                            waiting[domain].append(one.uri)
+                        waiting[domain].setdefault(one.name)
                         if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
                             flush(domain)
-                            at_hand.note(one.uri)
-            for domain in sorted(flow.assemblers):
-                flush(domain)
+                            at_hand.note(one.name)
+            flush(*sorted(flow.assemblers))
     except BaseException:
         for sink in sinks.values():
             sink.abandon()

@@ -134,8 +134,8 @@ def normalize_parts(
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
         over(open_parts(parts, normalizer), PartsToTransitions(replace(normalizer, deadly=deadly)), isolated)
 
-    def reader(uri: str) -> Callable[[], None] | None:
-        one = next((one for part in parts for one in part.inputs if one.uri == uri), None)
+    def reader(name: str) -> Callable[[], None] | None:
+        one = next((one for part in parts for one in part.inputs if one.name == name), None)
         return None if one is None else partial(read_alone, one, normalizer)
 
     (deaths if normalizer.at_hand is not None else Deaths()).survive(normalize, reader)

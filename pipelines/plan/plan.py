@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count, groupby
 from typing import Any, Final, Protocol
 
-from trajmill.connectors.connector import Connector
+from trajmill.connectors.connector import Connector, FileSlice
 from trajmill.connectors.registry import connectors, version_of
 from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.plan.column_mapping import ColumnMapping
+from trajmill.pipelines.plan.file_slices import sliced
 from trajmill.pipelines.plan.raw_files import RawFile, gather
 from trajmill.pipelines.plan.recognition import (
     UNRECOGNIZED_REASONS,
@@ -103,8 +104,15 @@ class Plan:
 
     @property
     def inputs(self) -> list[Input]:
-        """Every recognized input, in order of part and uri."""
-        return [one for part in self.parts for one in part.inputs]
+        """Every recognized input, in order of uri; what parts hold in slices is one."""
+        found: dict[str, Input] = {}
+        for one in (one for part in self.parts for one in part.inputs):
+            if one.file_slice is not None:
+                size = one.bytes + (found[one.uri].bytes if one.begin else 0)
+                found[one.uri] = replace(one, bytes=size, file_slice=None)
+            else:
+                found[one.uri] = one
+        return list(found.values())
 
     def to_json(self) -> bytes:
         """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
@@ -138,7 +146,9 @@ class Plan:
 
 
 def _input_of(values: dict[str, Any]) -> Input:
-    return Input(**values | {"members": {name: Place.from_json(one) for name, one in values["members"].items()}})
+    members = {name: Place.from_json(one) for name, one in values["members"].items()}
+    file_slice = FileSlice(**values["file_slice"]) if values.get("file_slice") else None
+    return Input(**values | {"members": members, "file_slice": file_slice})
 
 
 def _weight(one: Input) -> int:
@@ -156,7 +166,7 @@ def part_bytes_of(inputs: Iterable[Input]) -> int:
 
 
 def binned(inputs: Sequence[Input], recipe: Recipe, part_bytes: int | None = None) -> list[Part]:
-    """The inputs in parts of about `part_bytes`, in order; an input is never split."""
+    """The inputs, or slices of them, in parts of about `part_bytes`, in order."""
     part_bytes = part_bytes_of(inputs) if part_bytes is None else part_bytes
     bins: list[list[Input]] = []
     size = 0
@@ -202,7 +212,14 @@ def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
 
 def _identity(one: Input) -> list[str | int]:
     licence = [] if one.licence is None else [one.licence]
-    return [one.uri, one.connector, one.version, one.bytes, *licence]
+    return [
+        one.uri,
+        one.connector,
+        one.version,
+        one.bytes,
+        *licence,
+        *([one.begin] if one.file_slice is not None else []),
+    ]
 
 
 def make_plan(
@@ -246,7 +263,7 @@ def make_plan(
     recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more, formats=settings.formats)
     found = recognizer.recognize(gather(raws, settings.dataset), deaths or Deaths())
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
-    parts = binned(inputs[:limit], recipe, part_bytes)
+    parts = binned(sliced(inputs[:limit], recipe, workers, strict=strict), recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
     digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
     claimed = dict(sorted(found.claimed.items()))

@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, Final
 
-from trajmill.connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
+from trajmill.connectors.connector import HEAD_BYTES, Answers, Connector, FileSlice, Log, Sniff
 from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
 from trajmill.connectors.registry import connectors, joining, sniff, sniff_one
 from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, Deaths, InputAtHand
@@ -65,6 +65,8 @@ class Input:
         bytes: size of its own members as stored; not of those that it shares with other logs.
         stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
         licence: that the card of its data set states, if it is of one.
+        file_slice: of the rows of its file that are read; None where all are. Slices of a file share its uri.
+        sha256: of the file that slices are of.
     """
 
     uri: str
@@ -75,6 +77,18 @@ class Input:
     bytes: int
     stamp: str
     licence: str | None = None
+    file_slice: FileSlice | None = None
+    sha256: str = ""
+
+    @property
+    def begin(self) -> int:
+        """The offset that its slice begins at; 0 of a log that is read whole."""
+        return self.file_slice.begin if self.file_slice is not None else 0
+
+    @property
+    def name(self) -> str:
+        """Its uri, and for a slice behind the first, where that begins: unlike that of any other input."""
+        return f"{self.uri}\n{self.begin}" if self.begin else self.uri
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Normalize(Section):
         max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
             before the run fails; see `conservation`.
         max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
-        max_member_bytes: decompressed bytes of one file above which it is rejected.
+        max_member_bytes: decompressed bytes of one file above which it is rejected, unless it is read in slices.
         scrub: kinds of secrets that are replaced before anything is stored.
         scrub_salt: a secret of at least 16 characters; who does not know it cannot test guesses against placeholders.
         screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.

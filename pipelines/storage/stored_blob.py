@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, BinaryIO, Final, Self, cast
 
-from trajmill.connectors.connector import DEFAULT_CHOICES, Choices
+from trajmill.connectors.connector import DEFAULT_CHOICES, Choices, FileSlice
 from trajmill.pipelines.storage.archives import MAX_RATIO, RATIO_FROM, TAR_HEAD, Archive, kind_of
 from trajmill.pipelines.storage.compression import DECODING_ERRORS, MAGIC_BYTES, decompressed, is_compressed
 from trajmill.pipelines.storage.paths import Place, opened, text_of
@@ -128,7 +128,7 @@ def open_raw(place: Place, uri: str, member: str, limit: int) -> io.BufferedRead
     return io.BufferedReader(_opened(place, uri, member, limit), _CHUNK)
 
 
-def _uncompressed(place: Place) -> BinaryIO | None:
+def uncompressed(place: Place) -> BinaryIO | None:
     """The file at a place, open at its beginning; None if it is compressed or a member of an archive.
 
     Raises:
@@ -168,22 +168,35 @@ class StoredBlob:
         places: member → where its file lies.
         limit: decompressed bytes of a member above which reading it is a parse error.
         choices: how the log is to be read.
+        file_slice: of the rows of its file, which is not compressed, those that are wanted; no limit counts then.
+        sha256: of the whole member, if it has one and that is known.
     """
 
-    def __init__(self, uri: str, places: Mapping[str, Place], limit: int, choices: Choices = DEFAULT_CHOICES) -> None:
+    def __init__(
+        self,
+        uri: str,
+        places: Mapping[str, Place],
+        limit: int,
+        choices: Choices = DEFAULT_CHOICES,
+        file_slice: FileSlice | None = None,
+        sha256: str = "",
+    ) -> None:
         self.uri = uri
         self.choices = choices
+        self.file_slice = file_slice
         self.members = tuple(sorted(places))
         self._places = places
         self._limit = limit
         self._held: dict[str, bytes] = {}
-        self._digests: dict[str, str] = {}
+        self._digests = {"": sha256} if sha256 else {}
 
     def _stream(self, member: str) -> io.BufferedReader:
         return open_raw(self._places[member], self.uri, member, self._limit)
 
     def open(self, member: str = "") -> BinaryIO:
         """A new stream over the decompressed member."""
+        if self.file_slice is not None:
+            return self.seekable(member)
         if member in self._held:
             return io.BytesIO(self._held[member])
         data = self._small(member)
@@ -203,9 +216,9 @@ class StoredBlob:
         """
         if member in self._held:
             return io.BytesIO(self._held[member])
-        stored = _uncompressed(self._places[member])
+        stored = uncompressed(self._places[member])
         if stored is not None:
-            if stored.seek(0, io.SEEK_END) > self._limit:
+            if self.file_slice is None and stored.seek(0, io.SEEK_END) > self._limit:
                 stored.close()
                 raise ParseError(self.uri, -1, "too_large", f"it has more than {self._limit} bytes", member)
             stored.seek(0)

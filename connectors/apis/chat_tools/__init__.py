@@ -113,6 +113,10 @@ class ChatTools(Connector):
                 return Sniff(0.45, "chat messages with tool calls in their texts")
         return None
 
+    def is_sliceable(self, blob: Blob) -> bool:
+        first = _first_line(blob)
+        return first is not None and not is_message(first) and action_only(first) is None
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         any_found = False
         for found in self._found(blob):

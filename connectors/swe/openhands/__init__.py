@@ -54,6 +54,7 @@ from trajmill.connectors.conversation.turns import Call, seconds_between
 from trajmill.connectors.reading.documents import head_rows, json_document, json_rows
 from trajmill.connectors.reading.fields import object_of, text_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
+from trajmill.connectors.reading.lines import is_by_line
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.reading.values import BOM, json_value
 from trajmill.connectors.swe.evaluation import VERIFIER
@@ -113,19 +114,24 @@ class OpenHands(Connector):
         """Folders of conversations, a file for each event."""
         yield from folders(paths)
 
+    def is_sliceable(self, blob: Blob) -> bool:
+        return self._runs_of(blob) == self._rows and is_by_line(blob)
+
+    def _runs_of(self, blob: Blob) -> Callable[[Blob], Iterator[_Run | Reject]]:
+        """Return what reads the runs of a blob."""
+        if blob.members != ("",):
+            return self._folder
+        with blob.open("") as stream:
+            head = stream.read(HEAD_BYTES)
+        start = head[:64].removeprefix(BOM).lstrip()
+        is_row = not next(iter(head_rows(head)), {}).keys().isdisjoint(("instance_id", "issue"))
+        if not is_row and (start[:1] == b"[" or _WRAPPED.match(start + b"[")):
+            return self._events
+        return self._lines if _FIRST_KEYS.match(start) else self._rows
+
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        start = b""
-        runs: Callable[[Blob], Iterator[_Run | Reject]] = self._folder
-        if blob.members == ("",):
-            with blob.open("") as stream:
-                head = stream.read(HEAD_BYTES)
-            start = head[:64].removeprefix(BOM).lstrip()
-            is_row = not next(iter(head_rows(head)), {}).keys().isdisjoint(("instance_id", "issue"))
-            runs = self._lines if _FIRST_KEYS.match(start) else self._rows
-            start = b"{" if is_row else b"[" if _WRAPPED.match(start + b"[") else start[:1]
-            runs = self._events if start == b"[" else runs
         empty = True
-        for run in runs(blob):
+        for run in self._runs_of(blob)(blob):
             if isinstance(run, Reject):
                 yield run
                 continue

@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from trajmill.pipelines.execution.execution import IN_PROCESS, LOCAL, Execution
 from trajmill.pipelines.execution.runner import run_over
 from trajmill.schemas import ConfigError
+from trajmill.schemas.manifest import Manifest
 
 
 def test_beam_runs_only_where_it_is_asked_for():
@@ -42,6 +43,29 @@ def note_process(number: int, folder: str) -> None:
 def test_beams_runner_works_in_this_process(tmp_path):
     run_over([1, 2], beam.Map(note_process, str(tmp_path)), Execution())
     assert {path.name for path in tmp_path.iterdir()} == {f"{os.getpid()}-1", f"{os.getpid()}-2"}
+
+
+def made(number: int) -> Manifest:
+    return Manifest(
+        "normalize", f"part-{number}", "", "", counts={"trajectories": number, "rejected.record.bad_json": 1}
+    )
+
+
+def test_an_engine_counts_what_manifests_count(monkeypatch):
+    results = []
+    begun = beam.Pipeline.run
+
+    def run(self, *more):
+        results.append(begun(self, *more))
+        return results[-1]
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)
+    run_over([2, 3], beam.Map(made), Execution())
+    (result,) = results
+    counters = {
+        (one.key.metric.namespace, one.key.metric.name): one.committed for one in result.metrics().query()["counters"]
+    }
+    assert counters == {("normalize", "trajectories"): 5, ("normalize", "rejected.record.bad_json"): 2}
 
 
 def test_nothing_is_run_over_nothing():

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from tests.pipelines.test_run import RAW, shards_of
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
+from trajmill.pipelines.judge.units_by_hand import measure_share
+from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone, normalize_share
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.ownership import LOCK
@@ -57,6 +58,27 @@ def test_shares_in_any_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(raw
     files = {name: (tmp_path / name).stat().st_ino for name in transitions(tmp_path)}
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
     assert {name: (tmp_path / name).stat().st_ino for name in transitions(tmp_path)} == files
+    assert shards_of(tmp_path) == shards_of(whole)
+
+
+def test_shares_of_judging_measure_once_what_a_run_then_judges(raw, whole, tmp_path):
+    def measure(number: int) -> ShareDone:
+        return measure_share(RECIPE, [str(raw)], str(tmp_path), Share(number, 3), SMALL)
+
+    with pytest.raises(ConfigError, match="--stop-after normalize"):
+        measure(0)
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("normalize")
+    done = [measure(number) for number in (2, 0, 1)]
+    units = len(transitions(whole))
+    assert units > 3
+    assert (sum(one.parts for one in done), sum(one.before for one in done)) == (units, 0)
+    assert measure(2).before == done[0].parts
+    files = {one: (one.stat().st_ino, one.read_bytes()) for one in (tmp_path / "measures").rglob("*part-*.parquet")}
+    assert {str(one.relative_to(tmp_path)): data for one, (_, data) in files.items()}.items() <= {
+        str(one.relative_to(whole)): one.read_bytes() for one in (whole / "measures").rglob("*.parquet")
+    }.items()
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
+    assert {one: one.stat().st_ino for one in files} == {one: inode for one, (inode, _) in files.items()}
     assert shards_of(tmp_path) == shards_of(whole)
 
 
