@@ -23,6 +23,7 @@ class Rewarded:
         others: rows that it gave and that are not ours.
         left_out: rows of ours that it did not give.
         longest: tokens of the longest prompt.
+        answers: generated in training, each scored by the reward with all that its row holds.
     """
 
     rows: int = 0
@@ -33,6 +34,7 @@ class Rewarded:
     others: int = 0
     left_out: int = 0
     longest: int = 0
+    answers: int = 0
 
     @property
     def is_good(self) -> bool:
@@ -46,7 +48,8 @@ def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[st
 
     Args:
         path: the run's folder.
-        told: of each row `domain`, `id`, `prompt`, `tokens` of it, and the scores `truth` and `empty`.
+        told: of each row `domain`, `id`, `prompt`, `tokens` of it, the scores `truth` and `empty`, and how many `answers`
+            were scored in training, where the consumer trains.
         most: rows that it was to give of a domain at most.
     """
     shards, found, ours = StoredShards(path), dict[str, Rewarded](), dict[str, dict[str, Any]]()
@@ -68,4 +71,5 @@ def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[st
         held.truths += one["truth"] == 1
         held.empties += one["empty"] == (0 if truth["observation"].strip() else 1)
         held.longest = max(held.longest, one["tokens"])
+        held.answers += one.get("answers", 0)
     return found

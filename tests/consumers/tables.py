@@ -78,6 +78,7 @@ def _columns(outcome: Compared | Rewarded) -> dict[str, int]:
             "left out": outcome.left_out,
             "other rows": outcome.others,
             "longest prompt": outcome.longest,
+            "answers in training": outcome.answers,
         }
     return {
         "samples": outcome.samples,

@@ -9,31 +9,12 @@ from typing import Any, Final
 
 from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, call_text, json_text
 from trajmill.worlds.serve.history import Move
+from trajmill.worlds.serve.serve_client import ServeError
 
 _PLAIN: Final = "text"
 """Name of an action that is said in words of its own."""
 
 _LONGEST_LIMIT: Final = 1e9
-
-
-class ServeError(Exception):
-    """Why a request is not done.
-
-    Args:
-        status: of HTTP.
-        code: a word for programs.
-        detail: a sentence for people.
-        more: what else is told.
-    """
-
-    def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.more = status, code, detail, more
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """What is answered."""
-        return {"status": self.code, "detail": self.detail, **self.more}
 
 
 def _bad(detail: str) -> ServeError:

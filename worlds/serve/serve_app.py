@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from trajmill.worlds.serve.requests import ServeError
+from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.sessions import Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost")

@@ -1,24 +1,48 @@
-"""Clients of a served world: over HTTP, or in the process that serves it; both take and give what `Sessions` does.
+"""Clients of a served world: over HTTP, or in the process that serves it, and rollouts of agents in one.
 
-With the standard library alone, so that a trainer's environment needs nothing of ours but this package.
+This module and the adapters for trainers need the standard library alone, so that `pip install --no-deps trajmill` is
+enough beside a trainer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import threading
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from trajmill.schemas import ConfigError
-from trajmill.worlds.serve.requests import ServeError
-
 if TYPE_CHECKING:
     from trajmill.worlds.serve.sessions import Sessions
+
+TOKEN_VARIABLE: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+_FENCED: Final = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
+_TAGGED: Final = re.compile(r"<(action|tool_call)>(.*?)</\1>", re.DOTALL)
+
+
+class ServeError(Exception):
+    """Why a request is not done.
+
+    Args:
+        status: of HTTP; 0 where the server cannot be reached.
+        code: a word for programs.
+        detail: a sentence for people.
+        more: what else is told.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.more = status, code, detail, more
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What is answered."""
+        return {"status": self.code, "detail": self.detail, **self.more}
 
 
 class World(Protocol):
@@ -42,17 +66,18 @@ class RemoteWorld:
 
     Args:
         url: that it printed.
-        token: that it wants, if it does.
+        token: that it wants; by default what the variable `TRAJMILL_SERVE_TOKEN` holds.
         timeout_s: for one step.
 
     Raises:
-        ConfigError: the url is none of HTTP.
+        ValueError: the url is none of HTTP.
     """
 
-    def __init__(self, url: str, token: str = "", timeout_s: float = 900.0) -> None:
+    def __init__(self, url: str, token: str | None = None, timeout_s: float = 900.0) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
-            raise ConfigError(f"'{url}' is no address of a served world; wanted is one as http://127.0.0.1:8100.")
-        self._url, self._token, self._timeout = url.rstrip("/"), token, timeout_s
+            raise ValueError(f"'{url}' is no address of a served world; wanted is one as http://127.0.0.1:8100.")
+        self._token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+        self._url, self._timeout = url.rstrip("/"), timeout_s
 
     def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """As of `Sessions`.
@@ -145,3 +170,86 @@ class LocalWorld:
 
     def _done(self, asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+
+
+def action_in(message: str) -> str:
+    """Find the action in a message: the last tagged one, else the last in a fence, else all but its thoughts."""
+    _, closed, behind = message.partition("</think>")
+    said = behind if closed else message
+    tagged = [match[2] for match in _TAGGED.finditer(said)]
+    fenced = [match[1] for match in _FENCED.finditer(said)]
+    return (tagged or fenced or [said])[-1].strip()
+
+
+class Rollout:
+    """One session of a served world, as an agent lives through it.
+
+    Args:
+        world: that is served.
+        scenario: that the session begins with.
+        seed: of its answers; None leaves it to the server.
+
+    Attributes:
+        begun: the answer to `/reset`.
+        shown: observations, in order.
+        done: if the session is over.
+
+    Raises:
+        ServeError: it cannot be begun.
+    """
+
+    def __init__(self, world: World, scenario: Any, seed: int | None = None) -> None:
+        self._world = world
+        self.begun = world.reset({"scenario": scenario, "seed": seed})
+        self.shown: list[str] = []
+        self.done = False
+
+    @property
+    def opening(self) -> str:
+        """The message that an agent begins with: its task, its tools, and what it sees first."""
+        info, observation = self.begun["info"], self.begun["observation"]
+        parts = [info.get("instruction") or ""]
+        if info.get("action_space"):
+            parts.append(f"Tools:\n{info['action_space']}")
+        if observation:
+            parts.append(f"You see:\n{observation}")
+        return "\n\n".join(part for part in parts if part)
+
+    def step(self, action: Any) -> dict[str, Any]:
+        """Take an action and return the answer to `/step`.
+
+        Raises:
+            ServeError: it cannot be taken.
+        """
+        answer = self._world.step({"session": self.begun["session"], "action": action, "step": len(self.shown)})
+        self.shown.append(answer["observation"])
+        self.done = answer["terminated"] or answer["truncated"]
+        return answer
+
+    def answer(self, message: str) -> str:
+        """Take the action of an agent's message and return what the agent is shown.
+
+        A message without an action is the agent's fault: it is told so, and may try again.
+
+        Raises:
+            ServeError: the endpoint fails, or the budget is spent.
+        """
+        try:
+            shown: str = self.step(action_in(message))["observation"]
+        except ServeError as error:
+            if error.status != 400:
+                raise
+            return error.detail
+        return shown
+
+    def close(self) -> None:
+        """End the session, unless it has ended by itself.
+
+        Raises:
+            ServeError: the server cannot be reached.
+        """
+        try:
+            self._world.close({"session": self.begun["session"]})
+        except ServeError as error:
+            if error.status not in (404, 410):
+                raise

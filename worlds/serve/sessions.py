@@ -27,8 +27,9 @@ from trajmill.synthesis.endpoint import DECLINED
 from trajmill.synthesis.predictions import observation_in, unthought
 from trajmill.synthesis.replies import Reply
 from trajmill.worlds.serve.history import History, Manner, Move
-from trajmill.worlds.serve.requests import ServeError, move_of, seed_in
+from trajmill.worlds.serve.requests import move_of, seed_in
 from trajmill.worlds.serve.scenarios import Scenario, Scenarios, without_surrogates_in
+from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.serve_log import ServeLog, trajectory_of
 from trajmill.worlds.serve.served_model import BudgetError, Call, ServedModel
 

@@ -8,7 +8,6 @@ import pytest
 from tests.worlds.serve.conftest import TERMINAL
 from trajmill.schemas import ConfigError
 from trajmill.worlds.serve.gymnasium_env import WorldEnv
-from trajmill.worlds.serve.requests import ServeError
 from trajmill.worlds.serve.rollouts import Rollout, action_in, opening
 from trajmill.worlds.serve.serve_client import LocalWorld, RemoteWorld
 from trajmill.worlds.serve.served_model import Bounds

@@ -8,7 +8,6 @@ from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.replies import Prices
-from trajmill.worlds.serve.requests import ServeError
 from trajmill.worlds.serve.scenarios import Scenario, Scenarios
 from trajmill.worlds.serve.served_model import Bounds, Pinned
 from trajmill.worlds.serve.sessions import Limits

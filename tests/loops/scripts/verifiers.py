@@ -1,0 +1,41 @@
+"""Has `vf-eval` play the taskset of a served world; its model is an endpoint that says what is to be said."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+url, _, said, written = sys.argv[1:]
+messages = json.loads(said)
+
+
+class Scripted(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        message = {"role": "assistant", "content": messages[turn]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        answer = {"id": "a", "object": "chat.completion", "created": 1, "model": "scripted", "usage": usage}
+        answer["choices"] = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        data = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+Thread(target=server.serve_forever, daemon=True).start()
+folder = Path(tempfile.mkdtemp())
+(folder / "served_world.py").write_text(
+    "from trajmill.worlds.serve.verifiers_world import *\n"
+    "from trajmill.worlds.serve.verifiers_world import __all__\n"
+)
+command = [str(Path(sys.executable).with_name("vf-eval")), "served_world", "--env.taskset.url", url, "--no-push"]
+command += ["--client.type", "eval", "--client.base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+command += ["--client.api-key-var", "KEY", "--model", "scripted", "--run.dir", "run", "--num-rollouts", "2"]
+done = subprocess.run(command, cwd=folder, env={**os.environ, "KEY": "none"}, capture_output=True, text=True, check=False)

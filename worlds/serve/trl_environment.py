@@ -1,0 +1,57 @@
+"""A served world as an environment of TRL, in the form that OpenEnv's have: `reset`, and a method for each tool.
+
+`GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, URL), …)` takes rows that name a `scenario`. The
+reward function is given the environments. It says None of those whose world has `failed`: TRL tells an exception to the
+agent as if the world had shown it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout, ServeError
+
+
+class WorldEnvironment:
+    """A served world, one session at a time.
+
+    Args:
+        url: of the served world.
+
+    Attributes:
+        rollout: the session; None before the first.
+        failed: the code of the error by which the world could not answer; empty if it could.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._world = RemoteWorld(url)
+        self.rollout: Rollout | None = None
+        self.failed = ""
+
+    def reset(self, scenario: str, **_: Any) -> str:
+        """Begin a session with the scenario of a row, and return the message that the agent begins with."""
+        if self.rollout is not None:
+            self.rollout.close()
+        self.rollout = Rollout(self._world, scenario)
+        self.failed = ""
+        return self.rollout.opening
+
+    def act(self, action: str) -> str:
+        """Take an action in the world, and see what happens.
+
+        Args:
+            action: A call as a JSON object of name and arguments, keystrokes as a JSON list, or text.
+
+        Returns:
+            The observation that follows.
+        """
+        if self.rollout is None or self.rollout.done or self.failed:
+            raise ValueError("The session is over.")
+        try:
+            shown = self.rollout.answer(action)
+        except ServeError as error:
+            self.failed = error.code
+            raise
+        if self.rollout.done:
+            self.rollout.close()
+        return shown
