@@ -29,9 +29,9 @@ SAMPLES: Final = 1_000
 """Samples of a domain that are compared at most."""
 
 _TORCH: Final = "torch==2.13.0"
-_TRL: Final = (_TORCH, "trl==1.16.0", "transformers==5.16.1", "google-re2")
-_VERL: Final = (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1", "google-re2")
-_QUIET: Final = {
+_TRL: Final = ("torch==2.15.0", "trl==1.16.0", "transformers==5.24.0", "google-re2")
+_VERL: Final = ("torch==2.15.0", "pyarrow", "numpy", "omegaconf", "transformers==5.10.4", "verl==0.9.1", "google-re2")
+QUIET: Final = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -123,7 +123,7 @@ def compared_with(
         told = f"{folder}/trained.jsonl"
         called(
             [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
-            **{**os.environ, **_QUIET, "HF_HOME": f"{folder}/cache", "MODELSCOPE_CACHE": f"{folder}/cache"},
+            **{**os.environ, **QUIET, "HF_HOME": f"{folder}/cache", "MODELSCOPE_CACHE": f"{folder}/cache"},
         )
         with open(told, "rb") as lines:
             if consumer.pool == "rl":

@@ -17,7 +17,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -164,7 +164,8 @@ class Sessions:
         """Begins a session.
 
         Args:
-            body: `scenario` (an id, or a scenario itself), and perhaps `seed` and `session`, an id of one's own.
+            body: `scenario` (an id, or a scenario itself), and perhaps `seed`, `session`, an id of one's own, and
+                `simulation_instruction`, which the world is told in place of the scenario's.
 
         Raises:
             ServeError: it cannot be begun.
@@ -172,6 +173,9 @@ class Sessions:
         body = without_surrogates_in(dict(body))
         self.sweep()
         scenario = self._scenario(body.get("scenario"))
+        if body.get("simulation_instruction") is not None:
+            context = {**scenario.context, "simulation_instruction": body["simulation_instruction"]}
+            scenario = self._scenario({**asdict(scenario), "context": context})
         own = body.get("session") or secrets.token_hex(8)
         if not isinstance(own, str) or not _ID.fullmatch(own):
             raise ServeError(400, "bad_request", "session is an id of at most 64 letters, digits and _.-")

@@ -1,6 +1,6 @@
 """A served world as an environment of TRL, in the form that OpenEnv's have: `reset`, and a method for each tool.
 
-`GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, URL), …)` takes rows that name a `scenario`. The
+`GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, RemoteWorld(URL)), …)` takes rows that name a `scenario`. The
 reward function is given the environments. It says None of those whose world has `failed`: TRL tells an exception to the
 agent as if the world had shown it.
 """
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout, ServeError
+from trajmill.worlds.serve.serve_client import Rollout, ServeError, World
 
 
 class WorldEnvironment:
     """A served world, one session at a time.
 
     Args:
-        url: of the served world.
+        world: that is served.
 
     Attributes:
         rollout: the session; None before the first.
         failed: the code of the error by which the world could not answer; empty if it could.
     """
 
-    def __init__(self, url: str) -> None:
-        self._world = RemoteWorld(url)
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.rollout: Rollout | None = None
         self.failed = ""
 

@@ -61,7 +61,7 @@ answered = Counter()
 
 
 def recorded(prompts, completions, **columns):
-    scores = reward.reward(prompts, completions, **columns)
+    scores = reward.reward(prompts=prompts, completions=completions, **columns)
     for number, score in enumerate(scores):
         row = written_rows[columns["extra_info"][number]["id"]]
         given = {"prompt": prompts[number], **{name: columns[name][number] for name in row if name != "prompt"}}

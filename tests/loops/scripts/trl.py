@@ -20,7 +20,8 @@ messages = [
 opened = AutoTokenizer.from_pretrained(tokenizer)
 sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
 model = LlamaForCausalLM(LlamaConfig(vocab_size=len(opened), max_position_embeddings=32768, **sizes))
-rows = [{"prompt": [{"role": "user", "content": ""}], "scenario": one} for one in RemoteWorld(url).scenarios()]
+world = RemoteWorld(url)
+rows = [{"prompt": [{"role": "user", "content": ""}], "scenario": one} for one in world.scenarios()]
 
 
 class Scripted(GRPOTrainer):
@@ -55,5 +56,5 @@ with open(written, "w") as out:
         train_dataset=datasets.Dataset.from_list(rows),
         reward_funcs=reward,
         processing_class=opened,
-        environment_factory=functools.partial(WorldEnvironment, url),
+        environment_factory=functools.partial(WorldEnvironment, world),
     ).train()

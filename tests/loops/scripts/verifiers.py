@@ -1,6 +1,7 @@
 """Has `vf-eval` play the taskset of a served world; its model is an endpoint that says what is to be said."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,4 +39,5 @@ folder = Path(tempfile.mkdtemp())
 command = [str(Path(sys.executable).with_name("vf-eval")), "served_world", "--env.taskset.url", url, "--no-push"]
 command += ["--client.type", "eval", "--client.base-url", f"http://127.0.0.1:{server.server_port}/v1"]
 command += ["--client.api-key-var", "KEY", "--model", "scripted", "--run.dir", "run", "--num-rollouts", "2"]
-done = subprocess.run(command, cwd=folder, env={**os.environ, "KEY": "none"}, capture_output=True, text=True, check=False)
+paths = os.pathsep.join([str(folder), os.environ["PYTHONPATH"]])
+subprocess.run(command, cwd=folder, env={**os.environ, "KEY": "none", "PYTHONPATH": paths}, check=True)

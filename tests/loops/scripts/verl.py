@@ -22,7 +22,7 @@ messages = json.loads(said)
 folder = tempfile.mkdtemp()
 opened = AutoTokenizer.from_pretrained(tokenizer)
 opened.save_pretrained(folder)
-Qwen2Config(vocab_size=len(opened), hidden_size=8, num_hidden_layers=1, num_attention_heads=1).save_pretrained(folder)
+Qwen2Config(vocab_size=len(opened), hidden_size=8, architectures=["Qwen2ForCausalLM"]).save_pretrained(folder)
 loop = {"name": "world", "_target_": "trajmill.worlds.serve.verl_agent_loop.WorldAgentLoop", "url": url}
 loops = Path(folder, "loops.yaml")
 loops.write_text(yaml.safe_dump([loop]))

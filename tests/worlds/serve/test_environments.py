@@ -1,73 +1,88 @@
-"""A served world as an environment of Gymnasium, and what rollouts of agents in it need."""
+"""Rollouts of agents in a served world, and the environment that TRL is given."""
 
-import asyncio
-import json
+import subprocess
+import sys
+from functools import partial
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.worlds.serve.conftest import TERMINAL
-from trajmill.schemas import ConfigError
-from trajmill.worlds.serve.gymnasium_env import WorldEnv
-from trajmill.worlds.serve.rollouts import Rollout, action_in, opening
-from trajmill.worlds.serve.serve_client import LocalWorld, RemoteWorld
+from trajmill.worlds.serve.serve_client import LocalWorld, RemoteWorld, Rollout, ServeError, action_in
 from trajmill.worlds.serve.served_model import Bounds
 from trajmill.worlds.serve.sessions import Limits
+from trajmill.worlds.serve.trl_environment import WorldEnvironment
+
+DONE = '{"name": "task_complete", "arguments": {}}'
 
 
 @pytest.fixture
-def local(world, serve, tmp_path):
-    scenarios = tmp_path / "scenarios.jsonl"
-    scenarios.write_text("".join(json.dumps({**TERMINAL, "id": key}) + "\n" for key in ("t1", "t2")))
-    made = LocalWorld(serve(world.url, scenarios=scenarios))
-    yield made
-    made.end()
+def local(world, serve):
+    made = []
+
+    def served(**more):
+        made.append(LocalWorld(serve(world.url, **more)))
+        return made[-1]
+
+    yield served
+    for one in made:
+        one.end()
 
 
-def test_an_env_is_reset_and_stepped(local, world):
-    env = WorldEnv(local, ["t1", "t2"], reward=lambda action, shown, info: float(len(action) + info["step"]))
-    seen, info = env.reset(seed=5)
-    assert (seen, info["seed"]) == ("$", 5)
-    assert env.observation_space.contains(seen)
-    assert env.step("ls")[1:4] == (2.0, False, False)
-    shown, reward, terminated, truncated, more = env.step({"name": "pwd", "arguments": {}})
-    assert (shown[:5], reward, terminated, truncated, more["step"]) == ("seen:", 4.0, False, False, 1)
-    assert env.reset(seed=5)[1]["scenario"] == info["scenario"]
-    assert env.reset(options={"scenario": "t2"})[1]["scenario"] == "t2"
-    env.close()
-    with pytest.raises(ServeError):
-        env.step("ls")
-
-
-def test_an_env_that_the_world_ends_is_truncated(world, serve):
-    served = LocalWorld(serve(world.url, limits=Limits(steps=1)))
-    env = WorldEnv(served, [TERMINAL])
-    env.reset(seed=1)
-    assert [env.step("ls")[3], env.step("ls")[3]] == [False, True]
-    env.close()
-    served.end()
-
-
-def test_an_env_says_that_the_budget_is_spent(world, serve):
-    served = LocalWorld(serve(world.url, bounds=Bounds(calls=1)))
-    env = WorldEnv(served, [TERMINAL])
-    env.reset(seed=1)
-    env.step("ls")
+def test_a_rollout_ends_where_the_agent_declares_its_task_done(local, world):
+    rollout = Rollout(local(), TERMINAL, seed=7)
+    assert (rollout.opening, rollout.begun["info"]["seed"]) == ("List what is there.\n\nYou see:\n$", 7)
+    shown = rollout.answer("<think>\nfirst\n</think>\n<action>ls</action>")
+    assert (shown[:5], rollout.done) == ("seen:", False)
+    assert "ls" in world.asked[0]["messages"][-1]["content"]
+    assert "first" not in world.asked[0]["messages"][-1]["content"]
+    last = rollout.answer(DONE)
+    assert (rollout.shown, rollout.done) == ([shown, last], True)
+    rollout.close()
     with pytest.raises(ServeError) as met:
-        env.step("pwd")
-    assert (met.value.status, met.value.code, met.value.more) == (402, "budget_spent", {"bound": "calls"})
-    env.close()
-    served.end()
+        rollout.answer("ls")
+    assert met.value.status == 410
 
 
-def test_an_action_that_cannot_be_read_is_told_to_the_agent(local, world):
-    rollout = Rollout(local)
+def test_a_rollout_that_the_world_ends_is_done_and_may_be_closed(local):
+    rollout = Rollout(local(limits=Limits(steps=1)), TERMINAL)
+    assert [rollout.answer("ls") == "", rollout.done] == [False, False]
+    assert [rollout.answer("ls"), rollout.done] == ["", True]
+    rollout.close()
 
-    async def rolled_out():
-        await rollout.begin("t1")
-        return await rollout.answered("<action></action>")
 
-    assert asyncio.run(rolled_out()) == ("the action is empty", False)
+def test_a_message_without_an_action_is_told_to_the_agent_and_takes_no_step(local, world):
+    rollout = Rollout(local(), TERMINAL)
+    assert rollout.answer("<action></action>") == "the action is empty"
     assert not world.asked
+    assert rollout.answer("ls").startswith("seen:")
+    assert len(rollout.shown) == 1
+
+
+def test_an_environment_of_trl_takes_actions_until_the_session_is_over(local):
+    environment = partial(WorldEnvironment, local())()
+    assert environment.reset(scenario=TERMINAL, prompt=[]) == "List what is there.\n\nYou see:\n$"
+    assert environment.act("ls").startswith("seen:")
+    environment.act(DONE)
+    with pytest.raises(ValueError, match="over"):
+        environment.act("ls")
+    environment.reset(scenario=TERMINAL)
+    assert environment.rollout.shown == []
+    assert environment.act("pwd").startswith("seen:")
+
+
+def test_an_environment_of_trl_says_that_its_world_failed_and_begins_anew(local):
+    world = local(bounds=Bounds(calls=1))
+    environment = WorldEnvironment(world)
+    environment.reset(scenario=TERMINAL)
+    environment.act("ls")
+    with pytest.raises(ServeError) as met:
+        environment.act("pwd")
+    assert (met.value.status, met.value.more, environment.failed) == (402, {"bound": "calls"}, "budget_spent")
+    with pytest.raises(ValueError, match="over"):
+        environment.act("pwd")
+    environment.reset(scenario=TERMINAL)
+    assert environment.failed == ""
 
 
 @pytest.mark.parametrize(
@@ -83,14 +98,19 @@ def test_the_action_is_found_in_what_an_agent_says(message, action):
     assert action_in(message) == action
 
 
-def test_an_agent_begins_with_task_tools_and_what_it_sees():
-    info = {"instruction": "Do it.", "action_space": "[]"}
-    assert opening("x", info) == "Do it.\n\nTools:\n[]\n\nYou see:\nx"
+def test_an_agent_begins_with_task_tools_and_what_it_sees(local):
+    scenario = {**TERMINAL, "context": {"action_space": "[]"}}
+    assert Rollout(local(), scenario).opening == "List what is there.\n\nTools:\n[]\n\nYou see:\n$"
 
 
 def test_a_world_is_reached_by_http_only():
-    with pytest.raises(ConfigError):
+    with pytest.raises(ValueError, match="no address"):
         RemoteWorld("file:///etc/passwd")
     with pytest.raises(ServeError) as met:
         RemoteWorld("http://127.0.0.1:9", timeout_s=2).status()
     assert met.value.code == "unreachable"
+
+
+def test_the_client_needs_the_standard_library_alone():
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import trajmill.worlds.serve.trl_environment"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code, str(ROOT)], check=True)

@@ -12,8 +12,7 @@ from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.app.cli.serving_commands import begun_with
 from trajmill.pipelines.render.fixed_texts import MARKER
-from trajmill.worlds.serve.gymnasium_env import WorldEnv
-from trajmill.worlds.serve.serve_client import RemoteWorld
+from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout
 
 
 def test_a_world_is_served_until_it_is_ended(tmp_path):
@@ -39,8 +38,9 @@ def test_a_world_is_served_until_it_is_ended(tmp_path):
             assert served.stdout is not None
             name, _, url = served.stdout.readline().strip().partition(": ")
             world = RemoteWorld(url)
-            env = WorldEnv(world, world.scenarios())
-            seen = env.reset(seed=1)[0], env.step("ls")[0]
+            (scenario,) = world.scenarios()
+            rollout = Rollout(world, scenario)
+            seen = rollout.begun["observation"], rollout.answer("ls")
             used = world.status()["used"]
         finally:
             served.send_signal(signal.SIGINT)

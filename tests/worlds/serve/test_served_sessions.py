@@ -9,6 +9,7 @@ from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.replies import Prices
 from trajmill.worlds.serve.scenarios import Scenario, Scenarios
+from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.served_model import Bounds, Pinned
 from trajmill.worlds.serve.sessions import Limits
 
