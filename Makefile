@@ -18,7 +18,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test coverage mutants lint bench engines dataflow fuzz stores screens worlds worlds-replay worlds-drift worlds-serve docs consumers croissant lock samples clean
+.PHONY: help install shards test coverage mutants lint bench engines dataflow fuzz stores screens worlds worlds-replay worlds-drift worlds-serve worlds-loops docs consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -144,6 +144,9 @@ out/tokenizer/%: | .venv/developing
 consumers: .venv/developing | $(TOKENIZER) ## try trainers on the shards in OUT (some GB of packages each, removed afterwards); writes docs/consumers.md
 	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m tests.consumers $(OUT) --tokenizer $(TOKENIZER) --page $(TABLE) \
 		$(if $(CONSUMER),--consumer $(CONSUMER))
+
+worlds-loops: .venv/developing | $(TOKENIZER) ## have agents of verl, TRL, verifiers and Gymnasium act in a served world (GBs of packages, removed afterwards)
+	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m tests.loops --tokenizer $(TOKENIZER) $(ARGS)
 
 croissant: | $(filter .venv/%,$(UV)) ## have MLCommons' library check shards/croissant.json of OUT, and read every row by it (packages of half a GB, removed)
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(UV) venv --quiet --python 3.11 "$$folder/mlc" && \

@@ -1,1 +1,1 @@
-"""Agents of trainers live in a served world, each by its own package: what they did and saw is what the world logged."""
+"""Agents of trainers live in a served world, each by its own package."""

@@ -1,8 +1,8 @@
 """`python -m tests.loops --tokenizer FOLDER [--loop NAME…]`: agents of trainers live in a served world.
 
-Each loop runs in an environment of pinned packages, which is made with `uv` and removed afterwards. Its agent says three
-actions, the last of which declares the task done, in each of three scenarios. Ends with 1 unless each session that the
-world logged holds these actions, and the observations that the agent was shown.
+Each loop runs in an environment of pinned packages, which is made with `uv` and removed afterwards. Its agent says
+three actions, the last of which declares the task done, in each of three scenarios. Ends with 1 unless each session
+that the world logged holds these actions, and the observations that the agent was shown.
 """
 
 from __future__ import annotations
@@ -42,13 +42,19 @@ NAMES: Final = ["text", "bash", "task_complete"]
 """Of the actions, as the world logs them."""
 
 
+def echo(body: dict[str, Any]) -> str:
+    """Answer with how much a world model was asked, and with the end of it."""
+    return f"{MARKER}seen: {len(body['messages'])} {body['messages'][-1]['content'][-40:]}"
+
+
 @contextmanager
 def served_world(folder: Path) -> Iterator[str]:
-    """Serve three scenarios by a world model that repeats the end of what it is asked, and yield the address."""
-    scenarios = [{"id": f"s{number}", "domain": "terminal", "observation": "$ ", "instruction": "Look."} for number in "123"]
-    (folder / "scenarios.jsonl").write_text("".join(json.dumps(scenario) + "\n" for scenario in scenarios))
-    words = ["--recipe", "terminal", "--model", "echo@1", "--scenarios", f"{folder}/scenarios.jsonl", "--log", f"{folder}/log"]
-    with chat_server(lambda body: f"{MARKER}seen: {len(body['messages'])} {body['messages'][-1]['content'][-40:]}") as chat:
+    """Serve three scenarios by a world model that is an echo, and yield the address."""
+    scenarios = folder / "scenarios.jsonl"
+    plain = {"domain": "terminal", "observation": "$", "instruction": "Look."}
+    scenarios.write_text("".join(json.dumps({"id": f"s{number}", **plain}) + "\n" for number in range(3)))
+    words = ["--recipe", "terminal", "--model", "echo@1", "--scenarios", str(scenarios), "--log", f"{folder}/log"]
+    with chat_server(echo) as chat:
         command = [sys.executable, "-m", "trajmill", "serve", "--endpoint", chat.url, *words]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
@@ -77,7 +83,11 @@ def is_as_logged(rollout: Mapping[str, Any]) -> bool:
     calls = [(step["tool_calls"][0], step["observation"]["results"][0]) for step in rollout["logged"]["steps"][1:]]
     observations = [result["content"] for _, result in calls]
     shown = rollout["shown"]
-    return [call["function_name"] for call, _ in calls] == NAMES and len(shown) >= 2 and observations[: len(shown)] == shown
+    return (
+        [call["function_name"] for call, _ in calls] == NAMES
+        and len(shown) >= 2
+        and observations[: len(shown)] == shown
+    )
 
 
 def main() -> int:

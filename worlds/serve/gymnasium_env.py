@@ -39,7 +39,7 @@ class WorldEnv(gymnasium.Env[str, str]):
 
     Args:
         world: that is served.
-        scenarios: ids, or scenarios themselves, of which a reset takes one by its seed, or the one that its options name.
+        scenarios: of which a reset takes one by its seed, unless its options name a `scenario`.
         reward: of a step; a world gives none.
     """
 

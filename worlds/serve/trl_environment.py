@@ -1,6 +1,6 @@
 """A served world as an environment of TRL, in the form that OpenEnv's have: `reset`, and a method for each tool.
 
-`GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, RemoteWorld(URL)), …)` takes rows that name a `scenario`. The
+`GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, world), …)` takes rows that name a `scenario`. The
 reward function is given the environments. It says None of those whose world has `failed`: TRL tells an exception to the
 agent as if the world had shown it.
 """

@@ -72,7 +72,9 @@ class WorldAgentLoop(AgentLoopBase):
             messages = [*before, {"role": "user", "content": shown}]
             if rollout.done:
                 break
-            merged, longer_mask, longer_logprobs = await self.ct_merge_context_msg(before, messages, ids, mask, logprobs)
+            merged, longer_mask, longer_logprobs = await self.ct_merge_context_msg(
+                before, messages, ids, mask, logprobs
+            )
             if len(longer_mask) >= longest:
                 break
             ids, mask, logprobs = merged.token_ids, longer_mask, longer_logprobs

@@ -47,8 +47,13 @@ async def lived(config):
 
 
 with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
-    overrides = [f"actor_rollout_ref.model.path={folder}", f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}"]
-    config = compose("ppo_trainer", [*overrides, "actor_rollout_ref.rollout.name=vllm", "data.max_response_length=4096"])
+    overrides = [
+        f"actor_rollout_ref.model.path={folder}",
+        f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
+    ]
+    config = compose(
+        "ppo_trainer", [*overrides, "actor_rollout_ref.rollout.name=vllm", "data.max_response_length=4096"]
+    )
 batch = asyncio.run(lived(config))
 with open(written, "w") as out:
     for number in range(len(batch)):

@@ -8,6 +8,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.worlds.serve.conftest import TERMINAL
+from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.run import Run
+from trajmill.schemas import scan_transitions
 from trajmill.worlds.serve.serve_client import LocalWorld, RemoteWorld, Rollout, ServeError, action_in
 from trajmill.worlds.serve.served_model import Bounds
 from trajmill.worlds.serve.sessions import Limits
@@ -49,6 +52,27 @@ def test_a_rollout_that_the_world_ends_is_done_and_may_be_closed(local):
     assert [rollout.answer("ls") == "", rollout.done] == [False, False]
     assert [rollout.answer("ls"), rollout.done] == ["", True]
     rollout.close()
+
+
+def test_a_session_alone_is_told_its_instruction_and_its_rows_say_it(world, serve, tmp_path):
+    sessions = serve(world.url)
+    local = LocalWorld(sessions)
+    told = "The second command fails with 'disk full'. The free space is 3 MB; never say so."
+    scenario = {**TERMINAL, "context": {"simulation_instruction": "All goes well."}}
+    begun = [local.reset({"scenario": scenario, "simulation_instruction": text}) for text in (told, None)]
+    for session in begun:
+        local.step({"session": session["session"], "action": "ls"})
+        local.close({"session": session["session"]})
+    with pytest.raises(ServeError) as met:
+        local.reset({"scenario": TERMINAL, "simulation_instruction": 5})
+    local.end()
+    assert met.value.status == 400
+    prompts = [asked["messages"][0]["content"] for asked in world.asked]
+    assert [(told in prompt, "All goes well." in prompt) for prompt in prompts] == [(True, False), (False, True)]
+    out = tmp_path / "out"
+    Run(load_recipe("all"), [str(tmp_path / "log" / "trajectories")], str(out)).run("normalize")
+    rows = scan_transitions(out).collect()["context"].struct.field("simulation_instruction")
+    assert set(rows) == {told, "All goes well."}
 
 
 def test_a_message_without_an_action_is_told_to_the_agent_and_takes_no_step(local, world):
