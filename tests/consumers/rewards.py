@@ -48,8 +48,8 @@ def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[st
 
     Args:
         path: the run's folder.
-        told: of each row `domain`, `id`, `prompt`, `tokens` of it, the scores `truth` and `empty`, and, of a consumer that
-            trains, how many `answers` were scored.
+        told: of each row `domain`, `id`, `prompt`, `tokens` of it, the scores `truth` and `empty`, and of a consumer
+            that trains, how many `answers` were scored.
         most: rows that it was to give of a domain at most.
     """
     shards, found, ours = StoredShards(path), dict[str, Rewarded](), dict[str, dict[str, Any]]()

@@ -22,14 +22,8 @@ spec = importlib.util.spec_from_file_location("reward", f"{form}/reward.py")
 reward = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reward)
 opened = AutoTokenizer.from_pretrained(tokenizer)
-sizes = {
-    "max_position_embeddings": 131072,
-    "hidden_size": 8,
-    "intermediate_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-}
-model = LlamaForCausalLM(LlamaConfig(vocab_size=len(opened), **sizes))
+sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+model = LlamaForCausalLM(LlamaConfig(vocab_size=len(opened), max_position_embeddings=131_072, **sizes))
 files = json.loads(Path(form, "interleave.rl.json").read_text())["data_files"]
 names = [f"{form}/{name}" for domain in files.values() for name in domain]
 rows = datasets.load_dataset("parquet", data_files=names, split="train")
