@@ -1,4 +1,4 @@
-"""Clients of a served world: over HTTP, or in the process that serves it, and rollouts of agents in one.
+"""A client of a served world over HTTP, and rollouts of agents in one.
 
 This module and the adapters for trainers need the standard library alone, so that `pip install --no-deps trajmill` is
 enough beside a trainer.
@@ -6,19 +6,14 @@ enough beside a trainer.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
-import threading
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
-
-if TYPE_CHECKING:
-    from trajmill.worlds.serve.sessions import Sessions
 
 TOKEN_VARIABLE: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _FENCED: Final = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
@@ -46,7 +41,7 @@ class ServeError(Exception):
 
 
 class World(Protocol):
-    """Whatever can be reset and stepped, as `Sessions` says; may be used by many threads at once."""
+    """Whatever can be reset and stepped, as docs/serving.md says; may be used by many threads at once."""
 
     def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Begins a session."""
@@ -80,7 +75,7 @@ class RemoteWorld:
         self._url, self._timeout = url.rstrip("/"), timeout_s
 
     def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As of `Sessions`.
+        """Begin a session.
 
         Raises:
             ServeError: it is not done; of status 0 where the server cannot be reached.
@@ -134,42 +129,6 @@ def _told(error: HTTPError) -> ServeError:
         return ServeError(error.code, body.pop("status"), body.pop("detail"), **body)
     except (ValueError, KeyError, TypeError, AttributeError):
         return ServeError(error.code, "refused", str(error))
-
-
-class LocalWorld:
-    """Sessions in this process, in an event loop of their own.
-
-    Args:
-        sessions: that are served; they are ended by `end`.
-    """
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="served-world", daemon=True)
-        self._thread.start()
-
-    def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As of `Sessions`."""
-        return self._done(self._sessions.reset(body))
-
-    def step(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As of `Sessions`."""
-        return self._done(self._sessions.step(body))
-
-    def close(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As of `Sessions`."""
-        return self._done(self._sessions.close(body))
-
-    def end(self) -> None:
-        """Ends all sessions, and the loop."""
-        self._loop.call_soon_threadsafe(self._sessions.close_all)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _done(self, asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
 
 
 def action_in(message: str) -> str:

@@ -8,10 +8,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.worlds.serve.conftest import TERMINAL
+from tests.worlds.serve.local_world import LocalWorld
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import scan_transitions
-from trajmill.worlds.serve.serve_client import LocalWorld, RemoteWorld, Rollout, ServeError, action_in
+from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout, ServeError, action_in
 from trajmill.worlds.serve.served_model import Bounds
 from trajmill.worlds.serve.sessions import Limits
 from trajmill.worlds.serve.trl_environment import WorldEnvironment
