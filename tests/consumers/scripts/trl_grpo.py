@@ -1,7 +1,7 @@
 """Trains a random model on RL rows by TRL's GRPOTrainer, with the reward function that lies beside them.
 
-Trained are 50 rows, those of the shortest prompts, of all domains alike; two answers are generated for each. What a
-truth and an empty answer earn is asked of all rows.
+Trained are 50 rows, those of the shortest prompts, of all domains alike; two answers are generated for each, with a
+small vocabulary that is made of these rows. What a truth and an empty answer earn is asked of all rows.
 """
 
 import importlib.util
@@ -23,7 +23,6 @@ reward = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reward)
 opened = AutoTokenizer.from_pretrained(tokenizer)
 sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-model = LlamaForCausalLM(LlamaConfig(vocab_size=len(opened), max_position_embeddings=131_072, **sizes))
 files = json.loads(Path(form, "interleave.rl.json").read_text())["data_files"]
 names = [f"{form}/{name}" for domain in files.values() for name in domain]
 rows = datasets.load_dataset("parquet", data_files=names, split="train")
@@ -41,9 +40,10 @@ settings = GRPOConfig(
 )
 
 
-def trainer_of(rows, reward_function):
+def trainer_of(rows, reward_function, tokenizer):
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=131_072, **sizes))
     return GRPOTrainer(
-        model=model, args=settings, train_dataset=rows, reward_funcs=reward_function, processing_class=opened
+        model=model, args=settings, train_dataset=rows, reward_funcs=reward_function, processing_class=tokenizer
     )
 
 
@@ -73,11 +73,12 @@ def recorded(prompts, completions, **columns):
 
 chosen = shortest(rows)
 written_rows = {row["extra_info"]["id"]: row for row in chosen}
-training = trainer_of(chosen, recorded)
+texts = [message["content"] for prompt in chosen["prompt"] for message in prompt]
+training = trainer_of(chosen, recorded, opened.train_new_from_iterator(texts, 2048))
 training.train()
 if training.state.global_step != len(chosen) or set(answered.values()) != {settings.num_generations}:
     sys.exit(f"{training.state.global_step} of {len(chosen)} rows were trained, with answers {answered}.")
-trainer = trainer_of(rows, reward.reward)
+trainer = trainer_of(rows, reward.reward, opened)
 
 
 def scored(inputs, answer):
