@@ -1,13 +1,12 @@
 """What a predicted observation is worth: a reward for verl and TRL, in one file that a trainer's folder can hold.
 
 Doors: `compute_score` for verl, `reward` (or what `reward_function` makes, with a judge) for TRL. Both read the ground
-truth of an RL row, one JSON text of version 3 (`pipelines.mix.checks` writes it), and score by rules: all checks of the
-turn pass or none counts. A turn without a check scores the F1 of its lines; where it shows a state, of the lines that
-changed, so that copying the state before earns nothing. With a judge, five dimensions from 1 to 5 count nine times what
-rules count, each scaled (raw - 1) / 4 (Qwen-AgentWorld, arXiv 2606.24597, section 3.4); rules alone without one.
+truth of an RL row, one JSON text of version 3 (`pipelines.mix.checks` writes it), and score by rules: similarity to the
+truth, of which three quarters hang on the share of the turn's checks that hold. Copying the state before earns nothing.
+With a judge, five dimensions from 1 to 5 count nine times what rules count, each scaled (raw - 1) / 4 (Qwen-AgentWorld,
+arXiv 2606.24597, section 3.4); rules alone without one.
 
-Needs the standard library, and google-re2 for checks of the type `regex`: patterns that come from data run on a
-linear-time engine or not at all. Without it importing warns and such a check raises `RuntimeError`. The `openai` client
+Needs the standard library and google-re2: patterns that come from data run on a linear-time engine. The `openai` client
 is used for a judge where it is installed. This file imports nothing of trajmill and reads no file but rubrics.
 """
 

@@ -18,7 +18,7 @@ _README: Final = """\
 # Rows for RL
 
 `rl/<domain>` holds the shards as they are: `prompt` (messages), `reward_model.ground_truth`, `extra_info`. `reward.py`
-scores answers by rules, or with a judge; where `google-re2` is missing, rows with a check of the type `regex` raise.
+scores answers by rules, or with a judge; it needs `google-re2`.
 
 | trainer | rows | reward |
 |---|---|---|
