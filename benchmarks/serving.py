@@ -50,7 +50,7 @@ def lived(world: RemoteWorld, number: int, one: Logged) -> tuple[str, int, int]:
 def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
     """The status of a server whose clients lived through trajectories, with what each domain came to."""
     with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
-        words = ["serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", "logs@1"]
+        words = ["world", "serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", "logs@1"]
         words += ["--from", str(out), "--log", str(log), "--pool", pool, "--tries", "1", "--price", "0.1,0.4"]
         process = subprocess.Popen([sys.executable, "-m", "trajmill", *words], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

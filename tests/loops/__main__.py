@@ -55,7 +55,7 @@ def served_world(folder: Path) -> Iterator[str]:
     scenarios.write_text("".join(json.dumps({"id": f"s{number}", **plain}) + "\n" for number in range(3)))
     words = ["--recipe", "terminal", "--model", "echo@1", "--scenarios", str(scenarios), "--log", f"{folder}/log"]
     with chat_server(echo) as chat:
-        command = [sys.executable, "-m", "trajmill", "serve", "--endpoint", chat.url, *words]
+        command = [sys.executable, "-m", "trajmill", "world", "serve", "--endpoint", chat.url, *words]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
