@@ -27,13 +27,14 @@ class WorldEnvironment:
         self._world = world
         self.rollout: Rollout | None = None
         self.failed = ""
+        self._is_over = False
 
     def reset(self, scenario: str, **_: Any) -> str:
         """Begin a session with the scenario of a row, and return the message that the agent begins with."""
         if self.rollout is not None:
             self.rollout.close()
         self.rollout = Rollout(self._world, scenario)
-        self.failed = ""
+        self.failed, self._is_over = "", False
         return self.rollout.opening
 
     def act(self, action: str) -> str:
@@ -45,13 +46,14 @@ class WorldEnvironment:
         Returns:
             The observation that follows.
         """
-        if self.rollout is None or self.rollout.done or self.failed:
+        if self.rollout is None or self._is_over:
             raise ValueError("The session is over.")
         try:
             shown = self.rollout.answer(action)
         except ServeError as error:
-            self.failed = error.code
+            self.failed, self._is_over = error.code, True
             raise
-        if self.rollout.done:
+        self._is_over = self.rollout.done
+        if self._is_over:
             self.rollout.close()
         return shown
