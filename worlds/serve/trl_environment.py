@@ -29,7 +29,7 @@ class WorldEnvironment:
         self.failed = ""
         self._is_over = False
 
-    def reset(self, scenario: str, **_: Any) -> str:
+    def reset(self, scenario: Any, **_: Any) -> str:
         """Begin a session with the scenario of a row, and return the message that the agent begins with."""
         if self.rollout is not None:
             self.rollout.close()

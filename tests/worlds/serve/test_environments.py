@@ -86,12 +86,13 @@ def test_a_message_without_an_action_is_told_to_the_agent_and_takes_no_step(loca
 
 def test_an_environment_of_trl_takes_actions_until_the_session_is_over(local):
     environment = partial(WorldEnvironment, local())()
-    assert environment.reset(scenario=TERMINAL, prompt=[]) == "List what is there.\n\nYou see:\n$"
+    assert environment.reset(TERMINAL, prompt=[]) == "List what is there.\n\nYou see:\n$"
     assert environment.act("ls").startswith("seen:")
     environment.act(DONE)
     with pytest.raises(ValueError, match="over"):
         environment.act("ls")
-    environment.reset(scenario=TERMINAL)
+    environment.reset(TERMINAL)
+    assert environment.rollout is not None
     assert environment.rollout.shown == []
     assert environment.act("pwd").startswith("seen:")
 
@@ -99,14 +100,14 @@ def test_an_environment_of_trl_takes_actions_until_the_session_is_over(local):
 def test_an_environment_of_trl_says_that_its_world_failed_and_begins_anew(local):
     world = local(bounds=Bounds(calls=1))
     environment = WorldEnvironment(world)
-    environment.reset(scenario=TERMINAL)
+    environment.reset(TERMINAL)
     environment.act("ls")
     with pytest.raises(ServeError) as met:
         environment.act("pwd")
     assert (met.value.status, met.value.more, environment.failed) == (402, {"bound": "calls"}, "budget_spent")
     with pytest.raises(ValueError, match="over"):
         environment.act("pwd")
-    environment.reset(scenario=TERMINAL)
+    environment.reset(TERMINAL)
     assert environment.failed == ""
 
 
