@@ -109,3 +109,7 @@ def main() -> int:
         good = good and 0 < same == len(rollouts)
         print(f"{name}: {same} of {len(rollouts)} rollouts are as the world logged them; {' '.join(LOOPS[name])}")
     return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
