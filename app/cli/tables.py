@@ -61,7 +61,8 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
     """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next."""
     lines = {line.unit: line for line in summary.lines}
     steps = [f"{lines[unit].entered:,} {name}" for unit, name in _UNITS.items() if unit in lines]
-    console.print(f"{recipe.name}: {' → '.join(steps)}", soft_wrap=True)
+    took = sum(summary.seconds.values())
+    console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
         console.print(_tokens_by_domain(summary))
     for loss in largest_losses(summary):
@@ -70,7 +71,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
         console.print(warning, style="yellow", soft_wrap=True)
     for change in summary.changed:
         console.print(change, soft_wrap=True)
-    console.print(f"written: {summary.out} ({sum(summary.seconds.values()):.0f} s)", soft_wrap=True)
+    console.print(f"written: {summary.out}", soft_wrap=True)
     if is_reported:
         console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
