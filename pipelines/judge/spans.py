@@ -18,6 +18,7 @@ from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Numbers
 from trajmill.quality.replicate import Words
 from trajmill.quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
+from trajmill.quality.variety import VARIETY_SCHEMA
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
@@ -67,7 +68,8 @@ def _unpacked(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
 
 def tools_of(measures: Folder, label: str) -> Numbers:
     """The hash of the tool of each row of a unit; that of a shell with the program it runs."""
-    variety = pa.Table.from_batches(read_batches(measures, measure_file(label, "variety"), ["action", "command_head"]))
+    batches = read_batches(measures, measure_file(label, "variety"))
+    variety = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
     action, head = (variety[name].to_numpy() for name in ("action", "command_head"))
     return mixed(action ^ mixed(head))
 

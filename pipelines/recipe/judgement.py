@@ -32,7 +32,7 @@ class RuleValues(Section):
         max: largest value that passes.
         use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
         cap: share of targets up to which transitions that do not pass stay targets; chosen by hash.
-        of: whose targets the cap is a share of: the `domain`'s, or the `trajectory`'s own.
+        of: whose targets the cap is a share of: the `trajectory`'s own; by default those of the domain.
         spare: share of what does not pass that is let through all the same, chosen by hash: of what is taken out to the
             last, a model never learns that it happens.
     """
@@ -42,7 +42,7 @@ class RuleValues(Section):
     max: float | None = None
     use: Literal["context", "omit"] | None = None
     cap: Annotated[float, Field(ge=0, lt=1)] | None = None
-    of: Literal["domain", "trajectory"] = "domain"
+    of: Literal["trajectory"] | None = None
     spare: Annotated[float, Field(gt=0, lt=1)] | None = None
 
     @model_validator(mode="after")
@@ -58,7 +58,7 @@ class RuleValues(Section):
         from trajmill.quality.rule import Rule
 
         use = self.use or ("omit" if self.cap is None else "context")
-        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0, self.of)
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0, self.of or "domain")
 
 
 class NearDuplicates(Section):
