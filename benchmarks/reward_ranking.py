@@ -1,4 +1,4 @@
-"""Agreement of the reward with answers that were ranked by hand.
+"""Agreement of the reward with answers that were ranked by reading, which a language model did, blind to any score.
 
     python -m benchmarks.reward_ranking make OUT SETS [--sets 200]
     python -m benchmarks.reward_ranking SETS
