@@ -51,7 +51,7 @@ REMEDIES: Final = {
     "bridges_pools": "They belong to groups of two pools.",
     "truncated": "The file ends within a record.",
 }
-"""What can be done about a loss, by its reason."""
+"""Remedies of losses by reason."""
 
 _SHOWN = 5
 """Names of changed inputs that are told."""

@@ -366,7 +366,7 @@ def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
 
 
 def by_group(found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
-    """What was scored by seed and group."""
+    """The scored texts by seed and group."""
     place = {name: number for number, name in enumerate(groups)}
     summed = np.zeros((len(found), len(groups)))
     for seed, one in enumerate(found):

@@ -101,7 +101,7 @@ _CALL_WORDS: Final = frozenset({"name", "arguments"})
 
 
 def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
-    """Whether nothing tells an answer beforehand.
+    """Tell whether nothing shows an answer beforehand.
 
     All it says is random, or the action says nothing but its name and most words of the answer stand neither in what
     was shown nor in the tool's other answers.

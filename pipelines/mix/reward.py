@@ -317,7 +317,7 @@ it is to the truth."""
 
 
 def similarity(predicted: str, truth: Truth) -> float:
-    """How near a prediction is to the observation, from 0 to 1: 1 for the same but for form, 0 for an empty one.
+    """Compare a prediction with the observation, from 0 to 1: 1 for the same but for form, 0 for an empty one.
 
     JSON is compared by its values, a state by what changed and what stayed, any other text by its tokens in order.
     Volatile parts match anything.
@@ -352,12 +352,14 @@ def _numbered(predicted: str, observation: str) -> float:
 
 
 def _state_similarity(told: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
-    """How near the lines of a state are to the true ones; those of the state before earn 0.
+    """Compare the lines of a state with the true ones; those of the state before earn 0.
 
     The product of four shares: of the change that is told, each line that came counted by its gain over the lines that
     went; a quarter, and three quarters of the lines that stay; of what is told that belongs to the state; of common
     lines that stand in order.
     """
+    if not told:  # all that was told are marks of lines
+        return 0.0
     after, old = Counter(true), Counter(before)
     stay = after & old
     if stay == after == old:
@@ -533,7 +535,8 @@ def _items(told: list[Any], true: list[Any], others: list[Any], depth: int) -> t
     """The same of two arrays: equal items count in full in order and half elsewhere; of others the pairs in order."""
     mine, wanted = [_canonical(item) for item in told], [_canonical(item) for item in true]
     common = Counter(mine) & Counter(wanted)
-    in_order = _in_order(mine, wanted) / common.total() if common else 1.0
+    common.pop("", None)  # too deep to be compared
+    in_order = min(1.0, _in_order(mine, wanted) / common.total()) if common else 1.0
     equal = {text: _weight(item) for text, item in zip(wanted, true, strict=True) if text in common}
     both = sum(equal[text] * number for text, number in common.items())
     rest = _without(told, mine, common)

@@ -272,7 +272,7 @@ class _Output:
         return [*before, *files[after:]][0] if starts else [*files[after:], *before][0]
 
     def _is_near(self, saved: str, tag: str) -> bool:
-        """Whether a state of that tag was saved since DroidBot started afresh and no later than soon after an event."""
+        """Tell whether a state was saved since DroidBot started afresh, and no later than soon after an event."""
         spans = seconds_between(self._begin, saved), seconds_between(saved, tag)
         return all(span is None or span >= -SOON for span in spans)
 

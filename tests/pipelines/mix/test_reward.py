@@ -182,6 +182,7 @@ def test_an_unknown_check_and_another_version_stop_the_trainer():
 
 # Lines that changed
 
+LINES = st.lists(st.sampled_from(["a", "b", "c  d", "#1 e", "#2 e", "[3] f", ""]), max_size=6).map("\n".join)
 BEFORE = '#1 window "Shop"\n  #2 text "Tea"\n  #3 button "Buy" [0,0][9,9]'
 AFTER = '#1 window "Shop"\n  #4 text "In your cart: 1"\n  #2 text "Tea"\n  #3 button "Buy" [0,0][9,9]'
 SCREEN = {"form": "screen", "previous": BEFORE}
@@ -192,6 +193,15 @@ def test_the_truth_earns_1_and_the_state_before_nothing():
     assert rated(BEFORE, AFTER, **SCREEN) == 0.0
     assert rated(BEFORE.replace("#", "#9"), AFTER, **SCREEN) == 0.0
     assert rated("", AFTER, **SCREEN) == 0.0
+
+
+@given(st.text("|* #1\n[]a", max_size=12), LINES, LINES)
+def test_an_answer_of_marks_of_lines_scores_and_does_not_raise(told, before, after):
+    assert 0.0 <= rated(told, after, form="screen", previous=before) <= 1.0
+
+
+def test_marks_of_lines_alone_earn_nothing():
+    assert rated("|", AFTER, **SCREEN) == 0.0
 
 
 def test_numbers_of_elements_count_a_fiftieth():
@@ -299,9 +309,6 @@ def test_volatile_parts_match_anything_and_are_no_change():
     assert rated("clock 11:59\nfile b", after, **given_truth) == 1.0
     assert rated("clock 09:42\nfile a", after, **given_truth) < 0.01
     assert rated("watch 11:59\nfile b", after, **given_truth) < 1
-
-
-LINES = st.lists(st.sampled_from(["a", "b", "c  d", "#1 e", "#2 e", "[3] f", ""]), max_size=6).map("\n".join)
 
 
 @given(LINES, LINES, LINES)
