@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.generations.generations import PLACES, read_ledger
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.places import NODE_COLUMNS, log_nodes, settled_places
+from trajmill.pipelines.generations.places import NODE_COLUMNS, PARTED, log_nodes, settled_places
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import gathered_in
@@ -38,8 +38,8 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     rows = [_rows(groups[:kept], groups[:kept], pools[:kept]), *_of_passages(draws, pools, kept)]
     for number, by in enumerate(recipe.mix.group_by):
         shared = draws.found.shared(by)
-        told = np.flatnonzero(shared != 0)
-        rows.append(_rows(of_kind(shared[told], number), groups[told], pools[told]))
+        named = np.flatnonzero(shared != 0)
+        rows.append(_without_the_parted(_rows(of_kind(shared[named], number), groups[named], pools[named])))
     of_units = _by_placing if before else _by_judging
     rows += of_units(recipe, stages, units, groups[:kept], pools[:kept], before)
     distinct = np.unique(np.concatenate(rows))
@@ -59,6 +59,16 @@ def _rows(
     rows = np.zeros(len(node), PLACES)
     rows["node"], rows["group"], rows["pool"] = node, group, pool
     return rows
+
+
+def _without_the_parted(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """A row for each environment: its place, or `PARTED` where its trajectories are of several groups."""
+    environments = np.unique(rows)
+    nodes, first, count = np.unique(environments["node"], return_index=True, return_counts=True)
+    environments = environments[first]
+    parted = count > 1
+    environments["group"][parted], environments["pool"][parted] = nodes[parted], PARTED
+    return environments
 
 
 def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iterator[npt.NDArray[np.void]]:

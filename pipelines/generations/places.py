@@ -161,6 +161,9 @@ def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 NODE_COLUMNS: Final = ("task_node", "instance_node", "own_node", "parent_node")
 """By which trajectories are of one group, as they are measured."""
 
+PARTED: Final = 127
+"""In place of a pool: an environment too large to tie trajectories (see `mix.group_by`), now and later."""
+
 _LOG: Final = "log_node"
 
 
@@ -198,8 +201,8 @@ def settled_places(
     if table is None or not table.num_rows:
         return SettledPlaces(Placed(found.group, Coded.alike("", len(found))))
     kept = table["kept"].to_numpy()
-    own, whole = _bearing(recipe, table, found, kept)
-    result = settled(whole, _order(table), known_among(np.unique(whole.node), pools))
+    own, whole, known = _bearing(recipe, table, found, kept, pools)
+    result = settled(whole, _order(table), known)
     bridging = np.flatnonzero(result.bridges & kept)
     labels = {unit.number: unit.label for unit in units}
     bridges: dict[str, list[int]] = {}
@@ -213,21 +216,31 @@ def settled_places(
 
 
 def _bearing(
-    recipe: Recipe, table: pa.Table, found: Candidates, kept: npt.NDArray[np.bool_]
-) -> tuple[Bearing, Bearing]:
-    """The nodes that each bears itself, and these with the tasks of those that it is like."""
+    recipe: Recipe, table: pa.Table, found: Candidates, kept: npt.NDArray[np.bool_], pools: Sequence[Folder]
+) -> tuple[Bearing, Bearing, Places]:
+    """The nodes that each bears itself, these with the tasks of those that it is like, and the places of known ones.
+
+    An environment that ties only up to a share of its domain ties by the place it has; a new one ties nothing, since
+    its share of the whole dataset is not known here.
+    """
     every = np.arange(table.num_rows)
     columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
     rows, nodes = [every] * len(columns), [table[name].to_numpy() for name in columns]
-    for number, by in enumerate(recipe.mix.group_by):
+    for number, (by, largest) in enumerate(recipe.mix.group_by.items()):
         shared = found.shared(by)
-        rows.append(np.flatnonzero(kept)[shared != 0])
-        nodes.append(of_kind(shared[shared != 0], number))
+        mine, environments = np.flatnonzero(kept)[shared != 0], of_kind(shared[shared != 0], number)
+        if largest < 1:
+            places = known_among(np.unique(environments), pools)
+            ties = np.isin(environments, places.node[places.pool != PARTED])
+            mine, environments = mine[ties], environments[ties]
+        rows.append(mine)
+        nodes.append(environments)
     own = Bearing.of(np.concatenate(rows), np.concatenate(nodes))
     like = table["like"].combine_chunks()
     of_like = np.repeat(every, pc.list_value_length(like).to_numpy())
     both = np.concatenate([own.newcomer, of_like]), np.concatenate([own.node, pc.list_flatten(like).to_numpy()])
-    return own, Bearing.of(*both)
+    whole = Bearing.of(*both)
+    return own, whole, known_among(np.unique(whole.node), pools)
 
 
 def _order(table: pa.Table) -> npt.NDArray[np.int64]:

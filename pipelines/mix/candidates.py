@@ -159,9 +159,21 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.unit)
 
-    def shared(self, by: str) -> npt.NDArray[np.uint64]:
-        """What trajectories share by a value of `mix.group_by`; 0 where they have none."""
-        return np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
+    def shared(self, by: str, largest: float = 1.0) -> npt.NDArray[np.uint64]:
+        """The environment that ties each trajectory to others by a key of `mix.group_by`; 0 where none does.
+
+        Args:
+            by: the key.
+            largest: share of the trajectories of its domain up to which an environment ties.
+        """
+        named = np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
+        if largest >= 1:
+            return named
+        _, number, count = np.unique(
+            np.stack([self.domain.codes.astype(np.uint64), named]), axis=1, return_inverse=True, return_counts=True
+        )
+        in_domain = np.bincount(self.domain.codes)[self.domain.codes]
+        return np.where(count[number.reshape(-1)] <= largest * in_domain, named, np.uint64(0))
 
 
 _CODED: Final = ("domain", "source", "kind", "world_model")
@@ -235,7 +247,7 @@ def shared_groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
     """The group of each candidate, widened by what `mix.group_by` names."""
     if not mix.group_by or not len(found):
         return found.group
-    return widened(found.group, [found.shared(by) for by in mix.group_by])
+    return widened(found.group, [found.shared(by, largest) for by, largest in mix.group_by.items()])
 
 
 def trained_environments(

@@ -11,9 +11,9 @@ import hashlib
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trajmill.connectors.connector import Choices
 from trajmill.pipelines.recipe.columns import Dataset
@@ -43,6 +43,10 @@ BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
 
 _OF_APPENDING: Final = "grown"
 """Of the section `normalize`: what decides which logs are read later, but not how one is read."""
+
+
+def _as_shares(value: Any) -> Any:
+    return dict.fromkeys(value, 1.0) if isinstance(value, list) else value
 
 
 class Normalize(Section):
@@ -116,7 +120,9 @@ class Mix(Section):
     Attributes:
         pools: share of the trajectories that each pool is given, in whole groups; scaled to sum to 1.
         group_by: what else makes trajectories one group: a `repository` of swe, a `site` of web, an `app` of android or
-            os, a `server` of mcp, by the environment that their logs name.
+            os, a `server` of mcp, by the environment that their logs name. A list ties all of one; a mapping says up to
+            what share of its domain's trajectories one ties them (`{site: 0.1}`), since a site that holds most of a
+            domain would leave the other pools empty.
         stages: what each pool's stage is drawn from; a pool that is not named takes all the trajectories that it has.
         passages: rows of other corpora that are passed through, by the names of the components that they are.
         after: rows of eval tell whether their turn began on this day (UTC) or later, or before.
@@ -164,7 +170,7 @@ class Mix(Section):
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
-    group_by: Annotated[tuple[Wider, ...], LISTED] = ()
+    group_by: Annotated[dict[Wider, Share], BeforeValidator(_as_shares)] = Field(default_factory=dict)
     stages: dict[Pool, Stage] = Field(default_factory=dict)
     passages: Annotated[tuple[Passages, ...], LISTED] = ()
     after: Day | None = None

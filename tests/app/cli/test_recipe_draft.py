@@ -73,7 +73,7 @@ def test_what_a_draft_says_of_stages_in_comments_is_valid_once_it_counts():
     head, mix, lines = recipe_draft([str(CASTS)], "r.yaml").partition("\nmix:\n")
     told = "\n".join(line.replace("  # ", "  ", 1) for line in lines.splitlines())
     made = parse_recipe(head + mix + told, "r.yaml").mix
-    assert made.group_by == ("repository",)
+    assert made.group_by == {"repository": 1.0}
     assert made.stages["cpt"].components["manuals"].kind == made.passages[0].kind == "text"
     assert made.stages["rl"].max_per_group == 8
 

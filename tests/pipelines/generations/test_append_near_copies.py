@@ -235,3 +235,35 @@ def test_any_arrivals_of_rollouts_and_copies_keep_the_invariants(tmp_path, seed)
     assert kept["trajectory_hash"].n_unique() == len(kept)
     texts = {name: "".join(answers) for name, _, answers in arrivals}
     assert len({texts[name] for name in kept["name"]}) == len(kept)
+
+
+def test_a_site_that_was_too_large_to_tie_ties_no_later_log_and_one_that_tied_does(tmp_path):
+    mix = {"group_by": {"site": 0.3}}
+    logs = Logs(tmp_path, parse_recipe(json.dumps({"name": "n", "source": "t", "domains": ["web"], "mix": mix}), "n"))
+
+    def put(name: str, site: str) -> None:
+        logs.put(name, "", [])
+        pages = [f"<html><body><p>{words}</p></body></html>" for words in logs.said(6)]
+        entries = [
+            {
+                "startedDateTime": f"2026-01-01T00:00:0{number}.000Z",
+                "time": 5,
+                "request": {"method": "GET", "url": f"https://{site}.example/{number}", "headers": []},
+                "response": {"status": 200, "headers": [], "content": {"mimeType": "text/html", "text": page}},
+            }
+            for number, page in enumerate(pages)
+        ]
+        log = {"log": {"version": "1.2", "creator": {"name": "c", "version": "1"}, "entries": entries}}
+        (logs.folder / f"logs{logs.generations + 1}" / f"{name}.json").write_text(json.dumps(log), "utf-8")
+
+    for name in ("large0", "large1", "large2", "large3", "small0", "small1", "other0", "third0"):
+        put(name, name[:-1])
+    before = logs.add()
+    assert before.filter(pl.col("name").str.starts_with("large"))["place"].n_unique() == 4
+    assert of(before, "small0")["place"] == of(before, "small1")["place"]
+    put("large4", "large")
+    put("small2", "small")
+    after = logs.add()
+    assert after["kept"].all()
+    assert of(after, "small2")["place"] == of(before, "small0")["place"]
+    assert of(after, "large4")["place"] not in set(before["place"])
