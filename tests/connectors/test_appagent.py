@@ -83,14 +83,8 @@ def test_real_tasks_have_the_transitions_that_their_files_allow(record_property:
     ]
     assert all(touched)
     assert [node.name for node in touched if node is not None and node.role in ("text", "switch")] == [
-        "Settings",
-        "设置，1条通知",
-        "竖屏锁定",
-        "设置，1条通知",
-        "自动调节屏幕亮度",
-        "Chrome",
-        "Settings",
-    ]
+        "Settings", "设置，1条通知", "竖屏锁定", "设置，1条通知", "自动调节屏幕亮度", "Chrome", "Settings",
+    ]  # fmt: skip
     boxes = [node.bounds for node in touched[:5] if node is not None]
     assert boxes[2:] == [(0, 1203, 1080, 1365)] * 3, "the row of the flight mode, by its list's tag too"
     assert all(step.next_observation is not None for one in list(found.values())[:3] for step in one.steps)
