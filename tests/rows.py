@@ -76,20 +76,14 @@ def line(row: dict[str, Any]) -> str:
 
 
 DEFAULTS: dict[str, Any] = {
-    "call_index": 0,
-    "context.origin": "logged",
-    "environment.kind": "real",
-    "num_calls": 1,
-    "num_segments": 1,
-    "provenance.member": "",
-    "segment": 0,
-    "source": "fixture",
+    "call_index": 0, "context.origin": "logged", "environment.kind": "real", "num_calls": 1, "num_segments": 1,
+    "provenance.member": "", "segment": 0, "source": "fixture",
     **{
         f"{side}.{name}": value
         for side in ("observation", "next_observation")
         for name, value in {"media_type": "text/plain", "origin": "environment", "truncation": "none"}.items()
     },
-}
+}  # fmt: skip
 """What golden lines of fixtures leave out, so that they can be read, beside nulls and empty lists."""
 
 

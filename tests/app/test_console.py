@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import os
@@ -254,19 +253,3 @@ def test_what_others_say_on_stderr_passes_the_door():
         f"ValueError: raised {shown_attack}",
     ):
         assert line in said
-
-
-def prints(node: ast.AST) -> bool:
-    """Whether a node prints by itself: by rich, by a builtin, by typer, or on a stream of the process."""
-    if isinstance(node, ast.Name):
-        return node.id in ("print", "input", "Console")
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.write":
-        return not ast.unparse(node.args[0]).startswith("self.")  # a pipe or a terminal of its own
-    if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__") or (
-            node.attr in ("echo", "secho", "pager", "from_markup", "from_ansi")
-        )
-    modules = ("rich", "rich.console", "rich.text", "rich.markup", "rich.pretty")
-    if isinstance(node, ast.ImportFrom):
-        return node.module in modules or (node.module == "sys" and any("std" in one.name for one in node.names))
-    return isinstance(node, ast.Import) and any(one.name in modules for one in node.names)

@@ -21,31 +21,9 @@ def nested(depth: int) -> list[Any]:
 
 
 STRANGERS: Final[tuple[Any, ...]] = (
-    None,
-    True,
-    0,
-    -1,
-    2**31,
-    10**25,
-    1.5,
-    1e308,
-    "",
-    "x",
-    "\0",
-    "\ud800",
-    "99999-99-99T99:99:99Z",
-    "9" * 5000,
-    [],
-    [None],
-    ["x"],
-    [[]],
-    [{}],
-    {},
-    {"": None},
-    {"x": {"x": "x"}},
-    nested(900),
-    {"x": nested(900)},
-)
+    None, True, 0, -1, 2**31, 10**25, 1.5, 1e308, "", "x", "\0", "\ud800", "99999-99-99T99:99:99Z", "9" * 5000, [],
+    [None], ["x"], [[]], [{}], {}, {"": None}, {"x": {"x": "x"}}, nested(900), {"x": nested(900)},
+)  # fmt: skip
 """What takes the place of a value: every JSON type, and the extremes of each."""
 
 

@@ -18,15 +18,9 @@ from trajmill.schemas import ParseError, Reject
 
 FILE = ROOT / "tests" / "fixtures" / "agentworldbench" / "input" / "terminal_test.jsonl"
 SAMPLE = {
-    "task": "mcp",
-    "id": 1,
-    "prompt": ["a", "b", "c"],
-    "response": ["A", "B", "C"],
-    "current_prompt": "b",
-    "system_str": "S",
-    "turn_idx": 2,
-    "total_turns": 3,
-}
+    "task": "mcp", "id": 1, "prompt": ["a", "b", "c"], "response": ["A", "B", "C"], "current_prompt": "b",
+    "system_str": "S", "turn_idx": 2, "total_turns": 3,
+}  # fmt: skip
 
 
 def test_in_a_run_the_file_is_named_and_nothing_of_it_is_taken_in():

@@ -39,19 +39,9 @@ def test_an_edit_of_lines_that_the_file_does_not_hold_is_answered_by_the_environ
 
 
 LINES = [
-    "",
-    "#### say  ",
-    "#### head",
-    "> out  ",
-    "> quote",
-    ">  ",
-    "```",
-    "text",
-    START.strip(),
-    "> ^C  ",
-    "\x00",
+    "", "#### say  ", "#### head", "> out  ", "> quote", ">  ", "```", "text", START.strip(), "> ^C  ", "\x00",
     "word  ",
-]
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=30))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.connectors.android_logs import outcome, read, real_files
+from tests.connectors.android_logs import outcome, read
 from tests.connectors.android_records import BUTTON, FRAME, PNG, example, forest, screen, tfrecord
 from trajmill.connectors.android.android_control import AndroidControl
 from trajmill.connectors.android.android_control.forest import read_forest
@@ -96,14 +95,3 @@ def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, p
     for trajectory in trajectories:
         touch, other = trajectory.steps
         assert touch.action == other.action
-
-
-@pytest.mark.corpus
-def test_real_lines_have_a_row_for_each_of_their_steps(record_property: Callable[[str, object], None]) -> None:
-    (path,) = real_files("android_control_jsonl", "*.jsonl", record_property)
-    trajectories, rejects = read(LINES, MemoryBlob("real", path.read_bytes()))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [len(one.steps) for one in trajectories] == [len(row["steps"]) for row in rows]
-    assert rejects == []
-    names = {step.action.name for one in trajectories for step in one.steps}
-    assert names <= {"open_app", "wait", "click", "press", "swipe", "task_complete", "input_text", "long_press"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import real_files
 from tests.connectors.android_logs import FIXTURES
 from tests.rows import blob_at
 from trajmill.connectors.connector import Blob, Choices, Connector, MemoryBlob
@@ -74,11 +73,3 @@ def test_a_raw_screen_is_the_logs_own_text_and_has_no_ids(connector: Connector, 
                 and connector.name in ("uiautomator", "appagent", "droidbot")
             ):
                 assert seen.content in texts
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize(("name", "pattern", "least"), [("appagent", "log_*.txt", 4), ("droidbot", "utg.js", 1)])
-def test_real_logs_name_nodes_of_their_screens(name: str, pattern: str, least: int, record_property: Any) -> None:
-    folders = sorted({file.parent for file in real_files(["android/"], record_property) if file.match(pattern)})
-    assert len(folders) >= least
-    assert sum(assert_named(connectors()[name], blob_at(folder)) for folder in folders) >= least

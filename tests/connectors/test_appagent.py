@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.connectors.android_logs import dump, node, read, real_folders
+from tests.connectors.android_logs import dump, node, read
 from trajmill.connectors.android.appagent import AppAgent
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.screens.tree import Tree
 from trajmill.schemas import Step
 
 CONNECTOR = AppAgent()
@@ -68,29 +66,3 @@ def test_a_step_that_was_logged_twice_is_rejected_the_second_time() -> None:
     trajectories, rejects = read(CONNECTOR, blob)
     assert len(trajectories[0].steps) == 1
     assert [(one.reason, one.offset) for one in rejects] == [("duplicate_step", len(line))]
-
-
-@pytest.mark.corpus
-def test_real_tasks_have_the_transitions_that_their_files_allow(record_property: Callable[[str, object], None]) -> None:
-    blobs = real_folders("appagent_task", "log_*.txt", record_property)
-    found = {blob.uri: read(CONNECTOR, blob)[0][0] for blob in blobs}
-    assert [len(one.steps) for one in found.values()] == [5, 7, 3, 1, 6, 5]
-    touched = [
-        Tree.parse(step.observation.content or "").node(int(told["element"][1:]))
-        for one in found.values()
-        for step in one.steps
-        if step.observation is not None and "element" in (told := json.loads(step.action.text)["arguments"])
-    ]
-    assert all(touched)
-    assert [node.name for node in touched if node is not None and node.role in ("text", "switch")] == [
-        "Settings",
-        "设置，1条通知",
-        "竖屏锁定",
-        "设置，1条通知",
-        "自动调节屏幕亮度",
-        "Chrome",
-        "Settings",
-    ]
-    boxes = [node.bounds for node in touched[:5] if node is not None]
-    assert boxes[2:] == [(0, 1203, 1080, 1365)] * 3, "the row of the flight mode, by its list's tag too"
-    assert all(step.next_observation is not None for one in list(found.values())[:3] for step in one.steps)

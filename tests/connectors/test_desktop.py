@@ -95,16 +95,10 @@ def test_text_leaves_that_are_empty_or_repeat_what_they_stand_in_have_no_line() 
     assert [
         line.partition(" [")[0] for line in screen(frame("Order", body + label("Order", 320))).text.splitlines()
     ] == [
-        '#1 window "Order" description="order"',
-        '  #2 link "Order 12 boats"',
-        '  #3 link "Inbox 10"',
-        '    #4 text "1"',
-        '    #5 text "Inbox" busy',
-        '  #6 text "Mail"',
-        '    #7 textbox "Mail"',
-        "  #8 text id=hint",
-        '  #9 text "Order"',
-    ]
+        '#1 window "Order" description="order"', '  #2 link "Order 12 boats"', '  #3 link "Inbox 10"',
+        '    #4 text "1"', '    #5 text "Inbox" busy', '  #6 text "Mail"', '    #7 textbox "Mail"',
+        "  #8 text id=hint", '  #9 text "Order"',
+    ]  # fmt: skip
 
 
 def test_a_point_on_a_part_of_a_control_meets_the_control() -> None:
@@ -176,19 +170,8 @@ def test_what_is_no_screen_is_refused_for_its_reason() -> None:
 
 
 PIECES: Final = (
-    "<",
-    "<!-- -->",
-    "<?a b?>",
-    "</label>",
-    "<label/>",
-    "&amp;",
-    "&x;",
-    '"',
-    "/>",
-    ">",
-    ' xmlns:st="u"',
-    "\x01",
-)
+    "<", "<!-- -->", "<?a b?>", "</label>", "<label/>", "&amp;", "&x;", '"', "/>", ">", ' xmlns:st="u"', "\x01",
+)  # fmt: skip
 
 
 @settings(max_examples=24 * FUZZ)
@@ -304,23 +287,13 @@ def test_several_calls_of_one_step_are_one_action_in_their_order() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "for _ in range(9):\n    pyautogui.press('a')",
-        "import os\nos.system('ls')",
-        "pyautogui.click('button.png')",
-        "pyautogui.click(*locate())",
-        "pyautogui.click(x=nowhere, y=1)",
-        "pyautogui.press('a')\nopen('/etc/passwd')",
-        "pyautogui.typewrite('a' * 10 ** 9)",
-        "pyautogui.click(1e999, 1)",
-        "pyautogui.write(f'{x}')",
-        "pyautogui.click(1 / 0, 1)",
-        "pyautogui.click(1, 2",
-        "(" * 5000,
-        "-" * 30000 + "1",
-        "\0",
+        "for _ in range(9):\n    pyautogui.press('a')", "import os\nos.system('ls')", "pyautogui.click('button.png')",
+        "pyautogui.click(*locate())", "pyautogui.click(x=nowhere, y=1)", "pyautogui.press('a')\nopen('/etc/passwd')",
+        "pyautogui.typewrite('a' * 10 ** 9)", "pyautogui.click(1e999, 1)", "pyautogui.write(f'{x}')",
+        "pyautogui.click(1 / 0, 1)", "pyautogui.click(1, 2", "(" * 5000, "-" * 30000 + "1", "\0",
         "pyautogui.screenshot()",
     ],
-)
+)  # fmt: skip
 def test_code_that_does_anything_else_is_not_told_as_calls(code: str) -> None:
     assert calls_of(code) is None
 

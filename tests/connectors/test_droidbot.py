@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.connectors.android_logs import outcome, read, real_folders
+from tests.connectors.android_logs import outcome, read
 from trajmill.connectors.android.droidbot import DroidBot
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.screens.tree import Tree
@@ -173,31 +172,3 @@ def test_views_in_a_circle_or_without_a_root_are_read_once_or_refused() -> None:
 def test_the_format_is_recognized_by_name_and_first_bytes(uri: str, head: bytes, score: float | None) -> None:
     told = CONNECTOR.sniff(head, uri)
     assert (told.score if told else None) == score
-
-
-@pytest.mark.corpus
-def test_a_real_report_has_the_transitions_of_its_events(record_property: Callable[[str, object], None]) -> None:
-    *more, blob = real_folders("droidbot_output", "utg.js", record_property)
-    read_events = [sum(len(one.steps) for one in read(CONNECTOR, folder)[0]) for folder in more]
-    assert read_events == [100, 65]  # of 100 and 68 files of events, of which three are empty
-    (trajectory,) = read(CONNECTOR, blob)[0]
-    assert (len(trajectory.steps), trajectory.environment.id) == (35, "com.yelp.android")
-    assert sum(step.observation is None for step in trajectory.steps) == 2
-    assert sum(step.next_observation is None for step in trajectory.steps) == 1
-    cut = [step.next_observation for step in trajectory.steps if step.next_observation is not None]
-    assert sum(side.truncation == "recorder" for side in cut) == 3
-    for step in trajectory.steps:
-        told, original = json.loads(step.action.text)["arguments"], json.loads(step.action.arguments or "{}")
-        if "element" in told and step.observation is not None:
-            node = Tree.parse(step.observation.content or "").node(int(told["element"][1:]))
-            (left, top), (right, bottom) = original["view"]["bounds"]
-            assert node is not None
-            assert node.bounds == (left, top, right, bottom)
-
-
-@pytest.mark.corpus
-def test_a_real_folder_of_states_alone_is_refused_for_want_of_events(
-    record_property: Callable[[str, object], None],
-) -> None:
-    for blob in real_folders("droidbot_output", "device_state_*.json", record_property):
-        assert outcome(CONNECTOR, blob) == ([], ["no_actions"])

@@ -101,19 +101,11 @@ def test_a_dump_cut_at_any_byte_is_truncated_at_its_broken_tag() -> None:
 @pytest.mark.parametrize(
     ("box", "shown"),
     [
-        ("[0,0][50,50]", True),
-        ("[90,190][150,250]", True),
-        ("[-20,-20][1,1]", True),
-        ("", True),
-        ("[0,60][50,50]", False),
-        ("[60,0][50,50]", False),
-        ("[0,0][0,0]", False),
-        ("[0,10][50,10]", False),
-        ("[0,200][50,250]", False),
-        ("[100,0][150,50]", False),
-        ("[-50,0][0,50]", False),
+        ("[0,0][50,50]", True), ("[90,190][150,250]", True), ("[-20,-20][1,1]", True), ("", True),
+        ("[0,60][50,50]", False), ("[60,0][50,50]", False), ("[0,0][0,0]", False), ("[0,10][50,10]", False),
+        ("[0,200][50,250]", False), ("[100,0][150,50]", False), ("[-50,0][0,50]", False),
     ],
-)
+)  # fmt: skip
 def test_a_view_has_a_line_where_its_box_has_a_place_on_the_screen(box: str, shown: bool) -> None:
     inner = node("[0,0][9,9]", "inside")
     screen = read_dump(dump(node(box, "out", inner, clickable="true")), "x")
@@ -124,20 +116,14 @@ def test_a_view_has_a_line_where_its_box_has_a_place_on_the_screen(box: str, sho
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        ("&#55357;&#56832;", "😀"),
-        ("&#xD83D;&#xDE00;", "😀"),
-        ("&#55357;!", "\ufffd!"),
-        ("&#0;&#1;", "\ufffd\ufffd"),
-        ("&#99999999;", "\ufffd"),
-        ("a&#10;b&#9;c", "a\nb\tc"),
-        ("a\nb", "a b"),
-        ("a\x01b", "a\ufffdb"),
+        ("&#55357;&#56832;", "😀"), ("&#xD83D;&#xDE00;", "😀"), ("&#55357;!", "\ufffd!"), ("&#0;&#1;", "\ufffd\ufffd"),
+        ("&#99999999;", "\ufffd"), ("a&#10;b&#9;c", "a\nb\tc"), ("a\nb", "a b"), ("a\x01b", "a\ufffdb"),
         ("a\0b", "a b"),
         ("&lt;&amp;amp;&gt;&quot;&apos;", "<&amp;>\"'"),
         ("&file; & co", "&file; & co"),
         ("a > b", "a > b"),
     ],
-)
+)  # fmt: skip
 def test_references_and_characters_beyond_xml_are_read(raw: str, text: str) -> None:
     assert read_dump(dump(node("[0,0][9,9]", raw)), "x").tree.nodes[1].name == text
 

@@ -7,20 +7,13 @@ from typing import Any
 
 from trajmill.connectors.agents.gemini_stream import GeminiStream
 from trajmill.connectors.agents.managed_agent import ManagedAgent
-from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import sniff
-from trajmill.schemas import Reject, Trajectory
 
 Line = dict[str, Any]
 
 
 def log(*lines: Line | str) -> bytes:
     return "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines).encode()
-
-
-def managed(*lines: Line | str) -> tuple[list[Trajectory], list[str]]:
-    found = list(ManagedAgent().parse(MemoryBlob("s.jsonl", log(*lines))))
-    return [o for o in found if isinstance(o, Trajectory)], [o.reason for o in found if isinstance(o, Reject)]
 
 
 INIT: Line = {"type": "init", "session_id": "s", "model": "m"}

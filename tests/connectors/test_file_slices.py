@@ -23,18 +23,10 @@ from trajmill.schemas import ParseError
 
 LINES = st.sampled_from(
     [
-        b"",
-        b" \t",
-        b"\r",
-        b'{"a": 1}',
-        b'{"a": "\xc3\xa9"}\r',
-        b"[1]",
-        b'{"a": 1}{"a": 2}',
-        b'{"a": {"b": ',
-        b"\xff",
-        b"7",
+        b"", b" \t", b"\r", b'{"a": 1}', b'{"a": "\xc3\xa9"}\r', b"[1]", b'{"a": 1}{"a": 2}', b'{"a": {"b": ',
+        b"\xff", b"7",
     ]
-)
+)  # fmt: skip
 
 
 def slices_of(data: bytes, cuts: Sequence[int]) -> Iterator[FileSlice]:

@@ -278,22 +278,6 @@ def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
     assert [one.action.text for one in sent] == ["a\nc"]
 
 
-@pytest.mark.corpus
-def test_real_archives_of_every_recorder_are_read(corpus):
-    found: dict[str, int | str] = {}
-    for path in corpus("har"):
-        try:
-            read = list(HAR.parse(MemoryBlob(path.name, path.read_bytes())))
-        except ParseError as error:
-            found[path.name] = error.reason
-            continue
-        found[path.name] = sum(1 if isinstance(one, Reject) else len(one.steps) for one in read)
-    assert found["safari.har"] == 5
-    assert found["firefox.har"] == 5
-    assert found["websocket.har"] == 4
-    assert found["brokenfile.har"] == "no_array"
-
-
 def test_a_body_deflated_without_a_header_is_unpacked_as_browsers_do():
     packed = zlib.compress(b'{"a": 1}')[2:-4]
     assert byte_body(packed, "application/json", "deflate").text == '{"a": 1}'

@@ -48,17 +48,10 @@ def outcome(**members: object) -> Outcome | None:
 
 def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_documents_without_a_trial():
     paths = [
-        "job/config.json",
-        "job/result.json",
-        "job/a__1/result.json",
-        "job/a__1/agent/trajectory.json",
-        "job/a__1/agent/sub/trajectory.json",
-        "job/b__1/config.json",
-        "job/b__1/steps/x/agent/trajectory.json",
-        "job/c__1/result.json",
-        "job/c__1/agent/claude-code.txt",
-        "other/agent/trajectory.json",
-    ]
+        "job/config.json", "job/result.json", "job/a__1/result.json", "job/a__1/agent/trajectory.json",
+        "job/a__1/agent/sub/trajectory.json", "job/b__1/config.json", "job/b__1/steps/x/agent/trajectory.json",
+        "job/c__1/result.json", "job/c__1/agent/claude-code.txt", "other/agent/trajectory.json",
+    ]  # fmt: skip
     logs = {log.uri: (log.anchor, sorted(log.members)) for log in Harbor().join(paths)}
     assert logs == {
         "job/a__1": ("result.json", ["agent/sub/trajectory.json", "agent/trajectory.json", "result.json"]),

@@ -15,18 +15,6 @@ def notification(method, **params):
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-def stream(*events, begin=0):
-    """A body of server-sent events with ids, as a server that can be resumed sends it."""
-    return "".join(
-        f"id: e{begin + at}\r\nevent: message\r\ndata: {json.dumps(one)}\r\n\r\n" for at, one in enumerate(events)
-    )
-
-
-def resumed(last, *events, begin=0):
-    asked = {"method": "GET", "headers": {"last-event-id": last}, "body": ""}
-    return {"request": asked, "response": {"status": 200, "headers": {}, "body": stream(*events, begin=begin)}}
-
-
 def test_two_open_calls_of_one_id_with_two_answers_have_none_that_is_sure():
     bodies = [INITIALIZE, HELLO, call(1, "row"), call(1, "sail"), result(1, "rowed"), result(1, "sailed"), call(2)]
     found, rejects = read(*bodies, result(2, "seen"))

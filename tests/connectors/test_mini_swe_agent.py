@@ -58,21 +58,6 @@ def test_an_output_that_was_cut_is_its_head_and_its_tail_and_what_the_harness_le
     assert (seen(step).content, seen(step).truncation) == (shown, "harness")
 
 
-@pytest.mark.corpus
-def test_no_answer_of_the_real_runs_keeps_what_the_harness_writes_around_a_cut_output(corpus):
-    cut = 0
-    for path in corpus("mini_swe_agent"):
-        if path.name.endswith(".traj.json"):
-            for found in MiniSweAgent().parse(MemoryBlob(path.name, path.read_bytes())):
-                assert isinstance(found, Trajectory)
-                for step in found.steps:
-                    shown = step.next_observation
-                    if shown is not None:
-                        assert "<output_head>" not in (shown.content or "")
-                        cut += " characters elided]\n" in (shown.content or "") and shown.truncation == "harness"
-    assert cut >= 12
-
-
 def notes(step: Step) -> list[str]:
     said = json.loads(step.interleaved or "[]")
     assert {one["role"] for one in said} <= {"harness"}
@@ -124,22 +109,6 @@ def test_the_harnesss_words_are_looked_for_in_linear_time(text):
 def test_a_submission_that_the_run_did_not_end_with_has_no_answer():
     messages = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "LimitsExceeded", "extra": {}}]
     assert read(messages, exit_status="LimitsExceeded")[0].next_observation is None
-
-
-@pytest.mark.corpus
-def test_every_patch_that_real_runs_handed_in_is_an_answer(corpus):
-    patches = 0
-    for path in corpus("mini_swe_agent"):
-        if path.name.endswith(".traj.json"):
-            (found,) = MiniSweAgent().parse(MemoryBlob(path.name, path.read_bytes()))
-            assert isinstance(found, Trajectory)
-            last = seen(found.steps[-1])
-            value = json.loads(path.read_bytes())
-            messages = value["messages"] if isinstance(value, dict) else value
-            if last.truncation == "harness" and "FINAL_OUTPUT" in (found.steps[-1].action.text or ""):
-                assert last.content == messages[-1]["content"]
-                patches += (last.content or "").startswith("diff --git ")
-    assert patches >= 11
 
 
 def test_what_the_user_typed_instead_is_the_users():

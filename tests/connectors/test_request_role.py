@@ -8,7 +8,6 @@ import pytest
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connector
 from trajmill.connectors.web.site import site_of
-from trajmill.schemas import ParseError, Trajectory
 
 HTML = {"mime": "text/html", "text": "<p>Tides"}
 
@@ -101,21 +100,3 @@ def test_a_document_of_an_attached_frame_or_asked_for_by_a_parser_is_no_document
     ]
     found = told(connector("cdp").parse(MemoryBlob("log", json.dumps(events).encode())))
     assert [one[1:] for one in found] == [("document", None), ("frame", True), ("frame", True), ("call", False)]
-
-
-@pytest.mark.corpus
-def test_real_logs_tell_which_requests_leave_the_site(corpus):
-    found: dict[str, tuple[int, int]] = {}
-    for path in [*corpus("har"), *corpus("cdp")]:
-        kind = connector("har" if path.suffix == ".har" else "cdp")
-        try:
-            rows = told(
-                one for one in kind.parse(MemoryBlob(path.name, path.read_bytes())) if isinstance(one, Trajectory)
-            )
-        except ParseError:
-            continue
-        found[path.name] = (len(rows), sum(other is True for _, _, other in rows))
-    assert found["ryan.json"] == (54, 16)
-    assert found["www.vercel.com.json"] == (31, 5)
-    assert found["wpt_h2_www.filamentgroup.com.har"] == (10, 2)
-    assert found["www.calibreapp.com.signin.json"] == (5, 4)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.rows import RECIPE, blob_at, parsed, recognized
 from trajmill.connectors.benches.tau2 import Tau2
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.pipelines.normalize.input_reading import read_input
-from trajmill.schemas import Reject, Trajectory
+from trajmill.schemas import Trajectory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tau2" / "input"
 
@@ -53,31 +51,3 @@ def test_simulations_in_the_results_beside_others_are_told():
     rows, rejects = parsed(Tau2(), MemoryBlob("run", members))
     assert rows
     assert [(one.reason, one.transitions) for one in rejects] == [("simulations_twice", 2)]
-
-
-@pytest.mark.corpus
-def test_every_result_of_the_real_runs_stands_after_its_call(corpus):
-    files = [path for path in corpus("tau2") if path.suffix == ".json"]
-    for path in sorted(path for path in files if "experiment" not in path.parts):
-        data = path.read_bytes()
-        found = {
-            one.native_id: one for one in Tau2().parse(MemoryBlob("results.json", data)) if not isinstance(one, Reject)
-        }
-        simulations = json.loads(data)["simulations"]
-        assert set(found) == {one["id"] for one in simulations}
-        for simulation in simulations:
-            made = found[simulation["id"]]
-            assert isinstance(made, Trajectory)
-            results = [m["content"] for m in simulation["messages"] if m["role"] == "tool"]
-            names = [one["name"] for m in simulation["messages"] for one in m.get("tool_calls") or ()]
-            calls = [step for step in made.steps if step.action.name != "message"]
-            assert [step.action.name for step in calls] == names
-            # the benchmark runs the calls of a message in order and logs their results in that order
-            assert [step.next_observation and step.next_observation.content for step in calls] == results
-            replies = [m["content"] for m in simulation["messages"] if m["role"] == "user"]
-            heard = [
-                s.next_observation.content
-                for s in made.steps
-                if s.next_observation and s.next_observation.origin == "user"
-            ]
-            assert heard == replies

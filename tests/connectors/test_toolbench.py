@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -44,29 +43,3 @@ def test_a_tree_that_is_none_is_refused(children):
     value = {"win": True, "tree": {"tree": {"node_type": "Action Input", "description": "", "children": children}}}
     with pytest.raises(ParseError, match="bad_node"):
         list(ToolBench().parse(MemoryBlob("x.json", json.dumps(value).encode())))
-
-
-def calls_of(tree: Node, name: str = "") -> Iterator[tuple[str, str]]:
-    """(name, answer) of every call of a tree, in its order."""
-    for child in tree["children"]:
-        if child["node_type"] == "Action Input":
-            yield name, child["observation"]
-        yield from calls_of(child, child["description"])
-
-
-@pytest.mark.corpus
-def test_every_call_of_the_real_trees_stands_in_some_trajectory_and_the_answer_in_the_first(corpus):
-    for path in (path for path in corpus("toolbench") if path.suffix == ".json"):
-        value = json.loads(path.read_bytes())
-        found = list(ToolBench().parse(MemoryBlob(path.name, path.read_bytes())))
-        kept = [one for one in found if isinstance(one, Trajectory)]
-        made = {
-            (step.action.name, step.next_observation.content)
-            for one in kept
-            for step in one.steps
-            if step.next_observation
-        }
-        assert made == set(calls_of(value["tree"]["tree"]))
-        asked = value["answer_generation"]["train_messages"][-1]
-        answers = [m["content"] for m in asked if m["role"] == "function"]
-        assert [s.next_observation.content for s in kept[0].steps if s.next_observation][: len(answers)] == answers

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.connectors.android_logs import dump, node, outcome, read, real_files
-from tests.rows import blob_at
+from tests.connectors.android_logs import dump, node, read
 from trajmill.connectors.android.uiautomator import UiAutomator
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.schemas import ParseError, Step
@@ -177,9 +175,3 @@ def test_logs_are_joined_with_the_dumps_of_their_folder_and_of_one_below() -> No
 )
 def test_the_format_is_recognized_by_its_first_bytes(uri: str, head: bytes, takes: bool) -> None:
     assert (CONNECTOR.sniff(head, uri) is not None) == takes
-
-
-@pytest.mark.corpus
-def test_real_dumps_alone_are_refused_for_want_of_actions(record_property: Callable[[str, object], None]) -> None:
-    files = real_files("appagent_task", "*.xml", record_property)
-    assert all(outcome(CONNECTOR, blob_at(file)) == ([], ["no_actions"]) for file in files)

@@ -142,6 +142,7 @@ CASSETTE: Final = (FIXTURES / "vcr_cassette/input/anthropic.yaml").read_bytes()
 ALIASES: Final = b"x0: &x0 [xxxxxxxxxxxxxxxx]\n" + b"".join(
     b"x%d: &x%d [%s]\n" % (level, level, b",".join([b"*x%d" % (level - 1)] * 20)) for level in range(1, 12)
 )
+CLIMBING: Final = ("../a.jsonl", "/b.jsonl", "x/../../c.jsonl", "c:/d.jsonl")
 PICKLED: Final = pickle.dumps({"x": Payload()})
 ATIF: Final = json.dumps(
     {
@@ -236,8 +237,8 @@ CASES: Final[Mapping[str, Hostile]] = {
         (("link.zip/a.jsonl", "unrecognized", "", 0),),
     ),
     "zip_climbing": Hostile(
-        {"logs.zip": zipped({"../a.jsonl": GOOD, "/b.jsonl": GOOD, "x/../../c.jsonl": GOOD, "good.jsonl": GOOD})},
-        tuple((f"logs.zip/{name}", "unsafe_name", "", -1) for name in ("../a.jsonl", "/b.jsonl", "x/../../c.jsonl")),
+        {"logs.zip": zipped(dict.fromkeys((*CLIMBING, "good.jsonl"), GOOD))},
+        tuple((f"logs.zip/{name}", "unsafe_name", "", -1) for name in CLIMBING),
         ("logs.zip/good.jsonl",),
     ),
     "tar_climbing": Hostile(

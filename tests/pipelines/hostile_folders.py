@@ -26,39 +26,11 @@ LARGEST: Final = 60_000
 """Bytes of the fixtures that are taken as they are and mutated."""
 
 NAMES: Final = (
-    b"caf\xe9",
-    b"\xff\xfe\x80",
-    b"two\nlines",
-    b"tab\tand\rreturn",
-    b"[bold]markup[link=x]",
-    b"\x1b]0;title\x07\x1b[2J",
-    b"\xc2\x9b31m",
-    b"a::b",
-    b"link.jsonl::",
-    b"simplecache::file:",
-    b"s3:",
-    b"dir!",
-    b"-rf",
-    b"--out",
-    b"*?[x]",
-    b"**",
-    b"{a,b}",
-    b"%2e%2e%2f",
-    b"~",
-    b"#?&=;",
-    b"$HOME`id`",
-    b"'\"\\",
-    b" ",
-    b"....",
-    "\u202egnp".encode(),
-    b"e\xcc\x81",
-    "é".encode(),
-    b"UPPER",
-    b"upper",
-    b":smile:",
-    b"\x01\x7f",
-    b"%s{0}%(x)s",
-)
+    b"caf\xe9", b"\xff\xfe\x80", b"two\nlines", b"tab\tand\rreturn", b"[bold]markup[link=x]",
+    b"\x1b]0;title\x07\x1b[2J", b"\xc2\x9b31m", b"a::b", b"link.jsonl::", b"simplecache::file:", b"s3:", b"dir!",
+    b"-rf", b"--out", b"*?[x]", b"**", b"{a,b}", b"%2e%2e%2f", b"~", b"#?&=;", b"$HOME`id`", b"'\"\\", b" ", b"....",
+    "\u202egnp".encode(), b"e\xcc\x81", "é".encode(), b"UPPER", b"upper", b":smile:", b"\x01\x7f", b"%s{0}%(x)s",
+)  # fmt: skip
 """Beginnings of names of files and folders."""
 
 METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 1, 6, 9, 93, 97, 99)
@@ -270,18 +242,7 @@ def _bytes(chance: random.Random) -> tuple[str, bytes]:
 
 
 KINDS: Final[tuple[Callable[[random.Random], tuple[str, bytes]] | None, ...]] = (
-    None,
-    _compressed,
-    _zip,
-    None,
-    _tar,
+    None, _compressed, _zip, None, _tar, _of_every_type, _mutated, None, _nested, _bomb, _mutated, _bytes,
     _of_every_type,
-    _mutated,
-    None,
-    _nested,
-    _bomb,
-    _mutated,
-    _bytes,
-    _of_every_type,
-)
+)  # fmt: skip
 """What the files of a folder are, in turn; None is a good log under a hostile name."""

@@ -1,7 +1,7 @@
 """The known steps as ATIF documents, as agents that made them would write them (Harbor RFC 0001, version 1.6).
 
 Nothing is recorded here: the documents are written from the truth after the format. An agent reads a terminal's screen
-(as Terminus-2 does), or a command's output and exit code as the result of a tool, or the answers of MCP tools.
+(as Terminus-2 does), or a command's output and exit code as the result of a tool.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tests.planted import mcp_truth, shell_truth
-
-MCP_PREFIX: Final = "mcp__shelf__"
-"""What agents put before the name of a tool of an MCP server."""
+from tests.planted import shell_truth
 
 TASK: Final = "Do as planned."
 PROMPT: Final = "You are an agent at a terminal. Answer with keystrokes.\n\nTask Description:\n"
@@ -58,23 +55,3 @@ def shell_by_tool() -> bytes:
         result = {"source_call_id": key, "content": step.output, "extra": {"exit_code": step.exit_code}}
         steps.append(_agent([call], [result]))
     return _document("runner", steps)
-
-
-def mcp() -> bytes:
-    """The calls of the MCP server; results stand in the order in which they came."""
-    steps: list[dict[str, Any]] = [{"source": "user", "message": "Look at the shelf."}]
-    for number, call in enumerate(mcp_truth.CALLS):
-        key = f"m{number}"
-        asked = {"tool_call_id": key, "function_name": MCP_PREFIX + call.name, "arguments": call.arguments}
-        content: Any = call.shown
-        if call.pictures:
-            path = f"data:image/png;base64,{mcp_truth.PICTURE_BASE64}"
-            content = [{"type": "image", "source": {"media_type": "image/png", "path": path}}]
-        told = {"source_call_id": key, "content": content, "extra": {"is_error": call.is_error}}
-        if call.together:
-            steps[-1]["tool_calls"].append(asked)
-            results = steps[-1]["observation"]["results"]
-            results.insert(0 if mcp_truth.CALLS[number - 1].late else len(results), told)
-        else:
-            steps.append(_agent([asked], [told]))
-    return _document("shelf-keeper", steps)

@@ -21,33 +21,14 @@ Pieces = list[tuple[str, str]]
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "kelp", "larch")
 READS = (
-    "cat {0}",
-    "head -n {1} {0}",
-    "tail -n {1} {0}",
-    "sed -n '{1},4p' {0}",
-    "wc -l {0}",
-    "wc -c < {0}",
-    "grep -c a {0}",
-    "grep -n e {0}",
-    "nl -ba {0}",
-    "cat -n {0}",
-    "cat {0} | wc -l",
-    "head -{1} {0} | tail -1",
-    "sort {0}",
-    "rev {0}",
-    "cut -c1-4 {0}",
-    "tr a-z A-Z < {0}",
-)
+    "cat {0}", "head -n {1} {0}", "tail -n {1} {0}", "sed -n '{1},4p' {0}", "wc -l {0}", "wc -c < {0}",
+    "grep -c a {0}", "grep -n e {0}", "nl -ba {0}", "cat -n {0}", "cat {0} | wc -l", "head -{1} {0} | tail -1",
+    "sort {0}", "rev {0}", "cut -c1-4 {0}", "tr a-z A-Z < {0}",
+)  # fmt: skip
 SUMS = (
-    "echo $(({0} * {1}))",
-    "expr {0} + {1}",
-    "seq {0} $(({0} + 3))",
-    "printf 'n%d\\n' {1}",
-    "echo '{0}*{1}' | bc",
-    "cd / && pwd",
-    "basename a/b/file{0}.txt",
-    "echo $(({0} * {1})) | rev",
-)
+    "echo $(({0} * {1}))", "expr {0} + {1}", "seq {0} $(({0} + 3))", "printf 'n%d\\n' {1}", "echo '{0}*{1}' | bc",
+    "cd / && pwd", "basename a/b/file{0}.txt", "echo $(({0} * {1})) | rev",
+)  # fmt: skip
 SHORTEST = 8
 
 

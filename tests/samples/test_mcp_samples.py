@@ -22,18 +22,10 @@ SAMPLES: Final = ROOT / "samples" / "mcp"
 SESSIONS, COPIES = sessions()
 LOGS: Final = [(session, form) for session in SESSIONS for form in session.forms]
 READERS: Final = {
-    "envelopes": "mcp_jsonrpc",
-    "arrows": "mcp_jsonrpc",
-    "editor": "mcp_jsonrpc",
-    "payloads": "mcp_jsonrpc",
-    "exchanges": "mcp_jsonrpc",
-    "desktop": "mcp_desktop_log",
-    "history": "mcp_inspector",
-    "network": "mcp_inspector",
-    "vcr": "vcr_cassette",
-    "cassette": "mcp_recorder",
-    "chat": "chat_tools",
-}
+    "envelopes": "mcp_jsonrpc", "arrows": "mcp_jsonrpc", "editor": "mcp_jsonrpc", "payloads": "mcp_jsonrpc",
+    "exchanges": "mcp_jsonrpc", "desktop": "mcp_desktop_log", "history": "mcp_inspector", "network": "mcp_inspector",
+    "vcr": "vcr_cassette", "cassette": "mcp_recorder", "chat": "chat_tools",
+}  # fmt: skip
 APART: Final = {"exchanges", "network", "vcr", "cassette"}
 """Forms in which a request stands with its answer: calls that were sent together look as if one followed the other."""
 

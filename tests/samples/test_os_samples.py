@@ -23,19 +23,10 @@ RUNS: Final[list[dict[str, Any]]] = tomllib.loads((ROOT / "samples" / "makers" /
     "run"
 ]
 NAMES: Final = {
-    "click": act.CLICK,
-    "double_click": act.DOUBLE_CLICK,
-    "right_click": act.RIGHT_CLICK,
-    "move": act.MOVE,
-    "drag": act.DRAG,
-    "scroll": act.SCROLL,
-    "type": act.TYPE,
-    "press": act.PRESS,
-    "hotkey": act.HOTKEY,
-    "wait": WAIT,
-    "done": COMPLETE,
-    "fail": act.FAIL,
-}
+    "click": act.CLICK, "double_click": act.DOUBLE_CLICK, "right_click": act.RIGHT_CLICK, "move": act.MOVE,
+    "drag": act.DRAG, "scroll": act.SCROLL, "type": act.TYPE, "press": act.PRESS, "hotkey": act.HOTKEY, "wait": WAIT,
+    "done": COMPLETE, "fail": act.FAIL,
+}  # fmt: skip
 
 
 def folder_of(run: dict[str, Any]) -> str:

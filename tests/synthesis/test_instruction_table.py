@@ -126,19 +126,8 @@ def test_a_share_is_drawn_by_hash_and_unknown_names_are_told(recorded, tmp_path)
 
 def test_the_command_writes_the_table(recorded, tmp_path):
     asked = [
-        "--model",
-        WRITER,
-        "--judge-model",
-        JUDGE,
-        "--pool",
-        "cpt",
-        "--pool",
-        "sft",
-        "--pool",
-        "rl",
-        "--limit",
-        "1",
-    ]
+        "--model", WRITER, "--judge-model", JUDGE, "--pool", "cpt", "--pool", "sft", "--pool", "rl", "--limit", "1",
+    ]  # fmt: skip
     with chat_server(obliging) as chat:
         words = ["model", "instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *asked]
         code, said, complained = ran(*words)

@@ -61,16 +61,10 @@ def test_history_is_shown_without_thoughts():
     [
         ('{"a": 5, "b": 1}', {"a": 5, "b": 1}),
         ('I took {"a": 1, "b": 1} first.\n```json\n{"a": 2, "b": 3}\n```', {"a": 2, "b": 3}),
-        ('<think>{"a": 1, "b": 1}</think> none', None),
-        ('{"a": 5}', None),
-        ('{"a": 0, "b": 1}', None),
-        ('{"a": 6, "b": 1}', None),
-        ('{"a": true, "b": 1}', None),
-        ('{"a": "5", "b": 1}', None),
-        ('{"a": 4.5, "b": 1}', None),
-        ("[" * 5000 + "{" * 5000, None),
-        ("", None),
+        ('<think>{"a": 1, "b": 1}</think> none', None), ('{"a": 5}', None), ('{"a": 0, "b": 1}', None),
+        ('{"a": 6, "b": 1}', None), ('{"a": true, "b": 1}', None), ('{"a": "5", "b": 1}', None),
+        ('{"a": 4.5, "b": 1}', None), ("[" * 5000 + "{" * 5000, None), ("", None),
     ],
-)
+)  # fmt: skip
 def test_only_whole_scores_of_one_to_five_are_scores(content, found):
     assert scores_in(Reply(content), ("a", "b")) == found

@@ -14,19 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 SHELL: Final = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "TZ": "UTC",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_PAGER": "cat",
-    "GIT_AUTHOR_NAME": "Dev",
-    "GIT_AUTHOR_EMAIL": "dev@example.org",
-    "GIT_COMMITTER_NAME": "Dev",
-    "GIT_COMMITTER_EMAIL": "dev@example.org",
-    "GIT_AUTHOR_DATE": "2026-01-05T09:00:00Z",
-    "GIT_COMMITTER_DATE": "2026-01-05T09:00:00Z",
-}
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_PAGER": "cat", "GIT_AUTHOR_NAME": "Dev",
+    "GIT_AUTHOR_EMAIL": "dev@example.org", "GIT_COMMITTER_NAME": "Dev", "GIT_COMMITTER_EMAIL": "dev@example.org",
+    "GIT_AUTHOR_DATE": "2026-01-05T09:00:00Z", "GIT_COMMITTER_DATE": "2026-01-05T09:00:00Z",
+}  # fmt: skip
 MARK: Final = "--- that was"
 
 

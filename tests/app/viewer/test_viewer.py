@@ -43,9 +43,6 @@ ATTRIBUTES = frozenset(
 )
 
 
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0041]")
-
-
 def client_of(out, host=f"127.0.0.1:{PORT}", enter=True):
     made = viewer(RunContents(str(out)), TOKEN, PORT)
     client = TestClient(made, base_url=f"http://{host}", follow_redirects=False)

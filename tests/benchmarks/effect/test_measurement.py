@@ -1,13 +1,14 @@
 """A planted world: an item stands on a shelf, which its name tells; most logs are copies of one that asks for few."""
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.effect.measurement import FOUND, PLAN, Settings, measured, told
-from benchmarks.effect.trials import CURATED, LOGGED
+from benchmarks.effect.measurement import FOUND, PLAN, Settings, measured, trials
+from benchmarks.effect.trials import CURATED, LOGGED, Counting
+from tests.benchmarks.effect.test_trials import domain
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
@@ -103,9 +104,9 @@ def test_the_plan_is_written_first_and_another_is_not_written_over_it(out, found
         measured(recipe(), str(out), str(tmp_path), QUICK)
 
 
-def test_the_same_seeds_give_the_same_numbers_with_any_workers(out, found, tmp_path):
-    again = measured(recipe(), str(out), str(tmp_path / "again"), Settings(**{**asdict(QUICK), "workers": 2}))
-    assert told(again) == told(found[0])
+def test_the_same_seeds_give_the_same_numbers_with_any_workers():
+    one, two = (trials(domain(), Counting(20), replace(QUICK, workers=workers)) for workers in (1, 2))
+    assert one == two
 
 
 def test_a_run_that_is_not_judged_is_refused(tmp_path):

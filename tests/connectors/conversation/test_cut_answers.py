@@ -41,29 +41,15 @@ def test_what_stops_within_its_form_or_in_dots_at_a_round_size_was_cut(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Loading...",
-        "[INFO] Building the garden...",
-        "[1/3] Fetching packages...",
-        "[ 50%] Building CXX object lamp.o...",
-        "[=====>      ] 12 of 40...",
-        "Well, I do not know…",
-        "...",
-        "",
+        "Loading...", "[INFO] Building the garden...", "[1/3] Fetching packages...",
+        "[ 50%] Building CXX object lamp.o...", "[=====>      ] 12 of 40...", "Well, I do not know…", "...", "",
         '{"status": "Loading..."}',
         '{"status": "... 12 more items are loaded soon. Please wait until the gardener has watered all of the beds."}',
-        'He said "...[truncated]", and went.',
-        "{...",
-        ROWS,
-        ROWS[:1001],
-        ROWS[:1100],
-        ("The tulips need water. " * 50)[:700] + "...",
-        "a" * 1000,
-        PAGE,
-        "<br>Loading...",
-        "<p>Loading</p>...",
+        'He said "...[truncated]", and went.', "{...", ROWS, ROWS[:1001], ROWS[:1100],
+        ("The tulips need water. " * 50)[:700] + "...", "a" * 1000, PAGE, "<br>Loading...", "<p>Loading</p>...",
         json.dumps({"text": "x" * (1000 - len('{"text": ""}'))}),
     ],
-)
+)  # fmt: skip
 def test_what_is_whole_or_ends_in_dots_of_its_own_was_not(text):
     assert not is_cut(text)
 

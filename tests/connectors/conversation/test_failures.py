@@ -80,17 +80,11 @@ def test_the_envelope_tells_whether_a_call_failed(message, error, code):
 @pytest.mark.parametrize(
     "message",
     [
-        tool('{"error": "no such bed"}'),
-        tool('{"isError": true, "beds": []}'),
-        tool("Error: no such bed"),
-        tool({"error": ""}),
-        tool({"error": None, "beds": [1]}),
-        tool({"height": 3.1, "error": 0.02}),
-        tool({"order": 7, "status": "failed"}),
-        tool("dry", status="completed"),
-        gemini({"result": "an error"}),
+        tool('{"error": "no such bed"}'), tool('{"isError": true, "beds": []}'), tool("Error: no such bed"),
+        tool({"error": ""}), tool({"error": None, "beds": [1]}), tool({"height": 3.1, "error": 0.02}),
+        tool({"order": 7, "status": "failed"}), tool("dry", status="completed"), gemini({"result": "an error"}),
         block([{"type": "text", "text": '{"status": "error"}'}]),
     ],
-)
+)  # fmt: skip
 def test_what_a_tool_says_in_its_own_words_tells_nothing(message):
     assert told(message)[:2] == (None, None)

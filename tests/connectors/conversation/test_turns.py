@@ -29,16 +29,9 @@ TIMES = st.none() | st.integers(0, 2**50) | st.datetimes() | st.datetimes(timezo
 ATTACHED = st.tuples() | st.tuples(st.builds(Attachment, st.just("0" * 64), st.just("image")))
 SEEN = st.builds(Observation, st.none() | TEXTS, attachments=ATTACHED)
 CALLS = st.builds(
-    Call,
-    TEXTS,
-    st.none() | TEXTS,
-    st.none() | TEXTS,
-    st.integers(0, 9),
-    at=TIMES,
-    shown=st.none() | SEEN,
-    seen=st.none() | st.tuples(st.none() | SEEN),
-    notes=st.tuples() | st.tuples(TEXTS),
-)
+    Call, TEXTS, st.none() | TEXTS, st.none() | TEXTS, st.integers(0, 9), at=TIMES, shown=st.none() | SEEN,
+    seen=st.none() | st.tuples(st.none() | SEEN), notes=st.tuples() | st.tuples(TEXTS),
+)  # fmt: skip
 TURNS = st.builds(
     Turn,
     st.integers(0, 9),

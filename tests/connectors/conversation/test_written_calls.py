@@ -209,21 +209,13 @@ def test_a_call_of_a_form_is_read_with_its_answer(form):
         "<function=look>\n<parameter=bed>2",
         "<function=look>\n<parameter=bed>2</parameter>\nand so on\n</function>",
         KIMI.format(0, GIVEN).removesuffix("<|tool_call_end|>"),
-        "<|channel|>commentary to=functions.f {}",
-        MCP,
-        "<execute>\n1 + 1",
-        "<function_calls>\nlook(2)\n</function_calls>",
-        "<function_calls>\nlook(bed=2)",
-        "[get_bed(1)]",
-        "[get_bed(a=1]",
-        "[get_bed(a=1), other()]",
-        "[get_bed(a=b)]",
-        "[get_bed(a=1)] And so on.",
-        "[get_bed(a=(1,))]",
-        "[get_bed(a='b]",
+        "<|channel|>commentary to=functions.f {}", MCP, "<execute>\n1 + 1",
+        "<function_calls>\nlook(2)\n</function_calls>", "<function_calls>\nlook(bed=2)", "[get_bed(1)]",
+        "[get_bed(a=1]", "[get_bed(a=1), other()]", "[get_bed(a=b)]", "[get_bed(a=1)] And so on.",
+        "[get_bed(a=(1,))]", "[get_bed(a='b]",
         "Thought: a\nAction: look\nAction Input: {}\nObservation: dry\nThought: I know.\nFinal Answer: dry",
     ],
-)
+)  # fmt: skip
 def test_what_begins_as_a_call_and_is_none_refuses_the_conversation(text):
     with pytest.raises(MessageError) as refused:
         read(text, "dry")
@@ -324,21 +316,11 @@ def test_an_exchange_of_texts_goes_on_with_its_conversation():
 @pytest.mark.parametrize(
     "text",
     [
-        f"```a\n{F}\n",
-        "<think>",
-        "`<tool_call>",
-        "<tool_call>   ",
-        "<function=f>\n<parameter=a>",
-        "[get_bed(",
-        "<execute>",
-        "Thought: a\nAction: a",
-        "<|channel|>",
-        "<|tool_call_begin|>",
-        "<read_file><",
-        "<function_calls>f(",
-        "</parameter> ",
+        f"```a\n{F}\n", "<think>", "`<tool_call>", "<tool_call>   ", "<function=f>\n<parameter=a>", "[get_bed(",
+        "<execute>", "Thought: a\nAction: a", "<|channel|>", "<|tool_call_begin|>", "<read_file><",
+        "<function_calls>f(", "</parameter> ",
     ],
-)
+)  # fmt: skip
 def test_a_long_text_of_marks_ends_in_calls_or_in_a_refusal(text):
     with contextlib.suppress(MessageError):
         assert len(read(text * (200_000 // len(text)), "x")) in (0, 200_000 // len(text))

@@ -42,19 +42,11 @@ def test_a_tree_is_read_back_from_its_text(tree: Tree) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "#0 text",
-        "#1 text\n#1 text",
-        "  #1 text",
-        "#1 text\n    #2 text",
-        '#1 text "a" "b"',
-        '#1 text "open',
-        "#1 text [1,2]",
-        "#1 Text",
-        "#1 text\n",
-        "text",
+        "#0 text", "#1 text\n#1 text", "  #1 text", "#1 text\n    #2 text", '#1 text "a" "b"', '#1 text "open',
+        "#1 text [1,2]", "#1 Text", "#1 text\n", "text",
         "\n".join("  " * depth + f"#{depth + 1} text" for depth in range(MAX_DEPTH + 1)),
     ],
-)
+)  # fmt: skip
 def test_text_that_is_no_tree_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(ValueError):
         Tree.parse(text)

@@ -27,17 +27,9 @@ files = json.loads(Path(form, "interleave.rl.json").read_text())["data_files"]
 names = [f"{form}/{name}" for domain in files.values() for name in domain]
 rows = datasets.load_dataset("parquet", data_files=names, split="train")
 settings = GRPOConfig(
-    output_dir=tempfile.mkdtemp(),
-    report_to=[],
-    save_strategy="no",
-    use_cpu=True,
-    bf16=False,
-    num_generations=2,
-    per_device_train_batch_size=2,
-    num_train_epochs=1,
-    max_completion_length=16,
-    shuffle_dataset=False,
-)
+    output_dir=tempfile.mkdtemp(), report_to=[], save_strategy="no", use_cpu=True, bf16=False, num_generations=2,
+    per_device_train_batch_size=2, num_train_epochs=1, max_completion_length=16, shuffle_dataset=False,
+)  # fmt: skip
 
 
 def trainer_of(rows, reward_function, tokenizer):

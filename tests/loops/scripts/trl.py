@@ -39,16 +39,9 @@ def reward(environments, completions, **_):
 
 
 settings = GRPOConfig(
-    output_dir=tempfile.mkdtemp(),
-    report_to=[],
-    save_strategy="no",
-    use_cpu=True,
-    bf16=False,
-    num_generations=2,
-    per_device_train_batch_size=2,
-    num_train_epochs=1,
-    max_completion_length=4096,
-)
+    output_dir=tempfile.mkdtemp(), report_to=[], save_strategy="no", use_cpu=True, bf16=False, num_generations=2,
+    per_device_train_batch_size=2, num_train_epochs=1, max_completion_length=4096,
+)  # fmt: skip
 with open(written, "w") as out:
     Scripted(
         model=model,

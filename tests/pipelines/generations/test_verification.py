@@ -53,16 +53,10 @@ def digests(out: Path) -> dict[str, str]:
 
 
 WRITTEN = (
-    "shards/sft/*/*.parquet",
-    "shards/README.md",
-    "shards/eval/*.jsonl",
-    "transitions/*/*.parquet",
-    "verdicts/*/*.parquet",
-    "measures/*.sketch.parquet",
-    "measures/replicates.json",
-    "rejects/judge/*.parquet",
+    "shards/sft/*/*.parquet", "shards/README.md", "shards/eval/*.jsonl", "transitions/*/*.parquet",
+    "verdicts/*/*.parquet", "measures/*.sketch.parquet", "measures/replicates.json", "rejects/judge/*.parquet",
     "rejects/plan/*.parquet",
-)
+)  # fmt: skip
 
 
 def test_flipped_bits_are_found_by_verify_and_mended_by_running_again(finished, raw):

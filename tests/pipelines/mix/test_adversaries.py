@@ -17,16 +17,9 @@ BEFORE = 'window "Shop"\n  text "Tea"\n  text "5 left"\n  button "Buy"'
 
 def turn(observation, arguments='{"item": "tea"}', form="response", previous=None, **more):
     return Answered(
-        "k:1",
-        "mcp",
-        form,
-        "buy",
-        arguments,
-        f'{{"name": "buy", "arguments": {arguments}}}',
-        observation,
-        previous,
+        "k:1", "mcp", form, "buy", arguments, f'{{"name": "buy", "arguments": {arguments}}}', observation, previous,
         **more,
-    )
+    )  # fmt: skip
 
 
 def answers(one, others=()):

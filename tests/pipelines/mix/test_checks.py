@@ -422,17 +422,11 @@ def test_ground_truth_keeps_the_state_before_where_lines_that_changed_are_told_b
     rubric = ("awb/terminal", "0" * 64)
     told = json.loads(ground_truth(turn("a", form="screen", spans=((0, 1, "new"),)), [], rubric))
     assert told == {
-        "v": 3,
-        "domain": "terminal",
-        "form": "screen",
-        "observation": "a",
-        "previous": "before",
-        "volatile": [],
-        "spans": [[0, 1, "new"]],
-        "checks": [],
+        "v": 3, "domain": "terminal", "form": "screen", "observation": "a", "previous": "before", "volatile": [],
+        "spans": [[0, 1, "new"]], "checks": [],
         "rubric": {"id": "awb/terminal", "sha256": "0" * 64},
         "exact": False,
-    }
+    }  # fmt: skip
     assert json.loads(ground_truth(turn("a"), []))["previous"] is None
 
 

@@ -22,19 +22,10 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>\
 def truth(observation, checks=(), form="response", previous=None, volatile=(), **more):
     return json.dumps(
         {
-            "v": 3,
-            "domain": "terminal",
-            "form": form,
-            "observation": observation,
-            "previous": previous,
-            "volatile": volatile,
-            "spans": [],
-            "checks": list(checks),
-            "rubric": None,
-            "exact": False,
-            **more,
+            "v": 3, "domain": "terminal", "form": form, "observation": observation, "previous": previous,
+            "volatile": volatile, "spans": [], "checks": list(checks), "rubric": None, "exact": False, **more,
         }
-    )
+    )  # fmt: skip
 
 
 def rated(answer, *args, **more):
@@ -329,23 +320,12 @@ def test_no_answer_breaks_the_reward(answer, check, form):
 
 
 HOSTILE = [
-    "<think>" * 14_000,
-    "<predicted_observation>" * 4_300,
-    (tagged("a") * 2_100)[:99_999],
-    "[" * 99_999,
-    '{"a":' * 19_000,
-    "1" * 99_999,
-    " " * 99_998 + "x",
-    "1\n" * 49_999,
-    "|*#[" * 24_999,
-    "a 1 b\n" * 16_000,
-    "exit code " * 9_999,
-    "\"x\" 'y' " * 12_000,
-    '{"a": ' + "9" * 400 + "}",
-    "9" * 400,
+    "<think>" * 14_000, "<predicted_observation>" * 4_300, (tagged("a") * 2_100)[:99_999], "[" * 99_999,
+    '{"a":' * 19_000, "1" * 99_999, " " * 99_998 + "x", "1\n" * 49_999, "|*#[" * 24_999, "a 1 b\n" * 16_000,
+    "exit code " * 9_999, "\"x\" 'y' " * 12_000, '{"a": ' + "9" * 400 + "}", "9" * 400,
     "\n".join(map(str, range(15_000))),
     "\n".join(f"line {number % 7} of {number}" for number in range(5_000)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
@@ -378,18 +358,10 @@ def test_judge_and_rules_stand_nine_to_one():
 @pytest.mark.parametrize(
     "reply",
     [
-        "",
-        "5",
-        "excellent: 5/5",
-        all_of(6),
-        all_of(0),
-        all_of("5"),
-        all_of(True),
-        {"format": 5},
-        '{"format": 5}',
+        "", "5", "excellent: 5/5", all_of(6), all_of(0), all_of("5"), all_of(True), {"format": 5}, '{"format": 5}',
         "[" * 9999,
     ],
-)
+)  # fmt: skip
 def test_a_reply_that_is_no_rating_is_worth_0(reply):
     assert rubric_score(reply) == 0.0
 

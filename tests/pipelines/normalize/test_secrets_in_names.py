@@ -46,20 +46,11 @@ normalize: {max_reject_ratio: 1.0}
 domains: [mcp, search, terminal, swe, web, os, android]
 """
 FORMATS = (
-    "claude_code/input/session.jsonl",
-    "codex/input",
-    "atif/input/full.json",
-    "mcp_jsonrpc/input/bare.jsonl",
-    "mcp_inspector/input",
-    "chat_tools/input/openai.json",
-    "chat_tools/input/anthropic.jsonl",
-    "har/input/chrome.har",
-    "android_world/input/notes.json",
-    "uiautomator/input/tasks_named",
-    "swe_rows/input",
-    "sweagent/input/tool_calls.traj",
-    "tau2/input",
-)
+    "claude_code/input/session.jsonl", "codex/input", "atif/input/full.json", "mcp_jsonrpc/input/bare.jsonl",
+    "mcp_inspector/input", "chat_tools/input/openai.json", "chat_tools/input/anthropic.jsonl", "har/input/chrome.har",
+    "android_world/input/notes.json", "uiautomator/input/tasks_named", "swe_rows/input",
+    "sweagent/input/tool_calls.traj", "tau2/input",
+)  # fmt: skip
 
 
 EVERY = 20 if FUZZ == 1 else 2

@@ -95,14 +95,8 @@ def har(folder: Path, secret: str, answer: str = "", **posted: str) -> None:
             "postData": {"mimeType": headers[0]["value"], "text": posted["text"]},
         },
         "response": {
-            "status": 200,
-            "statusText": "OK",
-            "httpVersion": "HTTP/1.1",
-            "headers": [],
-            "cookies": [],
-            "redirectURL": "",
-            "headersSize": -1,
-            "bodySize": -1,
+            "status": 200, "statusText": "OK", "httpVersion": "HTTP/1.1", "headers": [], "cookies": [],
+            "redirectURL": "", "headersSize": -1, "bodySize": -1,
             "content": {
                 "size": 9,
                 "mimeType": "text/html" if answer else "text/plain",
@@ -111,7 +105,7 @@ def har(folder: Path, secret: str, answer: str = "", **posted: str) -> None:
         },
         "cache": {},
         "timings": {"send": 1, "wait": 10, "receive": 1},
-    }
+    }  # fmt: skip
     folder.mkdir()
     log = {"log": {"version": "1.2", "creator": {"name": "c", "version": "1"}, "pages": [], "entries": [entry]}}
     (folder / "log.har").write_text(json.dumps(log))
@@ -213,22 +207,11 @@ def mcp_form(folder: Path, secret: str) -> None:
 
 
 MADE = {
-    android_typed: "sunflower",
-    android_shown: "marigolds",
-    form: "buttercup",
-    query: "honeysuckle",
-    json_body: "bluebonnet",
-    multipart: "hydrangea",
-    hidden_token: "geranium",
-    several_words: "purple tulip meadow",
-    pin: "edelweiss",
-    mcp_argument: "wisteria",
-    mcp_header: "chrysanthemum",
-    mcp_browser: "amaryllis",
-    mcp_form: "gladiolus",
-    html_value_after_type: "larkspur",
-    html_value_before_type: "foxglove",
-}
+    android_typed: "sunflower", android_shown: "marigolds", form: "buttercup", query: "honeysuckle",
+    json_body: "bluebonnet", multipart: "hydrangea", hidden_token: "geranium", several_words: "purple tulip meadow",
+    pin: "edelweiss", mcp_argument: "wisteria", mcp_header: "chrysanthemum", mcp_browser: "amaryllis",
+    mcp_form: "gladiolus", html_value_after_type: "larkspur", html_value_before_type: "foxglove",
+}  # fmt: skip
 """How a log is made → the secret in it."""
 
 ADAPTED: dict[str, tuple[str, str, list[tuple[str, str]]]] = dict(table(__file__, "sensitive_values"))

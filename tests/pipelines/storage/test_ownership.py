@@ -43,15 +43,9 @@ FOREIGN = (
     "shards/sft/terminal/deeper/mine.jsonl",
     "transitions/terminal/mine.csv",
     "transitions/terminal/part-00007-abcdef01.parquet",
-    "measures/weights.bin",
-    "verdicts/a/b/c",
-    "rejects/normalize/.hidden",
-    "spill/notes",
-    "spill/spill-00000.blocks.txt",
-    ".unfinished-mine",
-    "_units/transitions/mine.json",
-    "_units/shards/notes",
-)
+    "measures/weights.bin", "verdicts/a/b/c", "rejects/normalize/.hidden", "spill/notes",
+    "spill/spill-00000.blocks.txt", ".unfinished-mine", "_units/transitions/mine.json", "_units/shards/notes",
+)  # fmt: skip
 
 
 def test_a_file_that_no_run_wrote_is_foreign_wherever_it_lies(finished):

@@ -39,7 +39,7 @@ def test_the_step_from_which_reward_and_outcome_part_is_found_with_its_interval(
     assert found.gap[0] == pytest.approx(1.5, abs=0.4)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "outcome", [lambda way: way, lambda way: 0.2 + way / 10, lambda way: 0.5], ids=["alike", "smaller", "level"]
 )
@@ -52,7 +52,7 @@ def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_p
     assert found.parts_at is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_steps_of_a_row_each_are_resampled_themselves(seed):
     parted = goodhart(table(lambda way: min(way, 0.4), rows=1, noise=0.01, seed=seed))
     whole = goodhart(table(lambda way: way, rows=1, noise=0.01, seed=seed))

@@ -184,19 +184,10 @@ def test_podman_gets_no_network_no_rights_and_bounds() -> None:
 @pytest.mark.parametrize(
     ("path", "may"),
     [
-        ("/home/dev/x", True),
-        ("/testbed", True),
-        ("/tmp/x", True),
-        ("/", False),
-        ("/tmp", False),
-        ("/usr/x", False),
-        ("/etc", False),
-        ("/home/../etc", False),
-        ("work", False),
-        ("/testbed//x", False),
-        ("/a\0b", False),
+        ("/home/dev/x", True), ("/testbed", True), ("/tmp/x", True), ("/", False), ("/tmp", False), ("/usr/x", False),
+        ("/etc", False), ("/home/../etc", False), ("work", False), ("/testbed//x", False), ("/a\0b", False),
     ],
-)
+)  # fmt: skip
 def test_a_log_may_name_no_folder_of_the_system(path: str, may: bool) -> None:
     assert may_be_folder(path) is may
 

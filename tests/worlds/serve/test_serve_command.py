@@ -20,17 +20,8 @@ def test_a_world_is_served_until_it_is_ended(tmp_path):
     scenarios.write_text(json.dumps(TERMINAL) + "\n")
     with chat_server(lambda _: MARKER + "seen") as chat:
         words = [
-            "world",
-            "serve",
-            "--endpoint",
-            chat.url,
-            "--recipe",
-            "terminal",
-            "--model",
-            "lwm@r1",
-            "--price",
-            "2,10",
-        ]
+            "world", "serve", "--endpoint", chat.url, "--recipe", "terminal", "--model", "lwm@r1", "--price", "2,10",
+        ]  # fmt: skip
         words += ["--scenarios", str(scenarios), "--log", str(log)]
         process = [sys.executable, "-m", "trajmill", *words]
         served = subprocess.Popen(process, cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -84,17 +84,11 @@ def test_everything_that_is_missing_is_told_at_once():
 @pytest.mark.parametrize(
     "wrong",
     [
-        "--project=Capitals",
-        "--region=europe",
-        "--temp_location=/tmp",
-        "--temp_location=gs://",
-        "--sdk_container_image=trajmill",
-        "--staging_location=s3://bucket",
-        "--streaming",
-        "--machine_type=e2-medium",
+        "--project=Capitals", "--region=europe", "--temp_location=/tmp", "--temp_location=gs://",
+        "--sdk_container_image=trajmill", "--staging_location=s3://bucket", "--streaming", "--machine_type=e2-medium",
         "--num_workers=many",
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused(wrong):
     with pytest.raises(ConfigError, match=wrong.partition("=")[0].lstrip("-")):
         flags_of(*FLAGS, wrong)

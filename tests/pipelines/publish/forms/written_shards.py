@@ -15,16 +15,10 @@ from trajmill.schemas.manifest import Manifest
 
 MARKER = "**Environment Observation:**\n"
 _COMMON = [
-    ("id", pa.string()),
-    ("domain", pa.string()),
-    ("source", pa.string()),
-    ("trajectory_id", pa.string()),
-    ("group", pa.string()),
-    ("num_turns", pa.int32()),
-    ("num_tokens", pa.int64()),
-    ("num_loss_tokens", pa.int64()),
+    ("id", pa.string()), ("domain", pa.string()), ("source", pa.string()), ("trajectory_id", pa.string()),
+    ("group", pa.string()), ("num_turns", pa.int32()), ("num_tokens", pa.int64()), ("num_loss_tokens", pa.int64()),
     ("template", pa.string()),
-]
+]  # fmt: skip
 _SPAN = [("begin", pa.int32()), ("end", pa.int32()), ("label", pa.string())]
 CPT = pa.schema([*_COMMON, ("text", pa.string()), ("spans", pa.list_(pa.struct(_SPAN)))])
 SFT = pa.schema(
