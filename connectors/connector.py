@@ -11,10 +11,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, Literal, Protocol
 
 from trajmill.connectors.column_mapping import UNMAPPED, Rows
+from trajmill.connectors.reading.arrays import ElementLines
 
 if TYPE_CHECKING:
     from trajmill.schemas import Reject, Trajectory
@@ -44,15 +45,21 @@ DEFAULT_CHOICES: Final = Choices()
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Part of a file of rows: the rows, or the row groups of Parquet, that begin at `begin` or behind, before `end`.
+    """Part of a file of rows: the rows that begin at `begin` or behind, before `end`.
+
+    In place of rows stand the row groups of Parquet, and the record batches of Arrow.
 
     Attributes:
-        begin: offset in bytes.
+        begin: offset in bytes, decompressed.
         end: likewise; None for the end of the file.
+        is_array: whether the rows are the elements of a JSON array, which the blob then gives out as lines.
+        frame: of a compressed file, the offset as stored of a frame whose first byte is the one before `begin`.
     """
 
     begin: int
     end: int | None
+    is_array: bool = False
+    frame: int | None = None
 
     def holds(self, offset: int) -> bool:
         """Return whether what begins at an offset is in the slice."""
@@ -110,7 +117,10 @@ class MemoryBlob:
         self.members = tuple(self._members)
 
     def open(self, member: str = "") -> BinaryIO:
-        return BytesIO(self._members[member])
+        stream = BytesIO(self._members[member])
+        if self.file_slice is not None and self.file_slice.is_array:
+            return BufferedReader(ElementLines(stream, self.uri, self.file_slice.begin))
+        return stream
 
     def seekable(self, member: str = "") -> BinaryIO:
         return BytesIO(self._members[member])
@@ -226,7 +236,8 @@ class Connector(ABC):
         """Return whether each row of a blob is a log of its own, so that slices of it can be parsed apart.
 
         Asked about large files. A connector that says so reads rows by `json_lines` or `Table.rows`, and makes of a row
-        the same whatever rows stand before it; it may look at the first rows of the file.
+        the same whatever rows stand before it; it may look at the first rows of the file. If it says so of a JSON
+        array, it reads the elements as it would read them as lines.
 
         Raises:
             ParseError: the blob cannot be read.
