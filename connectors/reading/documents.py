@@ -174,7 +174,7 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 
 
 def first_element(blob: Blob) -> dict[str, Any] | None:
-    """The first element of a blob that is one JSON array of objects; None of one that holds else, or arrays as lines."""
+    """The first element of a blob that is one JSON array of objects; None if it is none, or holds arrays as lines."""
     with blob.open() as stream:
         line = next((one for one in lines(stream) if one.data is None or one.data.strip()), None)
         is_first = line is not None and line.ended and bool(stream.read(_BLANK_BYTES).strip())
