@@ -34,6 +34,7 @@ from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
+from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, Mixing, Shard, laid_out, mixing_digest, shard_names
 from trajmill.pipelines.mix.mixing import STAGE as MIX
@@ -243,6 +244,8 @@ class Run:
         if last == "normalize":
             return summary
         units = self._units(normalized)
+        if last in ("draw", "mix") and not self._known.stages:
+            require_room(self.recipe, units, self.transitions)
         judged = self._timed("judge", lambda: self.judge(units))
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
