@@ -11,11 +11,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BufferedReader, BytesIO
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, Literal, Protocol
 
 from trajmill.connectors.column_mapping import UNMAPPED, Rows
-from trajmill.connectors.reading.arrays import ElementLines
 
 if TYPE_CHECKING:
     from trajmill.schemas import Reject, Trajectory
@@ -52,7 +51,7 @@ class FileSlice:
     Attributes:
         begin: offset in bytes, decompressed.
         end: likewise; None for the end of the file.
-        is_array: whether the rows are the elements of a JSON array, which the blob then gives out as lines.
+        is_array: whether the rows are the elements of a JSON array, which a stored blob then gives out as lines.
         frame: of a compressed file, the offset as stored of a frame whose first byte is the one before `begin`.
     """
 
@@ -117,10 +116,7 @@ class MemoryBlob:
         self.members = tuple(self._members)
 
     def open(self, member: str = "") -> BinaryIO:
-        stream = BytesIO(self._members[member])
-        if self.file_slice is not None and self.file_slice.is_array:
-            return BufferedReader(ElementLines(stream, self.uri, self.file_slice.begin))
-        return stream
+        return BytesIO(self._members[member])
 
     def seekable(self, member: str = "") -> BinaryIO:
         return BytesIO(self._members[member])

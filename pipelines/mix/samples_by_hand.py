@@ -94,12 +94,18 @@ def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
             "--stop-after draw, without --stage and --part, first."
         )
     shards = laid_out(drawn.counts, recipe.mix)
-    stages = ("transitions", "verdicts", "measures", "spans", "draws", "shards", f"rejects/{STAGE}", SAMPLES)
     told = recipe.mix.instructions
     return Mixing(
         recipe,
-        *(folder / stage for stage in stages),
-        drawn.digest,
+        transitions=folder / "transitions",
+        verdicts=folder / "verdicts",
+        measures=folder / "measures",
+        spans=folder / "spans",
+        draws=folder / "draws",
+        shards_folder=folder / "shards",
+        rejects=folder / "rejects" / STAGE,
+        samples=folder / SAMPLES,
+        digest=drawn.digest,
         instructions={} if told is None else read_instructions(told),
         replays=folder / REPLAYS if recipe.mix.asks_replays else None,
         blobs=(folder / BLOBS,),
