@@ -254,7 +254,8 @@ def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_i
     (tmp_path / "rows.jsonl.gz").write_bytes(data)
     plan = make_plan(RECIPE, [str(tmp_path)])
     wanted = plan.parts[0].inputs[2].file_slice
-    assert wanted is not None and wanted.frame is not None
+    assert wanted is not None
+    assert wanted.frame is not None
     begin = wanted.frame
     (tmp_path / "rows.jsonl.gz").write_bytes(data[: begin + 40] + b"\0" * 20 + data[begin + 60 :])
     [damaged] = (one for part in make_plan(RECIPE, [str(tmp_path)]).parts for one in part.inputs)
