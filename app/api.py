@@ -18,7 +18,7 @@ from trajmill.schemas import ConfigError
 if TYPE_CHECKING:
     import polars
 
-_LAST_STAGES: Final = ("plan", "normalize", "judge", "mix")
+_LAST_STAGES: Final = ("plan", "normalize", "judge", "draw", "mix")
 
 _Path = str | PathLike[str]
 

@@ -72,6 +72,7 @@ def mixing_of(place: Path) -> Mixing:
         draws=out / "draws",
         shards_folder=out / "shards",
         rejects=out / "rejects" / "mix",
+        samples=out / "samples",
         digest=digest,
     )
     judged = Judged(units_of(place), made.transitions, made.verdicts, made.measures)

@@ -44,15 +44,21 @@ DEFAULT_CHOICES: Final = Choices()
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Part of a file of rows: the rows, or the row groups of Parquet, that begin at `begin` or behind, before `end`.
+    """Part of a file of rows: the rows that begin at `begin` or behind, before `end`.
+
+    In place of rows stand the row groups of Parquet, and the record batches of Arrow.
 
     Attributes:
-        begin: offset in bytes.
+        begin: offset in bytes, decompressed.
         end: likewise; None for the end of the file.
+        is_array: whether the rows are the elements of a JSON array, which a stored blob then gives out as lines.
+        frame: of a compressed file, the offset as stored of a frame whose first byte is the one before `begin`.
     """
 
     begin: int
     end: int | None
+    is_array: bool = False
+    frame: int | None = None
 
     def holds(self, offset: int) -> bool:
         """Return whether what begins at an offset is in the slice."""
@@ -226,7 +232,8 @@ class Connector(ABC):
         """Return whether each row of a blob is a log of its own, so that slices of it can be parsed apart.
 
         Asked about large files. A connector that says so reads rows by `json_lines` or `Table.rows`, and makes of a row
-        the same whatever rows stand before it; it may look at the first rows of the file.
+        the same whatever rows stand before it; it may look at the first rows of the file. If it says so of a JSON
+        array, it reads the elements as it would read them as lines.
 
         Raises:
             ParseError: the blob cannot be read.

@@ -34,9 +34,10 @@ from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
+from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
+from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, Mixing, Shard, laid_out, mixing_digest, shard_names
 from trajmill.pipelines.mix.mixing import STAGE as MIX
-from trajmill.pipelines.mix.mixing import Mixing, Shard, laid_out, mixing_digest
 from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, write_draws
 from trajmill.pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
@@ -89,7 +90,6 @@ from trajmill.quality.scrub import scrub_reject
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
 from trajmill.schemas.manifest import Manifest, summed_counts
 
-REPLAYS: Final = "replays"
 PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)
 
 
@@ -244,6 +244,8 @@ class Run:
         if last == "normalize":
             return summary
         units = self._units(normalized)
+        if last in ("draw", "mix") and not self._known.stages:
+            require_room(self.recipe, units, self.transitions)
         judged = self._timed("judge", lambda: self.judge(units))
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
@@ -255,9 +257,10 @@ class Run:
         summary = self._reached(replace(summary, replicates=self._replicates()))
         if last == "judge":
             return summary
-        counts, lines, mixture = self._timed(
-            "mix", lambda: self._mix(plan, units, normalized, judged, read, transitions)
-        )
+        mixed = self._timed("mix", lambda: self._mix(plan, units, normalized, judged, read, transitions, last))
+        if mixed is None:
+            return self._reached(replace(summary, last="draw"))
+        counts, lines, mixture = mixed
         samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
         nothing = nothing_kept(lines)
         told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
@@ -436,7 +439,9 @@ class Run:
         judged: Manifest,
         read: tuple[Line, ...],
         rows: Line,
-    ) -> tuple[dict[str, int], tuple[Line, ...], Mixture]:
+        last: str,
+    ) -> tuple[dict[str, int], tuple[Line, ...], Mixture] | None:
+        """Mix, or only draw where that is the last to be done."""
         rejects = self._rejects / MIX
         preparation = self._preparation(plan)
         passages = self._pass_through(preparation)
@@ -447,9 +452,12 @@ class Run:
         judged_in = self.transitions, self.verdicts, self.measures
         found = Judged(units, *judged_in, preparation, instructions, self._known, self._likeness)
         mixture = self._draw(found, digest)
-        folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
+        if last == "draw":
+            return None
+        samples = self._work / SAMPLES
+        folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards)
         blobs = tuple(one / BLOBS for one in (self._work, *self._known.stages))
-        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions, replays, blobs)
+        mixing = Mixing(self.recipe, *folders, rejects, samples, digest, preparation, instructions, replays, blobs)
         shards = laid_out(mixture.counts, self.recipe.mix, self._known.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
@@ -458,20 +466,17 @@ class Run:
         if todo or len(done_units(rejects, dict.fromkeys(labels, digest))) < len(labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
             spill = self._owner.spill if self.execution.is_local else None
-            names = {f"shards/{name}" for shard in shards for name in shard.names} | {
-                f"rejects/mix/{label}.parquet" for label in labels
-            }
-            names |= written_names("shards", [shard.label for shard in shards]) | written_names("rejects/mix", labels)
-            self._owner.intend(names)
-            self._over(
-                [*units, *found.passage_units()], UnitsToShards(replace(mixing, shards=shards, open=still), spill)
-            )
+            self._owner.intend(shard_names(shards, labels))
+            made = frozenset(done_units(samples, dict.fromkeys(labels, digest)))
+            mixing = replace(mixing, shards=shards, open=still, made=made)
+            self._over([*units, *found.passage_units()], UnitsToShards(mixing, spill))
         dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
         counts = summed_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
         passed = passage_lines([one.name for one in self.recipe.mix.passages], passages.counts if passages else {})
         flow = (*read, whole, rows, *passed)
         self._finish_shards(shards, flow, mixture)
+        self._prune(SAMPLES, set())
         return counts, flow, mixture
 
     def _preparation(self, plan: Plan) -> Preparation | None:

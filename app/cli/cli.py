@@ -86,6 +86,7 @@ class Stage(StrEnum):
     PLAN = "plan"
     NORMALIZE = "normalize"
     JUDGE = "judge"
+    DRAW = "draw"
     MIX = "mix"
 
 
@@ -94,6 +95,7 @@ class HandStage(StrEnum):
 
     NORMALIZE = "normalize"
     JUDGE = "judge"
+    MIX = "mix"
 
 
 def _version(asked: bool) -> None:
@@ -246,13 +248,14 @@ def _do_share(
 ) -> None:
     """Does a share of a stage's parts or units, and tells how many that were."""
     from trajmill.pipelines.judge.units_by_hand import measure_share
+    from trajmill.pipelines.mix.samples_by_hand import mix_share
     from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
 
     if stage is None or part is None:
         raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
     if overwrite or execution.workers > 1 or execution.beam:
         raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
-    does = normalize_share if stage is HandStage.NORMALIZE else measure_share
+    does = {HandStage.NORMALIZE: normalize_share, HandStage.JUDGE: measure_share, HandStage.MIX: mix_share}[stage]
     done = does(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
     results().print(f"{stage.value} {part}: {done.parts} parts{before}", soft_wrap=True)

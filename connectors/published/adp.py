@@ -40,10 +40,9 @@ from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.published.cells import number, text
 from trajmill.connectors.published.inside_row import placed
 from trajmill.connectors.published.tables import Row, Table
-from trajmill.connectors.reading.documents import head_rows
+from trajmill.connectors.reading.documents import head_rows, holds_rows
 from trajmill.connectors.reading.fields import key_of, str_of
 from trajmill.connectors.reading.json_text import opened, shallow_json
-from trajmill.connectors.reading.lines import is_by_line
 from trajmill.schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
@@ -82,7 +81,7 @@ class Adp(Connector):
         return Sniff(0.95, "rows that are ATIF documents") if atif and is_table else None
 
     def is_sliceable(self, blob: Blob) -> bool:
-        return is_by_line(blob)
+        return holds_rows(blob)
 
     def parse(self, blob: Blob) -> Made:
         empty = True

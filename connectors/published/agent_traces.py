@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, MemoryBlob, Sniff
 from trajmill.connectors.published.inside_row import Made, placed
-from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.documents import head_rows, holds_rows, json_rows
 from trajmill.connectors.reading.json_text import opened
-from trajmill.connectors.reading.lines import is_by_line
 from trajmill.connectors.registry import connectors, sniff
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory, json_text
 
@@ -43,7 +42,7 @@ class AgentTraces(Connector):
         return Sniff(0.9, "rows with the lines of a session as traces") if log and _reader(log) is not None else None
 
     def is_sliceable(self, blob: Blob) -> bool:
-        return is_by_line(blob)
+        return holds_rows(blob)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True

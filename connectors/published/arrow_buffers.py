@@ -8,15 +8,60 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from io import RawIOBase
 from typing import BinaryIO, Final
+
+from trajmill.schemas.record import record
 
 _CONTINUED: Final = b"\xff\xff\xff\xff"
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _METADATA_BYTES: Final = 64 << 20
 
 
-def batch_bytes(stream: BinaryIO, begin: int) -> Iterator[int]:
-    """Bytes that each record batch takes in memory at most, with the dictionaries that stand before it.
+@record
+class BatchMessage:
+    """The message of a record batch.
+
+    Attributes:
+        begin: offset in the file.
+        end: likewise, of what follows it.
+        rows: that it states.
+        bytes: that the batch takes in memory at most, with the dictionaries that stand before it.
+    """
+
+    begin: int
+    end: int
+    rows: int
+    bytes: int
+
+
+class PassedOver(RawIOBase):
+    """A stream of messages without those that are passed over, for a reader that reads one after the other.
+
+    Args:
+        stream: the file, at a message.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._passed: dict[int, int] = {}
+
+    def pass_over(self, message: BatchMessage) -> None:
+        """Leave out a message that was not read yet."""
+        self._passed[message.begin] = message.end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while (end := self._passed.pop(self._stream.tell(), None)) is not None:
+            self._stream.seek(end)
+        return self._stream.read(size)
+
+
+def batch_messages(stream: BinaryIO, begin: int) -> Iterator[BatchMessage]:
+    """The messages of record batches, in order.
 
     Args:
         stream: the file.
@@ -27,6 +72,7 @@ def batch_bytes(stream: BinaryIO, begin: int) -> Iterator[int]:
     """
     size = 0
     while True:
+        message = begin
         stream.seek(begin)
         head = stream.read(8)
         begin += 8
@@ -38,16 +84,16 @@ def batch_bytes(stream: BinaryIO, begin: int) -> Iterator[int]:
             return
         stream.seek(begin)
         try:
-            kind, body, buffers = _message(stream.read(length))
+            kind, body, rows, buffers = _message(stream.read(length))
         except (struct.error, IndexError) as error:
             raise ValueError(f"the metadata at byte {begin} are damaged") from error
         begin += length
         if buffers:
             size += body + sum(_unpacked(stream, begin + place, stored) for place, stored in buffers)
-        if kind == _RECORD_BATCH:
-            yield size
-            size = 0
         begin += body
+        if kind == _RECORD_BATCH:
+            yield BatchMessage(message, begin, rows, size)
+            size = 0
 
 
 def _unpacked(stream: BinaryIO, place: int, stored: int) -> int:
@@ -57,8 +103,8 @@ def _unpacked(stream: BinaryIO, place: int, stored: int) -> int:
     return max(0, int.from_bytes(stream.read(8), "little", signed=True))
 
 
-def _message(data: bytes) -> tuple[int, int, list[tuple[int, int]]]:
-    """What a message is, the bytes of its body, and (place in it, bytes) of each of its compressed buffers."""
+def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """What a message is, the bytes of its body, its rows, and (place in it, bytes) of its compressed buffers."""
     message = _Table(data, _uint(data, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     if body < 0:
@@ -67,10 +113,9 @@ def _message(data: bytes) -> tuple[int, int, list[tuple[int, int]]]:
     if kind == _DICTIONARY_BATCH and batch is not None:
         batch = batch.table(1)
     if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH) or batch is None:
-        return kind, body, []
-    if batch.table(3) is None:
-        return kind, body, [(0, 0)]
-    return kind, body, batch.pairs(2)
+        return kind, body, 0, []
+    rows = batch.number(0, "<q")
+    return kind, body, rows, [(0, 0)] if batch.table(3) is None else batch.pairs(2)
 
 
 class _Table:

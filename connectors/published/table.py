@@ -26,7 +26,7 @@ from trajmill.connectors.published import tables
 from trajmill.connectors.published.cells import completed
 from trajmill.connectors.published.layouts import mapped
 from trajmill.connectors.published.row_lines import RowLines
-from trajmill.connectors.reading.lines import is_by_line
+from trajmill.connectors.reading.documents import holds_rows
 from trajmill.connectors.registry import connector
 from trajmill.connectors.web.mind2web.rows import columns_read
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
@@ -52,9 +52,8 @@ class PublishedTable(Connector):
     def is_sliceable(self, blob: Blob) -> bool:
         table, rows = tables.Table(blob), blob.choices.rows
         if rows.layout is not None:
-            is_read_in_order = rows.layout == "transitions" or (table.schema is not None and table.kind != "parquet")
-            return not is_read_in_order and (table.kind == "parquet" or is_by_line(blob))
-        if table.kind != "parquet" or table.schema is None:
+            return rows.layout != "transitions" and (table.schema is not None or holds_rows(blob))
+        if table.schema is None:
             return False
         lines = RowLines(blob, table, columns_read(table.schema.names))
         inner = lines.format()

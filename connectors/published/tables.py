@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.connectors.connector import Blob, FileSlice
-from trajmill.connectors.published.arrow_buffers import batch_bytes
+from trajmill.connectors.published.arrow_buffers import BatchMessage, PassedOver, batch_messages
 from trajmill.connectors.published.parquet_pages import PageError, largest_row
 from trajmill.connectors.published.row_weights import row_weights
 from trajmill.connectors.reading.documents import json_document
@@ -129,8 +129,7 @@ class Table:
             thrift_container_size_limit=_COLUMNS,
             arrow_extensions_enabled=True,
         )
-        if not 0 <= file.metadata.num_rows <= size:
-            raise self._fault(0, "too_many_rows", f"{file.metadata.num_rows} rows stated in {size} bytes")
+        self._counted(file.metadata.num_rows, size)
         return file
 
     def rows(self, columns: Sequence[str] | None = None, *, from_first: bool = False) -> Found:
@@ -138,7 +137,7 @@ class Table:
 
         Args:
             columns: names of the columns that are wanted; by default all except those of bytes. JSON rows come whole.
-            from_first: of Parquet, all rows, even where the blob's slice holds others.
+            from_first: of Parquet and Arrow, all rows, even where the blob's slice holds others.
 
         Raises:
             ParseError: reading cannot go on.
@@ -153,7 +152,7 @@ class Table:
             if self.kind == "parquet":
                 batches = self._parquet_batches(stream, columns, wanted)
             else:
-                batches = self._arrow_batches(stream, columns)
+                batches = self._arrow_batches(stream, columns, wanted)
             while True:
                 batch = self._guarded(lambda: next(batches, None), place)
                 if batch is None:
@@ -196,27 +195,40 @@ class Table:
                 count = min(count, max(1, _ROWS_BYTES // row)) if row else count
                 yield from file.iter_batches(count, row_groups=[number], columns=names, use_threads=False)
 
-    def _arrow_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        wanted = self._wanted(columns)
+    def _arrow_batches(
+        self, stream: BinaryIO, columns: Sequence[str] | None, wanted: FileSlice | None
+    ) -> Iterator[pa.RecordBatch | int]:
+        """The record batches; of one that is not in the slice, its number of rows."""
+        names = self._wanted(columns)
         size, begin = stream.seek(0, 2), 0
         stream.seek(0)
         most = size
         if self.kind == "arrow":
             most, begin = pa.ipc.open_file(stream).num_record_batches, len(ARROW_FILE)
         stream.seek(begin)
-        batches = pa.ipc.open_stream(stream)
+        kept = PassedOver(stream)
+        batches = pa.ipc.open_stream(kept)
         if batches.schema != self.schema:
             raise ValueError("the schema at its beginning is not that at its end")
         with closing(self._blob.seekable()) as messages:
-            for taken in islice(batch_bytes(messages, begin), most):
-                if taken > RECORD_BATCH_BYTES:
-                    detail = f"a record batch of {taken} bytes, of which {RECORD_BATCH_BYTES} are read at most"
+            for message in islice(_in_slice(batch_messages(messages, begin), begin, wanted), most):
+                if wanted is not None and not wanted.holds(message.begin):
+                    kept.pass_over(message)
+                    yield message.rows
+                    continue
+                if message.bytes > RECORD_BATCH_BYTES:
+                    detail = f"a record batch of {message.bytes} bytes, of which {RECORD_BATCH_BYTES} are read at most"
                     raise ParseError(self._blob.uri, -1, "batch_too_large", detail)
                 batch = batches.read_next_batch()
-                if not 0 <= batch.num_rows <= size:
-                    raise self._fault(0, "too_many_rows", f"{batch.num_rows} rows stated in {size} bytes")
+                self._counted(batch.num_rows, size)
                 batch.validate(full=True)
-                yield batch.select(wanted)
+                yield batch.select(names)
+
+    def _counted(self, rows: int, size: int) -> int:
+        """Return the rows that a batch states, of a file of `size` bytes."""
+        if not 0 <= rows <= size:
+            raise self._fault(0, "too_many_rows", f"{rows} rows stated in {size} bytes")
+        return rows
 
     def _values(self, batch: pa.RecordBatch, place: int) -> Found:
         """The rows of a batch, some at a time by what they take."""
@@ -243,6 +255,25 @@ class Table:
                     yield place + number, _python(batch.slice(number, 1))[0]
                 except _UnreadableError as error:
                     yield place + number, self._fault(place + number, "bad_value", str(error))
+
+
+def _in_slice(messages: Iterator[BatchMessage], begin: int, wanted: FileSlice | None) -> Iterator[BatchMessage]:
+    """The messages up to the end of a slice; damage before the slice ends them, and is told with its own slice.
+
+    Raises:
+        ValueError: a message is damaged.
+    """
+    while True:
+        try:
+            message = next(messages, None)
+        except ValueError:
+            if wanted is None or wanted.holds(begin):
+                raise
+            return
+        if message is None or (wanted is not None and wanted.end is not None and message.begin >= wanted.end):
+            return
+        begin = message.end
+        yield message
 
 
 def _begin_of(group: pq.RowGroupMetaData) -> int:

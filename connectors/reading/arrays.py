@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from io import BytesIO
+from io import BytesIO, RawIOBase, UnsupportedOperation
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -72,6 +72,7 @@ def elements(
     path: Sequence[str],
     member: str = "",
     limit: int = ELEMENT_BYTES,
+    start: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of each element of the array at `path`, in order.
 
@@ -81,13 +82,17 @@ def elements(
         path: keys from the document's object to the array; empty if the document is the array.
         member: of the input, for errors.
         limit: bytes that an element may have.
+        start: offset of the stream, where an element of the array begins; 0 for the beginning of the document.
 
     Raises:
         ParseError: `empty`, `bad_json` (no JSON document, or something else than an object between elements),
             `no_array` (the document ends without it), `truncated`, `element_too_long`.
     """
     window = _Window(stream)
-    _enter(window, uri, list(path), member)
+    if start:
+        window.start = start
+    else:
+        _enter(window, uri, list(path), member)
     scanned, depth, quoted = window.place, 0, False
     begin = -1
     while True:
@@ -115,6 +120,59 @@ def elements(
             what = "an element of the array" if begin >= 0 else "the array"
             raise _cut(window, uri, member, what, window.start + kept)
         begin = 0 if begin >= 0 else -1
+
+
+class ElementLines(RawIOBase):
+    """A JSON array as lines of its elements, at the offsets of the array: what stands between them is blank.
+
+    Args:
+        stream: the document, readable at any place.
+        uri: of the input, for errors.
+        begin: where an element begins; what stands before may be left out of what is looked through.
+    """
+
+    def __init__(self, stream: BinaryIO, uri: str, begin: int) -> None:
+        super().__init__()
+        self._stream, self._uri, self._begin = stream, uri, begin
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move to the beginning, or to the line end before the element that was named."""
+        if whence or offset not in (0, self._begin - 1):
+            raise UnsupportedOperation("only to its beginning and to the element that was named")
+        self._stream.seek(self._begin if offset else 0)
+        self._lines = self._made(offset)
+        self._left = memoryview(b"")
+        self._place = offset
+        return offset
+
+    def _made(self, start: int) -> Iterator[bytes]:
+        begin = start
+        for offset, data in elements(self._stream, self._uri, (), start=self._begin if start else 0):
+            yield b"\n".rjust(offset - begin) + data.replace(b"\n", b" ")
+            begin = offset + len(data)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._left:
+            self._left = memoryview(next(self._lines, b""))
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        self._place += count
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def with_places(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:

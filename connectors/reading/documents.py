@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.reading.arrays import elements, with_places
 from trajmill.connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
-from trajmill.connectors.reading.lines import json_lines
+from trajmill.connectors.reading.lines import is_by_line, json_lines, lines
 from trajmill.connectors.reading.values import (
     BOM,
     DEPTH,
@@ -35,6 +35,7 @@ _EXCERPT: Final = 256
 """Bytes before and behind a fault that its reject shows."""
 
 _LINES: Final = 64
+_BLANK_BYTES: Final = 4096
 _NOTHING: Final = b" \t\r\n\0"
 """What may stand behind a value that is the whole of a file."""
 
@@ -170,6 +171,25 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
         return
     value, data = json_document(blob, member, [[]])
     yield from with_places(data, value) if isinstance(value, ARRAY) else ()
+
+
+def first_element(blob: Blob) -> dict[str, Any] | None:
+    """The first element of a blob that is one JSON array of objects; None if it is none, or holds arrays as lines."""
+    with blob.open() as stream:
+        line = next((one for one in lines(stream) if one.data is None or one.data.strip()), None)
+        is_first = line is not None and line.ended and bool(stream.read(_BLANK_BYTES).strip())
+    if line is None or (is_first and line.data is not None and value_or_none(line.data) is not None):
+        return None
+    with blob.open() as stream:
+        try:
+            return next((object_or_none(data) for _, data in elements(stream, blob.uri, ())), None)
+        except ParseError:
+            return None
+
+
+def holds_rows(blob: Blob) -> bool:
+    """Whether a blob holds objects, one a line or as the elements of one array."""
+    return is_by_line(blob) or first_element(blob) is not None
 
 
 def array_values(

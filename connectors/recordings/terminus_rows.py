@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
-from trajmill.connectors.reading.documents import head_rows, json_rows
+from trajmill.connectors.reading.documents import head_rows, holds_rows, json_rows
 from trajmill.connectors.reading.json_text import opened
-from trajmill.connectors.reading.lines import is_by_line
 from trajmill.connectors.recordings.terminus import chat as terminus_chat
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -42,7 +41,7 @@ class TerminusRows(Connector):
         return Sniff(0.85, "rows with a conversation that answers with keystrokes")
 
     def is_sliceable(self, blob: Blob) -> bool:
-        return is_by_line(blob)
+        return holds_rows(blob)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True

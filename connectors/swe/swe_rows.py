@@ -34,7 +34,7 @@ from trajmill.connectors.conversation.harness_text import ANYONE, Source, read_o
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output
-from trajmill.connectors.reading.documents import head_rows, json_document
+from trajmill.connectors.reading.documents import head_rows, holds_rows, json_document
 from trajmill.connectors.reading.fields import text_in
 from trajmill.connectors.reading.json_text import opened, shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines
@@ -80,7 +80,7 @@ class SweRows(Connector):
         return None
 
     def is_sliceable(self, blob: Blob) -> bool:
-        return is_by_line(blob)
+        return holds_rows(blob)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True

@@ -8,7 +8,7 @@ cut.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Exchange
+from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Block, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.judging import Unit, measure_file
@@ -40,7 +40,7 @@ from trajmill.pipelines.render.costs import COST_HASHES, COUNTED
 from trajmill.pipelines.render.pieces import Numbers
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_table, write_parquet
+from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
 from trajmill.pipelines.storage.units import check_file, check_unit, finish_unit
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -126,6 +126,30 @@ def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[Made]:
         return samples(unit, mixing)
     assert mixing.passages is not None
     return drawn_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
+
+
+BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
+"""One row, and row group, a block of samples that were made by hand."""
+
+
+def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a unit that were made by hand, of the shards that are wanted.
+
+    Raises:
+        ShardError: they are not what was written.
+    """
+    name = f"{label}.parquet"
+    numbers = read_table(samples, name, ["shard"])["shard"].to_pylist()
+    groups = [place for place, number in enumerate(numbers) if number in wanted]
+    for batch in read_batches(samples, name, groups=groups):
+        yield batch["shard"][0].as_py(), batch["block"][0].as_py()
+
+
+def made_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, Block]]:
+    """As `sample_blocks`; those that were made by hand are read instead."""
+    if unit.label in mixing.made:
+        return stored_blocks(mixing.samples, unit.label, mixing.open)
+    return sample_blocks(unit, mixing)
 
 
 def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -226,6 +250,6 @@ class UnitsToShards(Transform):
         return (
             units
             | "Number" >> Map(_numbered)
-            | "Exchange" >> Exchange(partial(sample_blocks, mixing=mixing), self._spill)
+            | "Exchange" >> Exchange(partial(made_blocks, mixing=mixing), self._spill)
             | "Write" >> MapTuple(partial(write_shard, mixing=mixing))
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from trajmill.pipelines.mix.passages.preparation import Preparation
 from trajmill.pipelines.recipe.recipe import POOLS, Mix, Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
 from trajmill.pipelines.storage.folders import Folder, sha256_of
+from trajmill.pipelines.storage.units import written_names
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
@@ -72,6 +73,24 @@ def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[
 
 
 STAGE: Final = "mix"
+REPLAYS: Final = "replays"
+
+SAMPLES: Final = "samples"
+"""The folder of samples that were made by hand, before their shards are written."""
+
+
+def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
+    """The names of all files that mixing units to shards writes, relative to the output folder.
+
+    Args:
+        shards: of the dataset.
+        labels: of the units.
+    """
+    names = {f"shards/{name}" for shard in shards for name in shard.names}
+    names |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
+    names |= written_names("shards", [shard.label for shard in shards])
+    return names | written_names(f"rejects/{STAGE}", labels)
+
 
 _VERSION: Final = 7
 """Raised when equal rows become other files than before."""
@@ -88,6 +107,7 @@ class Mixing:
         blobs: where attachments lie.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
+        made: labels of the units whose samples were made by hand.
     """
 
     recipe: Recipe
@@ -98,6 +118,7 @@ class Mixing:
     draws: Folder
     shards_folder: Folder
     rejects: Folder
+    samples: Folder
     digest: str
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +126,7 @@ class Mixing:
     blobs: tuple[Folder, ...] = ()
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
+    made: frozenset[str] = frozenset()
 
 
 def mixing_digest(

@@ -339,7 +339,7 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [_ledger(groups, pool)])]
     if recipe.mix.asks_for_turns:
         entries.append(_write_answers(judged, draws))
-    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
+    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries), dict(made.counts)))
     trained = trained_environments(found.environment, pool, copies)
     trained = distinct(np.concatenate([trained, earlier.environments()]))
     numbers = _numbers(found, pool, copies, {name: earlier.count(name) for name in POOLS})

@@ -66,7 +66,7 @@ class Input:
         stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
         licence: that the card of its data set states, if it is of one.
         file_slice: of the rows of its file that are read; None where all are. Slices of a file share its uri.
-        sha256: of the file that slices are of.
+        sha256: of a large file, decompressed, whose rows could be read apart.
     """
 
     uri: str

@@ -12,7 +12,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, Protocol, cast
 
 import zstandard
@@ -70,8 +70,31 @@ class _Zstd:
         return self._frame.decompress(data)
 
 
+class _Gzip:
+    """A member of gzip in the manner of the standard library's decompressors."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._member.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._member.decompress(self._member.unconsumed_tail + data, max_length)
+
+
 _KINDS: Final[dict[str, Callable[[], _Decompressor]]] = {
     "bz2": bz2.BZ2Decompressor,
+    "gz": _Gzip,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
     "zst": _Zstd,
 }
@@ -81,13 +104,17 @@ class _Frames(io.RawIOBase):
     """The content of a compressed stream, frame after frame.
 
     Args:
-        raw: the compressed bytes; closed with this.
+        raw: the compressed bytes, at the beginning of a frame; closed with this.
         kind: a key of `_KINDS`.
+
+    Attributes:
+        begin: where the frame that is read begins in the compressed bytes.
     """
 
     def __init__(self, raw: BinaryIO, kind: str) -> None:
         self._raw, self._new = raw, _KINDS[kind]
         self._frame = self._new()
+        self.begin = 0
         self._packed = b""
         self._made = io.BytesIO()
 
@@ -121,6 +148,7 @@ class _Frames(io.RawIOBase):
                 return False
             packed = packed.lstrip(b"\0")
         self._frame, self._packed = self._new(), packed
+        self.begin = self._raw.tell() - len(packed)
         return True
 
     def close(self) -> None:
@@ -133,13 +161,29 @@ def is_compressed(head: bytes) -> bool:
     return _MAGIC.match(head) is not None
 
 
-def decompressed(raw: BinaryIO) -> BinaryIO:
-    """The content of a stream that can be read from its beginning again; the stream itself if it is not compressed."""
+def decompressed(raw: BinaryIO, start: int = 0) -> BinaryIO:
+    """The content of a stream, from a frame of it that begins at `start`; the stream itself if it is not compressed."""
+    raw.seek(start)
     head = raw.read(MAGIC_BYTES)
-    raw.seek(0)
+    raw.seek(start)
     found = _MAGIC.match(head)
     if found is None:
         return raw
     if found.lastgroup == "gz":
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
     return cast("BinaryIO", _Frames(raw, str(found.lastgroup)))
+
+
+def by_frames(raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The content of a compressed stream piece by piece, each with where its frame begins in the stream.
+
+    Raises:
+        EOFError: the last frame is cut off.
+        Exception: one of `DECODING_ERRORS`: it is damaged.
+    """
+    kind = _MAGIC.match(raw.read(MAGIC_BYTES))
+    raw.seek(0)
+    assert kind is not None
+    with _Frames(raw, str(kind.lastgroup)) as frames:
+        while data := frames.read1(_SLICE):
+            yield frames.begin, data

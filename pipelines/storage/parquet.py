@@ -139,14 +139,16 @@ def write_parquet(
     return sink.close()
 
 
-def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The row groups of a file, each as one batch with plain types.
+def read_batches(
+    folder: Folder, name: str, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The row groups of a file, or some by their numbers, each as one batch with plain types.
 
     Raises:
         ShardError: the file is missing or damaged.
     """
     with _opened(folder, name) as reader:
-        for group in range(reader.num_row_groups):
+        for group in range(reader.num_row_groups) if groups is None else groups:
             with _damage(folder, name):
                 batch = _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
             yield batch

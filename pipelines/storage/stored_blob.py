@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
 import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, BinaryIO, Final, Self, cast
 
 from trajmill.connectors.connector import DEFAULT_CHOICES, Choices, FileSlice
+from trajmill.connectors.reading.arrays import ElementLines
 from trajmill.pipelines.storage.archives import MAX_RATIO, RATIO_FROM, TAR_HEAD, Archive, kind_of
 from trajmill.pipelines.storage.compression import DECODING_ERRORS, MAGIC_BYTES, decompressed, is_compressed
 from trajmill.pipelines.storage.paths import Place, opened, text_of
@@ -95,11 +97,11 @@ class _Guarded(io.RawIOBase):
         super().close()
 
 
-def _opened(place: Place, uri: str, member: str, limit: int) -> _Guarded:
-    """What `open_raw` gives, not buffered."""
+def _opened(place: Place, uri: str, member: str, limit: int, frame: int = 0) -> _Guarded:
+    """What `open_raw` gives, not buffered; of a compressed file, from a frame on that begins there."""
     try:
         inner = opened_archive(place.archive, limit).open(place.within[-1]) if place.within else _file(place)
-        content = decompressed(inner)
+        content = decompressed(inner, frame)
     except ParseError as error:
         raise ParseError(uri, 0, error.reason, error.detail, member) from error
     return _Guarded(content, uri, member, limit, inner if content is not inner else None)
@@ -160,6 +162,49 @@ def opened_archive(place: Place, limit: int) -> Archive:
         return Archive(uri, kind, stream, limit)
 
 
+class _FromFrame(io.RawIOBase):
+    """A compressed file that can be read from its beginning, and from the frame of a slice.
+
+    Args:
+        place: where it lies.
+        uri: of the input, for faults.
+        wanted: a slice with a frame.
+    """
+
+    def __init__(self, place: Place, uri: str, wanted: FileSlice) -> None:
+        super().__init__()
+        self._place, self._uri, self._wanted = place, uri, wanted
+        self._inner = _opened(place, uri, "", sys.maxsize)
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move to the beginning, or to that of the frame."""
+        if whence or offset not in (0, self._wanted.begin - 1):
+            raise io.UnsupportedOperation("only to its beginning and to that of a frame")
+        self._inner.close()
+        self._inner = _opened(self._place, self._uri, "", sys.maxsize, (self._wanted.frame or 0) if offset else 0)
+        self._offset = offset
+        return offset
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._inner.readinto(buffer)
+        self._offset += size
+        return size
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
 class StoredBlob:
     """A log's bytes on a file system: a `connectors.connector.Blob`, whose small members are read once and kept.
 
@@ -168,7 +213,7 @@ class StoredBlob:
         places: member → where its file lies.
         limit: decompressed bytes of a member above which reading it is a parse error.
         choices: how the log is to be read.
-        file_slice: of the rows of its file, which is not compressed, those that are wanted; no limit counts then.
+        file_slice: of the rows of its file, those that are wanted; no limit counts then.
         sha256: of the whole member, if it has one and that is known.
     """
 
@@ -195,7 +240,12 @@ class StoredBlob:
 
     def open(self, member: str = "") -> BinaryIO:
         """A new stream over the decompressed member."""
-        if self.file_slice is not None:
+        if (wanted := self.file_slice) is not None:
+            if wanted.frame is not None:
+                return io.BufferedReader(_FromFrame(self._places[member], self.uri, wanted), _CHUNK)
+            if wanted.is_array:
+                elements = ElementLines(self.seekable(member), self.uri, wanted.begin)
+                return io.BufferedReader(elements, _CHUNK)
             return self.seekable(member)
         if member in self._held:
             return io.BytesIO(self._held[member])

@@ -68,7 +68,7 @@ from trajmill.connectors.conversation.refusals import refused, unmatched
 from trajmill.connectors.conversation.shapes import conversation_in, parts
 from trajmill.connectors.conversation.turns import Part, packed, unpacked
 from trajmill.connectors.conversation.written_calls import Written, written_in
-from trajmill.connectors.reading.documents import json_document, opening
+from trajmill.connectors.reading.documents import first_element, json_document, opening
 from trajmill.connectors.reading.large.outline import ARRAY, Array
 from trajmill.connectors.reading.lines import json_lines, lines
 from trajmill.connectors.reading.places import places_by_beginning
@@ -114,7 +114,7 @@ class ChatTools(Connector):
         return None
 
     def is_sliceable(self, blob: Blob) -> bool:
-        first = _first_line(blob)
+        first = _first_line(blob) or first_element(blob)
         return first is not None and not is_message(first) and action_only(first) is None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +18,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from tests.conftest import ROOT
 from tests.pipelines.test_run import shards_of
 from trajmill.connectors.apis.chat_tools import ChatTools
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.append import Append
+from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan import file_slices
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import Summary
-from trajmill.schemas import scan_transitions
+from trajmill.schemas import Reject, scan_transitions
 
 RECIPE = parse_recipe('{"name": "rows", "source": "tests", "normalize": {"max_reject_ratio": 0.5}}', "rows")
 SLICE = 5000
@@ -150,7 +156,7 @@ def test_a_row_without_an_action_is_a_reject_in_whatever_slice_it_is(tmp_path):
     )
 
 
-def test_a_session_and_what_is_compressed_are_read_whole(tmp_path):
+def test_a_session_and_a_compressed_file_of_one_frame_are_read_whole(tmp_path):
     session = sorted(
         (ROOT / "samples" / "terminal" / "claude_code").rglob("*.jsonl"), key=lambda path: path.stat().st_size
     )
@@ -159,6 +165,105 @@ def test_a_session_and_what_is_compressed_are_read_whole(tmp_path):
     plan = make_plan(RECIPE, [str(tmp_path)])
     assert {one.uri: one.bytes > SLICE for one in plan.inputs} == {"rows.jsonl.gz": True, "session.jsonl": True}
     assert [one.file_slice for part in plan.parts for one in part.inputs] == [None, None]
+
+
+def packed(rows: list[dict[str, Any]], compress: Callable[[bytes], bytes], count: int, is_apart: bool) -> bytes:
+    """Rows as lines in compressed frames of `count` lines each, or of stretches that end within lines."""
+    data = lines(rows)
+    cuts = [
+        0,
+        *(len(lines(rows[:number])) - 9 * (not is_apart) for number in range(count, len(rows), count)),
+        len(data),
+    ]
+    return b"".join(compress(data[begin:end]) for begin, end in pairwise(cuts))
+
+
+def arrow(rows: list[dict[str, Any]], size: int, new: Callable[..., Any], codec: str | None) -> bytes:
+    table, sink = pa.Table.from_pylist(rows), pa.BufferOutputStream()
+    table = table.set_column(0, "id", table["id"].dictionary_encode())
+    with new(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        for batch in table.to_batches(max_chunksize=size):
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def array(rows: list[dict[str, Any]], indent: int | None) -> bytes:
+    return json.dumps(rows, indent=indent).encode() + b"\n"
+
+
+ROWS = [conversation(number) for number in range(60)]
+FILES = {
+    "rows.jsonl.gz": lambda: packed(ROWS, gzip.compress, 2, is_apart=True),
+    "members.jsonl.gz": lambda: packed(ROWS, gzip.compress, 3, is_apart=False),
+    "rows.jsonl.zst": lambda: packed(ROWS, zstandard.ZstdCompressor().compress, 1, is_apart=True),
+    "frames.jsonl.zst": lambda: packed(ROWS, zstandard.ZstdCompressor().compress, 5, is_apart=False),
+    "rows.jsonl.bz2": lambda: packed(ROWS, bz2.compress, 4, is_apart=False),
+    "rows.jsonl.xz": lambda: packed(ROWS, lzma.compress, 4, is_apart=True),
+    "rows.json": lambda: array(ROWS, None),
+    "indented.json": lambda: array(ROWS, 1),
+    "rows.arrow": lambda: arrow(ROWS, 2, pa.ipc.new_file, None),
+    "stream.arrow": lambda: arrow(ROWS, 7, pa.ipc.new_stream, "zstd"),
+}
+
+
+def contents_of(raw: Path) -> list[Any]:
+    """What slices of a file hold, in their order, without the places in it."""
+    plan = make_plan(RECIPE, [str(raw)])
+    found = [made for part in plan.parts for one in part.inputs for made, _ in read_input(one, RECIPE)]
+    return [
+        one if isinstance(one, Reject) else (one.native_id, [replace(step, offset=0) for step in one.steps])
+        for one in found
+        if not isinstance(one, Reject) or one.reason != "no_transitions"  # of a slice in which no row begins
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_slices_of_any_size_hold_every_row_once_and_in_order(name, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "rows.jsonl").write_bytes(lines(ROWS))
+    (folder / name).write_bytes(FILES[name]())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_slices, "SLICE_BYTES", 1 << 30)
+        wanted = contents_of(folder / "rows.jsonl")
+        assert contents_of(folder / name) == wanted
+    assert [native_id for native_id, _ in wanted] == [row["id"] for row in ROWS]
+    sizes = [512, 1500, 3777]
+    counts = []
+    for size in [*sizes, *random.Random(name).choices(range(100, 20_000), k=4)]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(file_slices, "SLICE_BYTES", size)
+            slices = [one for part in make_plan(RECIPE, [str(folder / name)]).parts for one in part.inputs]
+            counts.append(len(slices))
+            assert sum(one.bytes for one in slices) == (folder / name).stat().st_size
+            assert contents_of(folder / name) == wanted, size
+    assert min(counts[:2]) > 3
+
+
+def test_an_array_with_more_behind_it_and_a_compressed_array_are_read_whole(tmp_path):
+    (tmp_path / "more.json").write_bytes(array(ROWS, 1) + b"[]")
+    (tmp_path / "array.json.gz").write_bytes(b"".join(map(gzip.compress, array(ROWS, 1).splitlines(keepends=True))))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [(one.uri, one.file_slice) for part in plan.parts for one in part.inputs] == [
+        ("array.json.gz", None),
+        ("more.json", None),
+    ]
+
+
+def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_it(tmp_path):
+    data = packed(ROWS, gzip.compress, 2, is_apart=True)
+    (tmp_path / "rows.jsonl.gz").write_bytes(data)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    wanted = plan.parts[0].inputs[2].file_slice
+    assert wanted is not None
+    assert wanted.frame is not None
+    begin = wanted.frame
+    (tmp_path / "rows.jsonl.gz").write_bytes(data[: begin + 40] + b"\0" * 20 + data[begin + 60 :])
+    [damaged] = (one for part in make_plan(RECIPE, [str(tmp_path)]).parts for one in part.inputs)
+    found = [made for made, _ in read_input(damaged, RECIPE)]
+    assert [one.reason for one in found if isinstance(one, Reject)] == ["bad_compression"]
+    whole = [one.native_id for one in found if not isinstance(one, Reject)]
+    assert whole == [row["id"] for row in ROWS[: len(whole)]]
+    assert len(whole) > 2
 
 
 def test_a_file_that_was_read_in_slices_is_known_and_what_it_grew_by_is_added(tmp_path):

@@ -14,6 +14,7 @@ from tests.pipelines.test_run import RAW, shards_of
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge.units_by_hand import measure_share
+from trajmill.pipelines.mix.samples_by_hand import mix_share
 from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone, normalize_share
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
@@ -79,6 +80,33 @@ def test_shares_of_judging_measure_once_what_a_run_then_judges(raw, whole, tmp_p
     }.items()
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
     assert {one: one.stat().st_ino for one in files} == {one: inode for one, (inode, _) in files.items()}
+    assert shards_of(tmp_path) == shards_of(whole)
+
+
+def test_shares_of_mixing_make_samples_then_shards_that_a_run_only_seals(raw, whole, tmp_path):
+    def mix(number: int, count: int = 3) -> ShareDone:
+        return mix_share(RECIPE, [str(raw)], str(tmp_path), Share(number, count), SMALL)
+
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("judge")
+    with pytest.raises(ConfigError, match="--stop-after draw"):
+        mix(0)
+    assert Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("draw").last == "draw"
+    made = [mix(number) for number in (2, 0, 1)]
+    assert (sum(one.parts for one in made), sum(one.before for one in made)) == (len(transitions(whole)), 0)
+    assert not list((tmp_path / "shards").rglob("*.parquet"))
+    written = [mix(number, 2) for number in (1, 0)]
+    assert sum(one.parts for one in written) == len(list((whole / "shards").rglob("train-*.parquet"))) + 1
+    files = {one: one.stat().st_ino for one in (tmp_path / "shards").rglob("t*-*.parquet")}
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
+    assert {one: one.stat().st_ino for one in files} == files
+    assert shards_of(tmp_path) == shards_of(whole)
+    assert not (tmp_path / "samples").exists()
+
+
+def test_a_run_writes_shards_from_the_samples_that_some_shares_made(raw, whole, tmp_path):
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("draw")
+    mix_share(RECIPE, [str(raw)], str(tmp_path), Share(1, 2), SMALL)
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
     assert shards_of(tmp_path) == shards_of(whole)
 
 

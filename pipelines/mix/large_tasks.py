@@ -1,0 +1,76 @@
+"""Tasks of more rollouts than any pool is to have, found before anything is judged.
+
+A group of trajectories is in one pool, and rollouts of one task are one group. What the draw would refuse for its task
+alone is told by the ids of transitions; what else makes a group is only known when all is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from trajmill.pipelines.judge.judging import Unit
+from trajmill.pipelines.mix.pools import LARGE
+from trajmill.pipelines.recipe.recipe import Mix, Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.parquet import row_groups
+from trajmill.quality.fingerprint import text_hashes
+from trajmill.quality.measure import task_nodes
+from trajmill.schemas import ConfigError
+
+_Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+_LEAVES: Final = ("trajectory_id", "step", "source", "task.id", "task.instruction")
+
+
+def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> None:
+    """Stop where one task has more trajectories of a domain, each counted once, than the largest pool is to have.
+
+    Nothing is asked of a recipe that bounds what is kept of a task.
+
+    Args:
+        recipe: of the run.
+        units: of its transitions.
+        transitions: the folder that they lie in.
+
+    Raises:
+        ConfigError: a task is too large for any pool.
+        ShardError: transitions cannot be read.
+    """
+    if "task" in recipe.judge.max_share:
+        return
+    share = _largest_share(recipe.mix)
+    for domain in sorted({unit.domain for unit in units}):
+        tasks = [_tasks(transitions, unit) for unit in units if unit.domain == domain]
+        known, total = _counted(np.concatenate(tasks))
+        most = int(known.max(initial=0))
+        if most >= LARGE and most > share * total:
+            raise ConfigError(
+                f"One task has {most:,} of the {total:,} trajectories of {domain}, and the largest pool is to have "
+                f"{share * total:,.0f}: rollouts of one task are in one pool. In the recipe, bound what is kept of a "
+                f"task (judge.max_share: {{task: {share / 2:.2g}}}), or give one pool a larger share (mix.pools)."
+            )
+
+
+def _largest_share(mix: Mix) -> float:
+    return max(mix.pools.values()) / sum(mix.pools.values())
+
+
+def _tasks(transitions: Folder, unit: Unit) -> _Hashes:
+    """The task, 0 if it is not known, and the id of each trajectory of a unit, as hashes."""
+    found = [np.zeros((0, 2), np.uint64)]
+    for group in row_groups(transitions, unit.name):
+        batch = group.read(_LEAVES)
+        first = batch["step"].to_numpy() == 0
+        task = task_nodes(batch, np.zeros(batch.num_rows, np.uint64))
+        found.append(np.stack([task[first], text_hashes(batch["trajectory_id"])[first, 0]], axis=1))
+    return np.concatenate(found)
+
+
+def _counted(tasks: _Hashes) -> tuple[npt.NDArray[np.int64], int]:
+    """The trajectories of each known task, and of all, those of one id once."""
+    ids, first = np.unique(tasks[:, 1], return_index=True)
+    task = tasks[first, 0]
+    return np.unique(task[task != 0], return_counts=True)[1], len(ids)

@@ -1,0 +1,114 @@
+"""A share of mixing done by itself, without a runner, beside others that do theirs at the same time.
+
+The draw decides over the whole corpus, so a run that stops after it comes first. Shares then make the samples of their
+units, and leave them in `samples/`. Once those of all units are there, the same command writes shards: each share its
+own, from the samples of all units. The run that follows seals what is done, and takes `samples/` away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from trajmill.pipelines.execution.dispatch import run_over
+from trajmill.pipelines.execution.execution import Execution, require_openable
+from trajmill.pipelines.execution.flow import Map
+from trajmill.pipelines.judge.judging import Unit, units_in
+from trajmill.pipelines.mix.mix import BLOCKS, sample_blocks, stored_blocks
+from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, STAGE, Mixing, Shard, laid_out, shard_names
+from trajmill.pipelines.mix.shard_writing import write_shard
+from trajmill.pipelines.mix.simulation_instructions import read_instructions
+from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.ownership import BLOBS, Identity, Ownership
+from trajmill.pipelines.storage.parquet import write_parquet
+from trajmill.pipelines.storage.units import MANIFEST, done_units, finish_unit, read_manifest, written_names
+from trajmill.schemas import SCHEMA_VERSION, ConfigError
+from trajmill.schemas.manifest import Manifest
+
+
+def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execution: Execution) -> ShareDone:
+    """Make the samples of a share of the units of a run, or write a share of its shards where all samples are made.
+
+    Args:
+        recipe: as of the run that drew.
+        raws: likewise.
+        out: its output folder, a path or a URL.
+        share: which of the units, or of the shards, in their order.
+        execution: of one process.
+
+    Raises:
+        ConfigError: the folder is not this run's to write, or nothing is drawn there.
+        ShardError: a file of the folder cannot be read or written; the same share again goes on.
+    """
+    require_openable([*raws, out])
+    folder = Folder.named(out)
+    owner = Ownership(folder, Identity.of(recipe, raws))
+    owner.check(raws)
+    mixing = _mixing(recipe, folder)
+    units = units_in(folder)
+    labels = [unit.label for unit in units]
+    names = {f"{SAMPLES}/{label}.parquet" for label in labels} | written_names(SAMPLES, labels)
+    with owner.shared(names | shard_names(mixing.shards, labels)):
+        made = done_units(mixing.samples, dict.fromkeys(labels, mixing.digest))
+        if len(made) == len(labels) and not recipe.mix.passages:
+            shards = mixing.shards[share.number :: share.count]
+            written = done_units(mixing.shards_folder, {shard.label: mixing.digest for shard in shards})
+            todo = [shard for shard in shards if shard.label not in written]
+            run_over(todo, Map(partial(_write, labels=labels, mixing=mixing)), execution)
+            return ShareDone(len(shards), len(written))
+        mine = units[share.number :: share.count]
+        open_units = [unit for unit in mine if unit.label not in made]
+        run_over(open_units, Map(partial(_make, mixing=mixing)), execution)
+    return ShareDone(len(mine), len(mine) - len(open_units))
+
+
+def _make(unit: Unit, mixing: Mixing) -> None:
+    entry = write_parquet(mixing.samples, f"{unit.label}.parquet", BLOCKS, _batches(unit, mixing))
+    finish_unit(mixing.samples, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,)))
+
+
+def _batches(unit: Unit, mixing: Mixing) -> Iterator[pa.RecordBatch]:
+    for number, block in sample_blocks(unit, mixing):
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([number], pa.int32()), pa.array([block.serialize().to_pybytes()], pa.large_binary())],
+            schema=BLOCKS,
+        )
+
+
+def _write(shard: Shard, labels: Sequence[str], mixing: Mixing) -> None:
+    wanted = frozenset([shard.number])
+    blocks = (block for label in labels for _, block in stored_blocks(mixing.samples, label, wanted))
+    write_shard(shard.number, blocks, mixing)
+
+
+def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
+    """As a run has it."""
+    drawn = read_manifest(folder / "draws", MANIFEST)
+    if drawn is None:
+        raise ConfigError(
+            f"{folder.path()} holds no finished draw, which --stage mix makes samples of. Run the same command with "
+            "--stop-after draw, without --stage and --part, first."
+        )
+    shards = laid_out(drawn.counts, recipe.mix)
+    told = recipe.mix.instructions
+    return Mixing(
+        recipe,
+        transitions=folder / "transitions",
+        verdicts=folder / "verdicts",
+        measures=folder / "measures",
+        spans=folder / "spans",
+        draws=folder / "draws",
+        shards_folder=folder / "shards",
+        rejects=folder / "rejects" / STAGE,
+        samples=folder / SAMPLES,
+        digest=drawn.digest,
+        instructions={} if told is None else read_instructions(told),
+        replays=folder / REPLAYS if recipe.mix.asks_replays else None,
+        blobs=(folder / BLOBS,),
+        shards=shards,
+        open=frozenset(shard.number for shard in shards),
+    )
