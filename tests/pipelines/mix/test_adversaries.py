@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reward_ranking import tau_b
 from tests.conftest import ROOT
 from trajmill.pipelines.mix import reward
@@ -50,6 +52,36 @@ def test_a_state_is_spoiled_where_it_stays_and_kept_where_it_changes():
     assert lines[2] == '  text "4 left"'
     assert not {*lines} & {*BEFORE.split("\n")}
     assert sorted(found["shuffled"].answer.split("\n")) == sorted(BEFORE.replace("5 left", "4 left").split("\n"))
+
+
+def test_a_half_that_is_the_state_before_is_none():
+    assert "half" not in answers(turn("ab\ncd", form="screen", previous="ab"))
+    assert answers(turn("ab\ncd", form="screen", previous="cd"))["half"].answer == "ab"
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("truth", 0.99),
+        ("fenced", 0.99),
+        ("empty", 0.1),
+        ("previous", 0.01),
+        ("rubbish", 0.7),
+        ("echo", 0.7),
+        ("shuffled", 0.9),
+        ("number", 1.0),
+        ("other answer", 1.0),
+        ("half", 0.0),
+        ("half", 1.0),
+    ],
+)
+def test_a_turn_has_no_quality_where_an_answer_earns_what_it_may_not(name, score, monkeypatch):
+    one = turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE)
+    scores = {adversary.answer: max(adversary.low, 0.0) for adversary in adversaries(one, ["none"])}
+    monkeypatch.setattr(reward, "scored", lambda answer, _: {"score": scores[answer]})
+    assert reward_quality(one, "", ["none"]) == 1.0
+    scores[answers(one, ["none"])[name].answer] = score
+    assert reward_quality(one, "", ["none"]) is None
 
 
 def test_an_answer_told_by_volatile_parts_alone_has_no_half_and_no_changed_number():
