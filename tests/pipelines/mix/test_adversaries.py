@@ -9,7 +9,7 @@ from benchmarks.reward_ranking import tau_b
 from tests.conftest import ROOT
 from trajmill.pipelines.mix import reward
 from trajmill.pipelines.mix.adversaries import adversaries, reward_quality
-from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
+from trajmill.pipelines.mix.answerable import Context, is_unknowable, mark_random_values
 from trajmill.pipelines.mix.checks import ground_truth
 from trajmill.pipelines.render.answered import Answered, Known
 
@@ -103,15 +103,6 @@ def _scores(one, truth, other):
     return [reward.scored(answer, truth)["score"] for answer in (other, one.action)]
 
 
-def test_a_turn_has_no_quality_where_a_wrong_answer_earns_too_much():
-    one = turn("a\nb\nc\n", arguments='{"text": "a\\nb\\nc"}')
-    assert reward_quality(one, ground_truth(one, []), []) is not None
-    echo = Answered(
-        "k:1", "terminal", "response", "echo", None, "bought one tea and two salts", "bought one tea and two salts!"
-    )
-    assert reward_quality(echo, ground_truth(echo, []), []) is None
-
-
 def test_random_values_are_volatile_until_they_were_shown():
     text = "[main 3f2a91c] Add the mill\n at 2026-01-05T10:11:12Z in 0.42s, 17 lines"
     marked = mark_random_values(turn(text), Known())
@@ -125,12 +116,34 @@ def test_random_values_are_volatile_until_they_were_shown():
 def test_an_answer_is_unknowable_where_nothing_tells_it():
     assert is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), Known(), [])
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"of": "Utopia"}'), Known(), [])
+    assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"buy": "name"}'), Known(), [])
     known = Known()
     known.add(turn("You are in Utopia, in its capital Amaurot"))
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), known.now(), [])
     random = turn("3f2a91c8", volatile=((0, 8),))
     assert is_unknowable(random, Known(), [])
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"whole": false}'), Known(), [])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_knowable"),
+    [
+        ("total 42", True),
+        ("total 43", False),
+        ('text "8"', True),
+        ('text "three left"', False),
+        ('text "ABuy"', True),
+        ('text "BuyA"', True),
+        ('text "Sell"', False),
+        ('button "[0,0][9,8]"', False),
+    ],
+)
+def test_an_element_is_knowable_where_what_it_says_was_shown_or_is_said_anyway(line, is_knowable):
+    known = Known()
+    known.saw(BEFORE + '\n  text "A" [0,0][9,9]\n  text "7"')
+    context = Context(turn("", form="screen"), known.now(), ["total 42"] * 2)
+    told = context.knowable_element if '"' in line else context.knowable_line
+    assert told(line) is is_knowable
 
 
 def test_the_reward_agrees_with_answers_ranked_by_hand():

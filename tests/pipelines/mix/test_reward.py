@@ -272,16 +272,10 @@ def test_a_code_fence_around_an_answer_is_form(fence):
     assert rated(f"```\n{text}\n```", f"```\n{text}\n```") == 1.0
 
 
-def test_json_is_compared_value_by_value():
+def test_a_text_of_json_that_is_half_right_earns_something():
     wanted = json.dumps({"id": 7, "name": "Ann Lee", "tags": ["a", "b"], "price": 2.0}, indent=2)
     assert rated('{"price":2,"tags":["a","b"],"name":"Ann Lee","id":7}', wanted) == 1.0
-    moved = rated('{"price":2.0,"tags":["b","a"],"name":"Ann Lee","id":7}', wanted)
-    renamed = rated('{"price":2.0,"tags":["a","b"],"name":"Ann Low","id":7}', wanted)
-    missing = rated('{"price":2.0,"name":"Ann Lee"}', wanted)
-    assert 0.7 < moved < 1
-    assert 0.7 < renamed < 1
-    assert 0.5 < missing < 0.9
-    assert rated('{"error":"not found"}', wanted) == 0.0
+    assert 0.7 < rated('{"price":2.0,"tags":["a","b"],"name":"Ann Low","id":7}', wanted) < 1
     assert 0 < rated(wanted[: len(wanted) // 2], wanted) < 0.8
 
 
@@ -295,6 +289,7 @@ def nested(text, opening="[", closing="]"):
         (nested("1, 3"), nested("1, 2"), 1 / 2),
         (nested('{"a": 1, "b": 3}', '{"c": ', "}"), nested('{"a": 1, "b": 2}', '{"c": ', "}"), 1 / 2),
         ('{"a": 5}', '{"a": {"b": 5}}', 0),
+        ('{"error": "none"}', '{"a": 5}', 0),
         ('{"a": {"b": 5}}', '{"a": [5]}', 0),
         ('{"a": 1}\n[exit code 2]', '{"a": 1}\n[exit code 1]', 1 / 2),
         ('{"a": 1}', '{"a": 1}\n[exit code 1]', 2 / 3),
