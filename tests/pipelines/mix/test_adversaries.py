@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reward_ranking import tau_b
 from tests.conftest import ROOT
 from trajmill.pipelines.mix import reward
 from trajmill.pipelines.mix.adversaries import adversaries, reward_quality
-from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
+from trajmill.pipelines.mix.answerable import Context, is_unknowable, mark_random_values
 from trajmill.pipelines.mix.checks import ground_truth
 from trajmill.pipelines.render.answered import Answered, Known
 
@@ -45,6 +47,36 @@ def test_a_state_is_spoiled_where_it_stays_and_kept_where_it_changes():
     assert sorted(found["shuffled"].answer.split("\n")) == sorted(BEFORE.replace("5 left", "4 left").split("\n"))
 
 
+def test_a_half_that_is_the_state_before_is_none():
+    assert "half" not in answers(turn("ab\ncd", form="screen", previous="ab"))
+    assert answers(turn("ab\ncd", form="screen", previous="cd"))["half"].answer == "ab"
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("truth", 0.99),
+        ("fenced", 0.99),
+        ("empty", 0.1),
+        ("previous", 0.01),
+        ("rubbish", 0.7),
+        ("echo", 0.7),
+        ("shuffled", 0.9),
+        ("number", 1.0),
+        ("other answer", 1.0),
+        ("half", 0.0),
+        ("half", 1.0),
+    ],
+)
+def test_a_turn_has_no_quality_where_an_answer_earns_what_it_may_not(name, score, monkeypatch):
+    one = turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE)
+    scores = {adversary.answer: max(adversary.low, 0.0) for adversary in adversaries(one, ["none"])}
+    monkeypatch.setattr(reward, "scored", lambda answer, _: {"score": scores[answer]})
+    assert reward_quality(one, "", ["none"]) == 1.0
+    scores[answers(one, ["none"])[name].answer] = score
+    assert reward_quality(one, "", ["none"]) is None
+
+
 def test_an_answer_told_by_volatile_parts_alone_has_no_half_and_no_changed_number():
     found = answers(turn("id 4711", volatile=((3, 7),)))
     assert "half" not in found
@@ -64,15 +96,6 @@ def _scores(one, truth, other):
     return [reward.scored(answer, truth)["score"] for answer in (other, one.action)]
 
 
-def test_a_turn_has_no_quality_where_a_wrong_answer_earns_too_much():
-    one = turn("a\nb\nc\n", arguments='{"text": "a\\nb\\nc"}')
-    assert reward_quality(one, ground_truth(one, []), []) is not None
-    echo = Answered(
-        "k:1", "terminal", "response", "echo", None, "bought one tea and two salts", "bought one tea and two salts!"
-    )
-    assert reward_quality(echo, ground_truth(echo, []), []) is None
-
-
 def test_random_values_are_volatile_until_they_were_shown():
     text = "[main 3f2a91c] Add the mill\n at 2026-01-05T10:11:12Z in 0.42s, 17 lines"
     marked = mark_random_values(turn(text), Known())
@@ -86,12 +109,34 @@ def test_random_values_are_volatile_until_they_were_shown():
 def test_an_answer_is_unknowable_where_nothing_tells_it():
     assert is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), Known(), [])
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"of": "Utopia"}'), Known(), [])
+    assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"buy": "name"}'), Known(), [])
     known = Known()
     known.add(turn("You are in Utopia, in its capital Amaurot"))
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments="{}"), known.now(), [])
     random = turn("3f2a91c8", volatile=((0, 8),))
     assert is_unknowable(random, Known(), [])
     assert not is_unknowable(turn("Utopia, capital Amaurot", arguments='{"whole": false}'), Known(), [])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_knowable"),
+    [
+        ("total 42", True),
+        ("total 43", False),
+        ('text "8"', True),
+        ('text "three left"', False),
+        ('text "ABuy"', True),
+        ('text "BuyA"', True),
+        ('text "Sell"', False),
+        ('button "[0,0][9,8]"', False),
+    ],
+)
+def test_an_element_is_knowable_where_what_it_says_was_shown_or_is_said_anyway(line, is_knowable):
+    known = Known()
+    known.saw(BEFORE + '\n  text "A" [0,0][9,9]\n  text "7"')
+    context = Context(turn("", form="screen"), known.now(), ["total 42"] * 2)
+    told = context.knowable_element if '"' in line else context.knowable_line
+    assert told(line) is is_knowable
 
 
 def test_the_reward_agrees_with_answers_ranked_by_hand():
