@@ -33,7 +33,7 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.candidates import candidates
 from trajmill.pipelines.mix.mix import UnitsToShards
-from trajmill.pipelines.mix.mixing import Mixing, laid_out, mixing_digest
+from trajmill.pipelines.mix.mixing import Mixing, lay_out_shards, mixing_digest
 from trajmill.pipelines.mix.mixture import Judged, write_draws
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -76,7 +76,7 @@ def mixing_of(place: Path) -> Mixing:
         digest=digest,
     )
     judged = Judged(units_of(place), made.transitions, made.verdicts, made.measures)
-    shards = laid_out(write_draws(chosen, judged, made.draws, digest).counts, chosen.mix)
+    shards = lay_out_shards(write_draws(chosen, judged, made.draws, digest).counts, chosen.mix)
     return replace(made, shards=shards, open=frozenset(shard.number for shard in shards))
 
 

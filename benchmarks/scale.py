@@ -192,9 +192,9 @@ def drawn(of: Corpus, count: int) -> Made:
     """Drawing the mixture of what is kept, in the process that starts the run: all but reading and writing files."""
     import pyarrow as pa
 
-    from trajmill.pipelines.mix.candidates import Candidates, Wanted, gathered, trained_environments
+    from trajmill.pipelines.mix.candidates import Candidates, Wanted, gather_candidates, training_environments
     from trajmill.pipelines.mix.coded_names import Coded
-    from trajmill.pipelines.mix.known import EarlierDraws, Placed
+    from trajmill.pipelines.mix.known import EarlierDraws, Placement
     from trajmill.pipelines.mix.mixture import _ledger, _numbers, make_mixture
     from trajmill.pipelines.recipe.recipe_file import load_recipe
     from trajmill.quality.fingerprint import mixed
@@ -225,15 +225,15 @@ def drawn(of: Corpus, count: int) -> Made:
         )
 
     def draw() -> int:
-        found = gathered(map(unit, range(len(bounds) - 1)))
+        found = gather_candidates(map(unit, range(len(bounds) - 1)))
         made, (groups, pool, copies, _) = make_mixture(
             recipe,
             found,
             lambda _: (found.tokens, found.loss_tokens),
-            Placed(found.group, Coded.alike("", len(found))),
+            Placement(found.group, Coded.alike("", len(found))),
             EarlierDraws(),
         )
-        for_files = _ledger(groups, pool).num_rows, len(trained_environments(found.environment, pool, copies))
+        for_files = _ledger(groups, pool).num_rows, len(training_environments(found.environment, pool, copies))
         assert min(*for_files, int(_numbers(found, pool, copies, {}).max()))
         return len(made.counts)
 

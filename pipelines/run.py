@@ -36,14 +36,14 @@ from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
-from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, Mixing, Shard, laid_out, mixing_digest, shard_names
+from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, Mixing, Shard, lay_out_shards, mixing_digest, shard_names
 from trajmill.pipelines.mix.mixing import STAGE as MIX
 from trajmill.pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, write_draws
 from trajmill.pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
-from trajmill.pipelines.mix.passages.preparing import kept_names, prepare
+from trajmill.pipelines.mix.passages.preparing import names_to_keep, prepare
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
@@ -458,7 +458,7 @@ class Run:
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards)
         blobs = tuple(one / BLOBS for one in (self._work, *self._known.stages))
         mixing = Mixing(self.recipe, *folders, rejects, samples, digest, preparation, instructions, replays, blobs)
-        shards = laid_out(mixture.counts, self.recipe.mix, self._known.generation)
+        shards = lay_out_shards(mixture.counts, self.recipe.mix, self._known.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         wanted = {shard.label: digest for shard in shards}
@@ -495,7 +495,7 @@ class Run:
                 self._prune(stage, set())
             return None
         manifest = prepare(preparation, self._over, self._owner.intend)
-        for stage, names in kept_names(preparation):
+        for stage, names in names_to_keep(preparation):
             self._prune(stage, names)
         return manifest
 

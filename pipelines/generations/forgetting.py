@@ -67,8 +67,8 @@ from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
-from trajmill.pipelines.mix.samples import held_out_kinds
-from trajmill.pipelines.mix.shard_writing import told_sizes
+from trajmill.pipelines.mix.samples import count_eval_kinds
+from trajmill.pipelines.mix.shard_writing import sample_sizes
 from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -410,8 +410,8 @@ class Forgetting:
             if key.startswith("eval."):
                 kinds = [name for name in counts if name.startswith(_KINDS) and name.endswith(f".{key}")]
                 now |= dict.fromkeys(kinds, 0)
-                now |= {f"{name}.{key}": number for name, number in held_out_kinds(left).items()}
-            now |= {f"{name}.{key}": pc.sum(values, min_count=0).as_py() for name, values in told_sizes(left).items()}
+                now |= {f"{name}.{key}": number for name, number in count_eval_kinds(left).items()}
+            now |= {f"{name}.{key}": pc.sum(values, min_count=0).as_py() for name, values in sample_sizes(left).items()}
         entry = _entry(shards, file.name)
         if entry != file:  # also where a kill came before it was told
             self._note(shards, file.name)

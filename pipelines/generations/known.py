@@ -19,12 +19,12 @@ from trajmill.pipelines.mix.candidates import (
     Wanted,
     candidates,
     draws_name,
-    gathered,
-    trained_environments,
+    gather_candidates,
+    training_environments,
 )
 from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
-from trajmill.pipelines.mix.draw import Carried
-from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
+from trajmill.pipelines.mix.draw import PriorDraws
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates
 from trajmill.pipelines.mix.passages.passage import passage_node
 from trajmill.pipelines.mix.passages.preparation import Prepared
@@ -76,19 +76,19 @@ class KnownGenerations(Known):
         return recipe.judge.near_duplicates is not None
 
     def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        found = gathered(candidates(unit, *judged.folders) for unit in units)
+        found = gather_candidates(candidates(unit, *judged.folders) for unit in units)
         return settled_places(recipe, units, found, judged, self.places).bridges
 
-    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placed:
+    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placement:
         """See the base class: the pool of new groups is left open."""
         return settled_places(recipe, units, found, judged, self.places).kept
 
-    def placed_passages(self, passed: Candidates) -> Placed:
+    def placed_passages(self, passed: Candidates) -> Placement:
         """See the base class: each document is a group of its component."""
         named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
         nodes = [passage_node(str(component), group) for component, group in named]
         pools = known_pools(set(nodes), self.places)
-        return Placed(passed.group, Coded.of([pools.get(node, "") for node in nodes]))
+        return Placement(passed.group, Coded.of([pools.get(node, "") for node in nodes]))
 
     def draws(self, recipe: Recipe) -> EarlierDraws:
         return Draws.of(recipe, self.stages, self._mixtures)
@@ -132,7 +132,7 @@ class Draws(EarlierDraws):
             tables += [read_table(folder / "draws", draws_name(label), _DRAWN.names).cast(_DRAWN) for label in labels]
         drawn = pa.concat_tables(tables).combine_chunks()
         return cls(
-            gathered(some),
+            gather_candidates(some),
             numbers_of(drawn["group"]),
             Coded.of(drawn["pool"].combine_chunks()),
             drawn["copies"].to_numpy(),
@@ -142,7 +142,7 @@ class Draws(EarlierDraws):
 
     def environments(self) -> npt.NDArray[np.uint64]:
         """The environments of which training shows something, ascending."""
-        return trained_environments(self.found.environment, self.pool, self.copies)
+        return training_environments(self.found.environment, self.pool, self.copies)
 
     def count(self, pool: str) -> int:
         """How many a pool drew, on which the running index of later ones goes on."""
@@ -156,7 +156,7 @@ class Draws(EarlierDraws):
             found[pool] = Counter(dict(zip(map(str, domain.held()), _counts(domain), strict=True)))
         return found
 
-    def carried(self, pool: str, stage: Stage) -> Carried:
+    def carried(self, pool: str, stage: Stage) -> PriorDraws:
         """What of it counts where a stage of a pool is drawn once more."""
         drawn, available = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         samples = 0
@@ -175,7 +175,7 @@ class Draws(EarlierDraws):
             for bound in stage.bounds
         )
         groups = _summed(self.group[mine], np.ones(len(mine), np.int64)) if stage.max_per_group is not None else {}
-        return Carried(samples, drawn, available, bounds, groups)
+        return PriorDraws(samples, drawn, available, bounds, groups)
 
 
 _DRAWN = pa.schema([("group", pa.string()), ("pool", pa.string()), ("copies", pa.int64()), ("tokens", pa.int64())])

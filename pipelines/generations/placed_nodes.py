@@ -13,7 +13,7 @@ from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.places import NODE_COLUMNS, PARTED, log_nodes, settled_places
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
-from trajmill.pipelines.mix.candidates import gathered_in
+from trajmill.pipelines.mix.candidates import gather_run_candidates
 from trajmill.pipelines.mix.coded_names import hex_texts
 from trajmill.pipelines.mix.known import Verdicts
 from trajmill.pipelines.mix.passages.passage import passage_node
@@ -34,7 +34,7 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])
     groups, pools = draws.group, _numbers(draws)
-    kept = len(gathered_in(units, stages))  # passages come after them
+    kept = len(gather_run_candidates(units, stages))  # passages come after them
     rows = [_rows(groups[:kept], groups[:kept], pools[:kept]), *_of_passages(draws, pools, kept)]
     for number, by in enumerate(recipe.mix.group_by):
         shared = draws.found.shared(by)
@@ -88,7 +88,7 @@ def _by_judging(
     _: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
-    judged = gathered_in(units, stages).group
+    judged = gather_run_candidates(units, stages).group
     names, first = np.unique(judged, return_index=True)
     for unit in units:
         verdicts = read_table(stages / "verdicts", unit.name, ["step", "group"])
@@ -118,7 +118,7 @@ def _by_placing(
     has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
-    left = settled_places(recipe, units, gathered_in(units, stages), judged, before).dropped
+    left = settled_places(recipe, units, gather_run_candidates(units, stages), judged, before).dropped
     if left is not None:
         names, first = np.unique(groups, return_index=True)
         at = np.searchsorted(names, left.group) if len(names) else np.zeros(len(left.group), np.int64)

@@ -28,7 +28,7 @@ from trajmill.pipelines.judge.near_duplicates import read_likeness
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.known import Placed, Verdicts
+from trajmill.pipelines.mix.known import Placement, Verdicts
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -177,7 +177,7 @@ class SettledPlaces:
         dropped: nodes of what is not kept, and the place that it has by them; a pool of -1 has still to be chosen too.
     """
 
-    kept: Placed
+    kept: Placement
     bridges: Withdrawn = ()
     dropped: Places | None = None
 
@@ -199,7 +199,7 @@ def settled_places(
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
-        return SettledPlaces(Placed(found.group, Coded.alike("", len(found))))
+        return SettledPlaces(Placement(found.group, Coded.alike("", len(found))))
     kept = table["kept"].to_numpy()
     own, whole, known = _bearing(recipe, table, found, kept, pools)
     result = settled(whole, _order(table), known)
@@ -212,7 +212,7 @@ def settled_places(
     dropped = Places(left.node, result.group[left.newcomer], result.pool[left.newcomer])
     told = tuple((label, tuple(sorted(rows))) for label, rows in sorted(bridges.items()))
     pool = Coded((result.pool[kept] + 1).astype(np.uint8), ("", *POOLS))
-    return SettledPlaces(Placed(result.group[kept], pool), told, dropped)
+    return SettledPlaces(Placement(result.group[kept], pool), told, dropped)
 
 
 def _bearing(

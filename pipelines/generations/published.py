@@ -14,7 +14,7 @@ from trajmill.pipelines.generations.compatibility import rule_sets
 from trajmill.pipelines.generations.generations import Generation, stages_of
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
-from trajmill.pipelines.mix.simulated import summed
+from trajmill.pipelines.mix.simulated import sum_mixtures
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
 from trajmill.pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, finish_dataset
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -131,7 +131,7 @@ def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 key = category["component"], category["domain"]
                 place[key] = _added(place[key], category) if key in place else dict(category)
     found = {"pools": pools, "stages": {stage: [of[key] for key in sorted(of)] for stage, of in stages.items()}}
-    simulated = summed(some)
+    simulated = sum_mixtures(some)
     return {**found, **({SIMULATED: simulated} if simulated else {})}
 
 

@@ -31,12 +31,12 @@ class Adversary(NamedTuple):
     high: float
 
 
-def adversaries(turn: Answered, others: Sequence[str], seed: int = 0) -> Iterator[Adversary]:
+def adversaries(turn: Answered, other_answers: Sequence[str], seed: int = 0) -> Iterator[Adversary]:
     """Make the answers that a reward has to rank: the truth in other wrappings, and wrong answers of many kinds.
 
     Args:
         turn: the action and its answer.
-        others: other answers of the tool.
+        other_answers: other answers of the tool.
         seed: of what is drawn by hash of the turn's key.
     """
     text, form = turn.observation, turn.form
@@ -45,38 +45,38 @@ def adversaries(turn: Answered, others: Sequence[str], seed: int = 0) -> Iterato
     changes = shows_state and not reward.same(turn.previous or "", text, form)
     yield Adversary("truth", text, 1, 1)
     yield Adversary("fenced", f"<think>So.</think>\n{reward.MARKER}\n```\n{text}\n```", 1, 1)
-    if (written := _rewritten(text, draw)) is not None:
+    if (written := _rewrite_json(text, draw)) is not None:
         yield Adversary("other JSON", written, 0.95, 1)
     yield Adversary("empty", "", 0, 0.05)
     if changes:
         yield Adversary("previous", turn.previous or "", 0, _COPY)
-        if (answer := _spoiled(turn, draw)) is not None:
+        if (answer := _spoil_unchanged_lines(turn, draw)) is not None:
             yield Adversary("rubbish", answer, 0, 0.6)
     if not reward.same(turn.action, text, form):
         yield Adversary("echo", turn.action, 0, 0.6)
-    if (answer := _shuffled(text, draw)) is not None and (changes or not shows_state):
+    if (answer := _shuffle_lines(text, draw)) is not None and (changes or not shows_state):
         yield Adversary("shuffled", answer, 0, 0.8)
-    if (answer := _renumbered(turn, draw)) is not None:
+    if (answer := _change_number(turn, draw)) is not None:
         yield Adversary("number", answer, 0, _NEAREST)
-    other = next((one for one in others if not reward.same(one, text, form)), None)
-    if other is not None:
-        yield Adversary("other answer", other, 0, _NEAREST)
+    other_answer = next((candidate for candidate in other_answers if not reward.same(candidate, text, form)), None)
+    if other_answer is not None:
+        yield Adversary("other answer", other_answer, 0, _NEAREST)
     if (answer := _half(turn)) is not None and not (shows_state and reward.same(answer, turn.previous or "", form)):
         yield Adversary("half", answer, 1e-9, _NEAREST)
 
 
-def reward_quality(turn: Answered, ground_truth: str, others: Sequence[str]) -> float | None:
+def reward_quality(turn: Answered, ground_truth: str, other_answers: Sequence[str]) -> float | None:
     """Score the adversarial answers of a turn; None if one of them is out of its bounds.
 
     The quality is 1 less the best score of a wholly wrong answer: the state before, the action, the answer of another
     turn, or the truth with rubbish in place of what stays.
     """
     best = 0.0
-    for one in adversaries(turn, others):
-        score = reward.scored(one.answer, ground_truth)["score"]
-        if not one.low <= score <= one.high:
+    for adversary in adversaries(turn, other_answers):
+        score = reward.scored(adversary.answer, ground_truth)["score"]
+        if not adversary.low <= score <= adversary.high:
             return None
-        if one.name in ("previous", "echo", "other answer", "rubbish"):
+        if adversary.name in ("previous", "echo", "other answer", "rubbish"):
             best = max(best, score)
     return round(1 - best, 4)
 
@@ -85,34 +85,34 @@ def _half(turn: Answered) -> str | None:
     """The first half of the answer; None if only blanks or volatile parts stand in one of the halves."""
     text = turn.observation.rstrip()
     middle = (len(text) + len(text) - len(text.lstrip())) // 2
-    told = list(text)
-    for first, last in turn.volatile:
-        told[first:last] = " " * len(told[first:last])
-    halves = "".join(told[:middle]), "".join(told[middle:])
+    letters = list(text)
+    for begin, end in turn.volatile:
+        letters[begin:end] = " " * len(letters[begin:end])
+    halves = "".join(letters[:middle]), "".join(letters[middle:])
     return text[:middle] if all(half.strip() for half in halves) else None
 
 
-def _rewritten(text: str, draw: random.Random) -> str | None:
+def _rewrite_json(text: str, draw: random.Random) -> str | None:
     """The JSON that a text is, without blanks and with the members of objects in another order."""
     document = reward.document_in(text)
     if document is None:
         return None
     try:
-        written = json.dumps(_reordered(document, draw), ensure_ascii=False, separators=(",", ":"))
+        written = json.dumps(_shuffle_members(document, draw), ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return None
     return "\n".join(part for part in (written, reward.ending(text)) if part)
 
 
-def _reordered(value: Any, draw: random.Random) -> Any:
+def _shuffle_members(value: Any, draw: random.Random) -> Any:
     if isinstance(value, dict):
         names = list(value)
         draw.shuffle(names)
-        return {name: _reordered(value[name], draw) for name in names}
-    return [_reordered(item, draw) for item in value] if isinstance(value, list) else value
+        return {name: _shuffle_members(value[name], draw) for name in names}
+    return [_shuffle_members(item, draw) for item in value] if isinstance(value, list) else value
 
 
-def _spoiled(turn: Answered, draw: random.Random) -> str | None:
+def _spoil_unchanged_lines(turn: Answered, draw: random.Random) -> str | None:
     """The state with random letters in place of the lines that stay as they were; None if none or all do."""
     before = set(reward.lines_of(turn.previous or "", turn.form))
     lines = turn.observation.split("\n")
@@ -123,7 +123,7 @@ def _spoiled(turn: Answered, draw: random.Random) -> str | None:
     return "\n".join(bad if stay else line for line, bad, stay in zip(lines, rubbish, stays, strict=True))
 
 
-def _shuffled(text: str, draw: random.Random) -> str | None:
+def _shuffle_lines(text: str, draw: random.Random) -> str | None:
     """The lines in another order; None if there are fewer than three different ones."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len({line.strip() for line in lines}) < 3:
@@ -132,15 +132,15 @@ def _shuffled(text: str, draw: random.Random) -> str | None:
     return next(("\n".join(order) for order in orders if order != lines), None)
 
 
-def _renumbered(turn: Answered, draw: random.Random) -> str | None:
+def _change_number(turn: Answered, draw: random.Random) -> str | None:
     """The text with one number changed that is not volatile."""
     text = turn.observation
-    places = [
-        found.span()
-        for found in _NUMBER.finditer(text)
-        if not any(begin < found.end() and found.start() < end for begin, end in turn.volatile)
+    spans = [
+        match.span()
+        for match in _NUMBER.finditer(text)
+        if not any(begin < match.end() and match.start() < end for begin, end in turn.volatile)
     ]
-    if not places:
+    if not spans:
         return None
-    begin, end = draw.choice(places)
+    begin, end = draw.choice(spans)
     return f"{text[:begin]}{int(text[begin:end]) + draw.randint(1, 9)}{text[end:]}"

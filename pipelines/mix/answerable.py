@@ -1,4 +1,6 @@
-"""What could be told of an answer beforehand: from the action, from what was shown, from what the tool says anyway."""
+"""Predictability of an answer: what the action, the texts shown so far and the tool's usual answers tell of it
+beforehand.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +27,24 @@ _SHORT: Final = 64
 
 
 @lru_cache(maxsize=1024)
-def _frame(others: tuple[str, ...], least: float) -> frozenset[str]:
-    counts = Counter(word for other in others for word in words_of(other))
+def _frame(answers: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(word for answer in answers for word in words_of(answer))
     return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
 
 
 @lru_cache(maxsize=16)
-def _line_counts(others: tuple[str, ...], form: str) -> Mapping[str, int]:
-    return Counter(line for other in others for line in lines_told(other, form))
+def _line_counts(answers: tuple[str, ...], form: str) -> Mapping[str, int]:
+    return Counter(line for answer in answers for line in lines_told(answer, form))
 
 
 @lru_cache(maxsize=1024)
-def _frame_lines(others: tuple[str, ...], form: str, least: float) -> frozenset[str]:
-    return frozenset(line for line, count in _line_counts(others, form).items() if count >= least)
+def _frame_lines(answers: tuple[str, ...], form: str, least: float) -> frozenset[str]:
+    return frozenset(line for line, count in _line_counts(answers, form).items() if count >= least)
 
 
 @lru_cache(maxsize=1024)
-def _frame_pieces(others: tuple[str, ...], least: float) -> frozenset[str]:
-    counts = Counter(piece for other in others for piece in _pieces_of(other))
+def _frame_pieces(answers: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(piece for answer in answers for piece in _pieces_of(answer))
     return frozenset(piece for piece, count in counts.items() if count >= least)
 
 
@@ -58,22 +60,22 @@ def _pieces_of(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=512)
-def _places_of(text: str) -> Mapping[str, frozenset[int]]:
+def _lines_by_word(text: str) -> Mapping[str, frozenset[int]]:
     """Word → the numbers of the lines that it stands on."""
-    found: dict[str, set[int]] = {}
+    line_numbers: dict[str, set[int]] = {}
     for number, line in enumerate(text.split("\n")[:_SEARCHED]):
         for word in words(line):
-            found.setdefault(word, set()).add(number)
-    return {word: frozenset(numbers) for word, numbers in found.items()}
+            line_numbers.setdefault(word, set()).add(number)
+    return {word: frozenset(numbers) for word, numbers in line_numbers.items()}
 
 
 def _cuts(piece: str) -> range:
     return range(1, len(piece) if len(piece) < _SHORT else 0)
 
 
-def _stand_together(some: Iterable[str], text: str) -> bool:
-    places = _places_of(text)
-    return bool(frozenset.intersection(*(places.get(word, frozenset()) for word in some)))
+def _stand_together(word_set: Iterable[str], text: str) -> bool:
+    lines_by_word = _lines_by_word(text)
+    return bool(frozenset.intersection(*(lines_by_word.get(word, frozenset()) for word in word_set)))
 
 
 _RANDOM: Final = re.compile(
@@ -89,19 +91,21 @@ _RANDOM: Final = re.compile(
 
 def mark_random_values(turn: Answered, known: Known) -> Answered:
     """Add the random values of an answer that nothing held before to its volatile spans."""
-    said = words(turn.action)
-    found = [
-        match.span() for match in _RANDOM.finditer(turn.observation) if not known.has_words(words(match.group()) - said)
+    action_words = words(turn.action)
+    spans = [
+        match.span()
+        for match in _RANDOM.finditer(turn.observation)
+        if not known.has_words(words(match.group()) - action_words)
     ]
-    return replace(turn, volatile=tuple(sorted({*turn.volatile, *found}))) if found else turn
+    return replace(turn, volatile=tuple(sorted({*turn.volatile, *spans}))) if spans else turn
 
 
 _CALL_WORDS: Final = frozenset({"name", "arguments"})
 """Words of a call as JSON that are neither its name nor of its arguments."""
 
 
-def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
-    """Tell whether nothing shows an answer beforehand.
+def is_unknowable(turn: Answered, known: Known, other_answers: Sequence[str]) -> bool:
+    """Return True if nothing shows an answer beforehand.
 
     All it says is random, or the action says nothing but its name and most words of the answer stand neither in what
     was shown nor in the tool's other answers.
@@ -109,17 +113,17 @@ def is_unknowable(turn: Answered, known: Known, others: Sequence[str]) -> bool:
     if turn.form in reward.STATES:
         return False
     parts, end = list[str](), 0
-    for first, last in turn.volatile:
-        parts.append(turn.observation[end:first])
-        end = max(end, last)
-    said = words(" ".join([*parts, turn.observation[end:]]))
-    if turn.volatile and not said:
+    for span_begin, span_end in turn.volatile:
+        parts.append(turn.observation[end:span_begin])
+        end = max(end, span_end)
+    answer_words = words(" ".join([*parts, turn.observation[end:]]))
+    if turn.volatile and not answer_words:
         return True
-    context = Context(turn, known, others)
+    context = Context(turn, known, other_answers)
     if turn.given or not context.action_words <= words(turn.tool) | _CALL_WORDS:
         return False
-    new = [word for word in said - context.action_words - context.frame if not known.has_words((word,))]
-    return 2 * len(new) > len(said)
+    new = [word for word in answer_words - context.action_words - context.frame if not known.has_words((word,))]
+    return 2 * len(new) > len(answer_words)
 
 
 @remembering_record
@@ -137,7 +141,9 @@ class Context:
 
     @cached_property
     def enough(self) -> float:
-        """How many other answers say what the tool's answers say anyway: a quarter, and at least two."""
+        """Number of other answers that must share a word before it belongs to the tool's frame: a quarter, and at least
+        two.
+        """
         return max(2, len(self.others) / 4)
 
     @cached_property
@@ -147,7 +153,7 @@ class Context:
 
     @property
     def line_counts(self) -> Mapping[str, int]:
-        """How many other answers hold each line, 0 for one that none holds."""
+        """Number of other answers that hold each line; 0 for a line that none holds."""
         return _line_counts(tuple(self.others), self.turn.form)
 
     @cached_property
@@ -157,18 +163,18 @@ class Context:
 
     @cached_property
     def frame_pieces(self) -> frozenset[str]:
-        """What lines of the tool's answers say as a whole anyway."""
+        """Texts that lines of the tool's answers hold as a whole anyway."""
         return _frame_pieces(tuple(self.others), self.enough)
 
     def knowable(self, text: str) -> bool:
-        """Whether each word of a text was known beforehand."""
-        left = words(text) - self.action_words
-        if left:
-            left -= self.frame
-        return self.known.has_words(word for word in left if len(word) > 1)
+        """Return True if each word of a text was known beforehand."""
+        new_words = words(text) - self.action_words
+        if new_words:
+            new_words -= self.frame
+        return self.known.has_words(word for word in new_words if len(word) > 1)
 
     def knowable_line(self, line: str) -> bool:
-        """Whether a line could be told beforehand, and not only each of its words.
+        """Return True if a line could be predicted as a whole, and not only each of its words.
 
         It was shown, or the tool's answers hold it anyway. Else, what the action does not say of it stands on one line
         that was shown, but for what stands together on one line of enough of the tool's answers.
@@ -177,23 +183,25 @@ class Context:
             return True
         if not self.knowable(line):
             return False
-        rest = {word for word in words(line) if len(word) > 1} - self.action_words
-        own = rest - self.frame
-        if not own and self._is_frame(rest):
+        line_words = {word for word in words(line) if len(word) > 1} - self.action_words
+        own = line_words - self.frame
+        if not own and self._is_frame(line_words):
             return True
-        return any(self._is_frame(rest - shown) for shown in self.known.lines_with(own or rest))
+        return any(self._is_frame(line_words - shown_words) for shown_words in self.known.lines_with(own or line_words))
 
-    def _is_frame(self, some: Set[str]) -> bool:
-        """Whether words stand together on one line of enough other answers."""
-        return not some or sum(_stand_together(some, other) for other in self.others) >= self.enough
+    def _is_frame(self, word_set: Set[str]) -> bool:
+        """Return True if words stand together on one line of enough other answers."""
+        return not word_set or sum(_stand_together(word_set, answer) for answer in self.others) >= self.enough
 
     def knowable_element(self, line: str) -> bool:
-        """Whether the line of an element could be told beforehand: its words, its texts as a whole, and its place."""
+        """Return True if the line of an element could be predicted: its words, its texts as a whole, and its place."""
         plain = PIECE.sub("", NUMBERED.sub("", line))
         return self.knowable(plain) and all(map(self._knowable_piece, pieces(line)))
 
     def _knowable_piece(self, piece: str) -> bool:
-        """Whether it was shown or typed as a whole, whatever its numbers, or consists of two such or of such words."""
+        """Return True if a text was shown or typed as a whole, whatever its numbers, or consists of two such texts or
+        of such words.
+        """
         known = self.known
         if known.has_piece(piece) or piece in self.frame_pieces or piece in self.turn.values:
             return True
@@ -201,15 +209,15 @@ class Context:
             return False
         if not piece or known.has_masked_piece(piece):
             return True
-        if any(known.has_piece(piece[:place]) and known.has_piece(piece[place:]) for place in _cuts(piece)):
+        if any(known.has_piece(piece[:cut]) and known.has_piece(piece[cut:]) for cut in _cuts(piece)):
             return True
-        made_of = {word for word in words(piece) if len(word) > 1}
-        return any(map(str.isalpha, made_of)) and known.has_piece_words(made_of - self.action_words)
+        piece_words = {word for word in words(piece) if len(word) > 1}
+        return any(map(str.isalpha, piece_words)) and known.has_piece_words(piece_words - self.action_words)
 
     def told(self, text: str) -> bool:
-        """Whether each word of a text stands in the action or in what the trajectory has shown."""
-        left = words(text) - self.action_words
-        return not left or self.known.has_words(left)
+        """Return True if each word of a text stands in the action or in what the trajectory has shown."""
+        new_words = words(text) - self.action_words
+        return not new_words or self.known.has_words(new_words)
 
     @cached_property
     def lines(self) -> Sequence[str]:

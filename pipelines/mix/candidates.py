@@ -16,7 +16,7 @@ from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.mix.coded_names import Coded, fitting, numbers_of
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.pools import widened
+from trajmill.pipelines.mix.pools import merge_groups
 from trajmill.pipelines.recipe.mixture import VALUES
 from trajmill.pipelines.recipe.recipe import POOLS, Mix
 from trajmill.pipelines.storage.folders import Folder
@@ -46,13 +46,15 @@ class GivenValues:
     def of(self, name: str, ids: pa.Array) -> Floats:
         """The numbers of trajectories; NaN of those that the file does not have."""
         keys = text_hashes(ids)[:, 0]
-        place = np.searchsorted(self.keys, keys)
-        there = np.append(self.keys, 0)[place] == keys if len(self.keys) else np.zeros(len(keys), np.bool_)
-        return np.where(there & (place < len(self.keys)), np.append(self.columns[name], np.nan)[place], np.nan)
+        positions = np.searchsorted(self.keys, keys)
+        has_key = np.append(self.keys, 0)[positions] == keys if len(self.keys) else np.zeros(len(keys), np.bool_)
+        return np.where(
+            has_key & (positions < len(self.keys)), np.append(self.columns[name], np.nan)[positions], np.nan
+        )
 
 
 def read_values(path: str, names: Sequence[str]) -> GivenValues:
-    """The columns of these names, each with `VALUES`.
+    """Read the columns of these names, each of which begins with `VALUES`.
 
     Raises:
         ConfigError: the file cannot be read, lacks a column, has text where a number is wanted, or two rows of one
@@ -63,25 +65,25 @@ def read_values(path: str, names: Sequence[str]) -> GivenValues:
         schema = pq.read_schema(path)
         lacking = [name for name in (ID, *columns) if name not in schema.names]
         if lacking:
-            there = ", ".join(name for name in schema.names if name != ID)
-            raise ConfigError(f"mix.values: {path} has no column {', '.join(lacking)}; it has: {there}.")
+            available = ", ".join(name for name in schema.names if name != ID)
+            raise ConfigError(f"mix.values: {path} has no column {', '.join(lacking)}; it has: {available}.")
         table = pq.read_table(path, columns=[ID, *columns]).combine_chunks()
         ids = table[ID].combine_chunks().cast(pa.string())
-        found = {name: table[name].combine_chunks().cast(pa.float64()) for name in columns}
+        arrays = {name: table[name].combine_chunks().cast(pa.float64()) for name in columns}
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"mix.values: {path} cannot be read: {error}") from error
     if ids.null_count:
         raise ConfigError(f"mix.values: {path} has a row without a trajectory.")
-    numbers = {name: of.to_numpy(zero_copy_only=False) for name, of in found.items()}
+    numbers = {name: column.to_numpy(zero_copy_only=False) for name, column in arrays.items()}
     keys = text_hashes(ids)[:, 0]
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(np.diff(keys[order].view(np.int64)) == 0)
     if len(again):
         raise ConfigError(f"mix.values: {path} has two rows of trajectory {ids[int(order[again[0]])]}.")
-    return GivenValues(keys[order], {VALUES + name: of[order] for name, of in numbers.items()})
+    return GivenValues(keys[order], {VALUES + name: column[order] for name, column in numbers.items()})
 
 
-def weighed_keys(keys: npt.NDArray[np.uint64], weights: Floats) -> npt.NDArray[np.uint64]:
+def weigh_keys(keys: npt.NDArray[np.uint64], weights: Floats) -> npt.NDArray[np.uint64]:
     """Keys by whose order items come by chance in proportion to their weights, those that weigh nothing last.
 
     Efraimidis and Spirakis (2006): the order of -log(u) / weight, where u is the key as a share. The bits of numbers
@@ -102,8 +104,8 @@ def weighed_keys(keys: npt.NDArray[np.uint64], weights: Floats) -> npt.NDArray[n
 
 def weights_by(values: dict[str, Floats], powers: dict[str, float]) -> Floats:
     """The product of values to their powers; what is below 0 or no number is 0."""
-    found = [np.maximum(np.nan_to_num(values[name], nan=0.0), 0.0) ** power for name, power in powers.items()]
-    product: Floats = np.prod(found, axis=0)
+    factors = [np.maximum(np.nan_to_num(values[name], nan=0.0), 0.0) ** power for name, power in powers.items()]
+    product: Floats = np.prod(factors, axis=0)
     return product
 
 
@@ -160,7 +162,7 @@ class Candidates:
         return len(self.unit)
 
     def shared(self, by: str, largest: float = 1.0) -> npt.NDArray[np.uint64]:
-        """The environment that ties each trajectory to others by a key of `mix.group_by`; 0 where none does.
+        """Hash of the environment that trajectories share by a value of `mix.group_by`; 0 where they have none.
 
         Args:
             by: the key.
@@ -187,7 +189,7 @@ _KINDS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of candidates besides what each has.
+    """Values that are asked of candidates besides their own columns.
 
     Attributes:
         seed: of the hashes by which they are drawn; None where nothing is.
@@ -205,18 +207,18 @@ class Wanted:
 
     @classmethod
     def by(cls, mix: Mix) -> Wanted:
-        """What a recipe's stages ask for.
+        """Collect what the stages of a recipe ask for.
 
         Raises:
             ConfigError: values that it names are not in the file.
         """
         stages = mix.stages.values()
-        components = [one for stage in stages for one in stage.components.values()]
-        signals = {name for one in components for name in {**one.where, **(one.weigh or {})}}
+        components = [component for stage in stages for component in stage.components.values()]
+        signals = {name for component in components for name in {**component.where, **(component.weigh or {})}}
         tasks = any(bound.by == "task" for stage in stages for bound in stage.bounds)
         values = sorted(name for name in signals if name.startswith(VALUES))
-        given = None if mix.values is None else read_values(mix.values, values)
-        return cls(mix.seed, sorted(signals), tasks, given, mix.images is not None)
+        given_values = None if mix.values is None else read_values(mix.values, values)
+        return cls(mix.seed, sorted(signals), tasks, given_values, mix.images is not None)
 
     def keys(self, ids: pa.Array) -> dict[str, npt.NDArray[np.uint64]]:
         """The keys of these ids."""
@@ -224,18 +226,18 @@ class Wanted:
             return dict.fromkeys(("draw_key", "index_key"), np.zeros(0, np.uint64))
         texts = ids.to_pylist()
         return {
-            f"{what}_key": np.array([keyed_hash(f"{what}:{one}", self.seed) for one in texts], np.uint64)
-            for what in ("draw", "index")
+            f"{purpose}_key": np.array([keyed_hash(f"{purpose}:{text}", self.seed) for text in texts], np.uint64)
+            for purpose in ("draw", "index")
         }
 
 
 NOTHING: Final = Wanted()
 
 
-def gathered_in(units: Iterable[Unit], stages: Folder) -> Candidates:
+def gather_run_candidates(units: Iterable[Unit], stages: Folder) -> Candidates:
     """All candidates of the units of a run whose stages lie in a folder."""
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
-    return gathered(candidates(unit, *folders) for unit in units)
+    return gather_candidates(candidates(unit, *folders) for unit in units)
 
 
 def draws_name(label: str) -> str:
@@ -243,14 +245,14 @@ def draws_name(label: str) -> str:
     return f"{label}.parquet"
 
 
-def shared_groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
+def widen_groups(candidates: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
     """The group of each candidate, widened by what `mix.group_by` names."""
-    if not mix.group_by or not len(found):
-        return found.group
-    return widened(found.group, [found.shared(by, largest) for by, largest in mix.group_by.items()])
+    if not mix.group_by or not len(candidates):
+        return candidates.group
+    return merge_groups(candidates.group, [candidates.shared(by, largest) for by, largest in mix.group_by.items()])
 
 
-def trained_environments(
+def training_environments(
     environment: npt.NDArray[np.uint64], pool: Coded, copies: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.uint64]:
     """The environments of candidates that are drawn for training, 0 for one that is not known."""
@@ -258,20 +260,20 @@ def trained_environments(
     return distinct(environment[trained])
 
 
-def gathered(some: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:
+def gather_candidates(parts: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:
     """All candidates of units, in their order; `signals` names those that each has."""
     columns = {name: _Column(kind) for name, kind in _KINDS.items()}
     means = {name: _Column(np.float64) for name in signals}
     coded = {name: (_Column(np.uint8), dict[str | None, int]()) for name in _CODED}
-    for one in some:
+    for part in parts:
         for name, column in columns.items():
-            column.add(getattr(one, name))
+            column.add(getattr(part, name))
         for name, column in means.items():
-            column.add(one.signals[name])
+            column.add(part.signals[name])
         for name, (column, numbers) in coded.items():
-            mine: Coded = getattr(one, name)
-            places = np.array([numbers.setdefault(text, len(numbers)) for text in mine.names], np.int64)
-            column.add(fitting(places[mine.codes], len(numbers)))
+            mine: Coded = getattr(part, name)
+            new_codes = np.array([numbers.setdefault(text, len(numbers)) for text in mine.names], np.int64)
+            column.add(fitting(new_codes[mine.codes], len(numbers)))
     joined: dict[str, Any] = {name: column.values() for name, column in columns.items()}
     joined |= {name: Coded(column.values(), tuple(numbers)) for name, (column, numbers) in coded.items()}
     return Candidates(**joined, signals={name: column.values() for name, column in means.items()})
@@ -308,15 +310,15 @@ def candidates(
         wanted: what is asked of them.
     """
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
-    given = wanted.given
-    measured = [name for name in wanted.signals if given is None or name not in given.columns]
+    given_values = wanted.given
+    measured = [name for name in wanted.signals if given_values is None or name not in given_values.columns]
     columns += [SIGNAL_PREFIX + name for name in measured]
     judged = _read(verdicts, unit.name, columns)
     varied = _read(measures, measure_file(unit.label, "variety"), ["environment", *(["task"] if wanted.tasks else [])])
     screens = ["observation.attachments"] if wanted.images else []
     rows = _read(transitions, unit.name, ["source", "environment", *screens])
-    kept = judged["kept"].to_numpy()
-    judged, varied, rows = (table.filter(pa.array(kept)) for table in (judged, varied, rows))
+    is_kept = judged["kept"].to_numpy()
+    judged, varied, rows = (table.filter(pa.array(is_kept)) for table in (judged, varied, rows))
     starts = np.flatnonzero(judged["step"].to_numpy() == 0)
     summed = _summing(starts, judged.num_rows)
     used = np.asarray(judged["use"].to_numpy(zero_copy_only=False), object)
@@ -325,34 +327,34 @@ def candidates(
     kind = pc.struct_field(rows["environment"].combine_chunks(), "kind") if rows.num_rows else pa.array([], pa.string())
     models = _world_models(rows, starts)
     targets = np.maximum(summed(is_target), 1)
-    ids = _taken(judged["trajectory_id"], begins) if wanted.seed is not None else pa.array([], pa.string())
+    ids = _take_texts(judged["trajectory_id"], begins) if wanted.seed is not None else pa.array([], pa.string())
     return Candidates(
         unit=np.full(len(starts), unit.number, np.uint32),
         **wanted.keys(ids),
-        group=numbers_of(_taken(judged["group"], begins)),
+        group=numbers_of(_take_texts(judged["group"], begins)),
         domain=Coded.alike(unit.domain, len(starts)),
-        source=Coded.of(_taken(rows["source"], begins)),
-        kind=Coded.of(pc.if_else(pa.array(models.is_in([""])), _taken(kind, begins), "model")),
+        source=Coded.of(_take_texts(rows["source"], begins)),
+        kind=Coded.of(pc.if_else(pa.array(models.is_in([""])), _take_texts(kind, begins), "model")),
         world_model=models,
         task=_first_known(varied["task"].to_numpy(), starts) if wanted.tasks else np.zeros(0, np.uint64),
         environment=_first_known(varied["environment"].to_numpy(), starts),
         tokens=np.zeros(len(starts), np.uint32),
         loss_tokens=np.zeros(len(starts), np.uint32),
         text_bytes=narrow(summed(judged["text_bytes"].to_numpy())),
-        attachments=narrow(summed(_attachments(rows))) if wanted.images else np.zeros(0, np.uint32),
+        attachments=narrow(summed(_count_attachments(rows))) if wanted.images else np.zeros(0, np.uint32),
         signals={
             name: summed(np.nan_to_num(judged[SIGNAL_PREFIX + name].to_numpy()).astype(np.float64) * is_target)
             / targets
             for name in measured
         }
-        | ({} if given is None else {name: given.of(name, ids) for name in given.columns}),
+        | ({} if given_values is None else {name: given_values.of(name, ids) for name in given_values.columns}),
     )
 
 
-def _attachments(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """How many attachments the screen before each row's action has."""
-    told = [len((one or {}).get("attachments") or ()) for one in rows["observation"].to_pylist()]
-    return np.array(told, np.int64)
+def _count_attachments(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Count the attachments of the screen before each row's action."""
+    counts = [len((observation or {}).get("attachments") or ()) for observation in rows["observation"].to_pylist()]
+    return np.array(counts, np.int64)
 
 
 def _world_models(rows: pa.Table, starts: npt.NDArray[np.int64]) -> Coded:
@@ -360,18 +362,18 @@ def _world_models(rows: pa.Table, starts: npt.NDArray[np.int64]) -> Coded:
     if not rows.num_rows:
         return Coded.alike("", 0)
     names = answering(rows["environment"].combine_chunks())
-    told = np.flatnonzero(names.is_valid())
-    if not len(told):
+    answered_rows = np.flatnonzero(names.is_valid())
+    if not len(answered_rows):
         return Coded.alike("", len(starts))
-    of, first = np.unique(np.searchsorted(starts, told, "right") - 1, return_index=True)
-    found = np.full(len(starts), "", object)
-    found[of] = names.take(pa.array(told[first])).to_pylist()
-    return Coded.of(found.tolist())
+    trajectories, first_rows = np.unique(np.searchsorted(starts, answered_rows, "right") - 1, return_index=True)
+    models = np.full(len(starts), "", object)
+    models[trajectories] = names.take(pa.array(answered_rows[first_rows])).to_pylist()
+    return Coded.of(models.tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Who the candidates of a unit are, in their order.
+    """Identities of the candidates of a unit, in their order.
 
     Attributes:
         ids: of the trajectories.
@@ -385,12 +387,12 @@ class Identities:
 
 
 def identities(unit: Unit, verdicts: Folder, measures: Folder) -> Identities:
-    """Who the kept trajectories of a unit are."""
+    """Read the identities of the kept trajectories of a unit."""
     judged = _read(verdicts, unit.name, ["step", "trajectory_id", "kept"])
     nodes = _read(measures, f"{unit.label}.parquet", ["task_node", "instance_node"])
     starts = np.flatnonzero(judged["kept"].to_numpy() & (judged["step"].to_numpy() == 0))
     task, instance = (nodes[name].to_numpy()[starts] for name in nodes.column_names)
-    return Identities(_taken(judged["trajectory_id"], pa.array(starts)), task, instance)
+    return Identities(_take_texts(judged["trajectory_id"], pa.array(starts)), task, instance)
 
 
 def narrow(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
@@ -406,10 +408,10 @@ def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[
     return lambda values: np.add.reduceat(values, starts) if rows else values[:0]
 
 
-def _taken(column: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array:
+def _take_texts(column: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array:
     """The texts of these rows."""
-    taken = column.take(rows)
-    plain = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+    texts = column.take(rows)
+    plain = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     return plain.cast(pa.string())
 
 
@@ -417,6 +419,6 @@ def _first_known(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) 
     """Of each trajectory the first value that is not 0, else 0."""
     if not len(values):
         return values
-    places = np.where(values != 0, np.arange(len(values)), len(values))
-    first = np.minimum.reduceat(places, starts)
-    return np.where(first < len(values), values[np.minimum(first, len(values) - 1)], np.uint64(0))
+    positions = np.where(values != 0, np.arange(len(values)), len(values))
+    first_known = np.minimum.reduceat(positions, starts)
+    return np.where(first_known < len(values), values[np.minimum(first_known, len(values) - 1)], np.uint64(0))

@@ -1,4 +1,4 @@
-"""What was replayed, as samples ask for it: turns that are certified, and what a run wrote into its database."""
+"""Results of replays as samples ask for them: turns that are certified, and what a run wrote into its database."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def replays_of(folder: Folder) -> Manifest:
     Raises:
         ConfigError: nothing was replayed, or not to its end.
     """
-    found = read_manifest(folder, MANIFEST)
-    if found is None:
+    manifest = read_manifest(folder, MANIFEST)
+    if manifest is None:
         raise ConfigError(
             f"mix.rl: certified and mix.databases ask for replays, and {folder.path()} does not hold any. Run with "
             "--stop-after judge, then `trajmill world replay`, then run again."
         )
-    return found
+    return manifest
 
 
-def replayed(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
-    """What was replayed of each row of a unit.
+def read_replays(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
+    """Read what was replayed of each row of a unit.
 
     Raises:
         ConfigError: the replays are of other rows.
@@ -39,14 +39,14 @@ def replayed(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
     """
     if replays.exists(unit.name):
         check_unit(replays, unit.label)
-        told = read_table(replays, unit.name, [KEY, "replayed", "written"])
-        if told[KEY].equals(read_table(verdicts, unit.name, [KEY])[KEY]):
-            return told
+        table = read_table(replays, unit.name, [KEY, "replayed", "written"])
+        if table[KEY].equals(read_table(verdicts, unit.name, [KEY])[KEY]):
+            return table
     raise ConfigError(
         f"{replays.path(unit.name)} is not of the rows that were judged. Run `trajmill world replay` again."
     )
 
 
-def certified(told: pa.Table) -> pa.ChunkedArray:
-    """Of each row whether its action led to the same again."""
-    return pc.is_in(told["replayed"], value_set=pa.array(CERTIFIED))
+def is_certified(table: pa.Table) -> pa.ChunkedArray:
+    """Mark each row whose action led to the same result again."""
+    return pc.is_in(table["replayed"], value_set=pa.array(CERTIFIED))

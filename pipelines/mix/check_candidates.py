@@ -1,4 +1,4 @@
-"""What could be checked of an answer: candidates, of which `checks` keeps those that hold against all that is false.
+"""Candidates for the checks of an answer, of which `checks` keeps those that hold against every false answer.
 
 A candidate asks for what can be told beforehand (see `knowable`); what only the world knew is not asked for. That a
 candidate is of use is not said.
@@ -103,15 +103,15 @@ _COMPUTED: Final = frozenset(
 )
 
 
-def candidates(turn: Answered, known: Known, others: Sequence[str]) -> Iterator[dict[str, Any]]:
+def candidates(turn: Answered, known: Known, other_answers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Checks that the answer of a turn passes, strongest first; of few it is known that wrong answers fail.
 
     Args:
         turn: the action and its answer.
         known: what the trajectory showed before.
-        others: other answers of the tool.
+        other_answers: other answers of the tool.
     """
-    context = Context(turn, known, others)
+    context = Context(turn, known, other_answers)
     for make in _MAKERS:
         yield from make(context)
 
@@ -124,7 +124,7 @@ def _exact(context: Context) -> Iterator[dict[str, Any]]:
         yield {"type": "exact"}
 
 
-def _unchanged(context: Context) -> Iterator[dict[str, Any]]:
+def _no_change(context: Context) -> Iterator[dict[str, Any]]:
     turn = context.turn
     if turn.form in reward.STATES and turn.previous and reward.same(turn.observation, turn.previous, turn.form):
         yield {"type": "no_change"}
@@ -142,24 +142,26 @@ def _read_back(context: Context) -> Iterator[dict[str, Any]]:
         yield {"type": "read_what_was_written", "lines": lines}
 
 
-def _stored(context: Context) -> Iterator[dict[str, Any]]:
-    """What an answer reads of the database that the run itself has written there, as far as the trajectory told it."""
+def _database_values(context: Context) -> Iterator[dict[str, Any]]:
+    """Yield checks of what an answer reads of the database that the run itself wrote, as far as the log shows."""
     turn = context.turn
-    asked = {one for one in turn.stored if one in turn.observation and len(one) <= _LONGEST and "\n" not in one}
-    asked = {one for one in asked if one not in turn.action and context.told(one)}
-    if not asked:
+    written_values = {
+        text for text in turn.stored if text in turn.observation and len(text) <= _LONGEST and "\n" not in text
+    }
+    written_values = {text for text in written_values if text not in turn.action and context.told(text)}
+    if not written_values:
         return
     value = reward.document_in(turn.observation)
     if value is not None:
         leaves = islice(_at_paths(value), 400)
-        found = ((path, leaf) for path, leaf in leaves if isinstance(leaf, str | int) and str(leaf) in asked)
-        yield from ({"type": "json_path", "path": path, "value": leaf} for path, leaf in islice(found, 4))
+        matches = ((path, leaf) for path, leaf in leaves if isinstance(leaf, str | int) and str(leaf) in written_values)
+        yield from ({"type": "json_path", "path": path, "value": leaf} for path, leaf in islice(matches, 4))
         return
     lines = [line.strip() for line in turn.observation.split("\n") if len(line.strip()) >= _SHORTEST]
-    if whole := [line for line in lines if line in asked][:8]:
-        yield {"type": "read_what_was_written", "lines": whole}
-    for one in islice((one for one in turn.stored if one in asked and len(one) >= _SHORTEST), 4):
-        yield {"type": "regex", "pattern": f"({_quoted(one)})", "value": one}
+    if lines_read := [line for line in lines if line in written_values][:8]:
+        yield {"type": "read_what_was_written", "lines": lines_read}
+    for text in islice((text for text in turn.stored if text in written_values and len(text) >= _SHORTEST), 4):
+        yield {"type": "regex", "pattern": f"({_quote_pattern(text)})", "value": text}
 
 
 def _exit(context: Context) -> Iterator[dict[str, Any]]:
@@ -171,20 +173,22 @@ def _exit(context: Context) -> Iterator[dict[str, Any]]:
 
 @cache
 def _finder(patterns: Sequence[str]) -> Any:
-    """What finds which patterns match a text at all, in a tenth of the time that looking for one by one takes."""
-    found = re2.Set.SearchSet()
+    """Build a set that finds which patterns match a text at all, in a tenth of the time that trying them one by one
+    takes.
+    """
+    pattern_set = re2.Set.SearchSet()
     for pattern in patterns:
-        found.Add(pattern)
-    found.Compile()
-    return found
+        pattern_set.Add(pattern)
+    pattern_set.Compile()
+    return pattern_set
 
 
 def _patterns(patterns: Sequence[str], context: Context) -> Iterator[dict[str, Any]]:
     for pattern in [patterns[number] for number in sorted(_finder(patterns).Match(context.turn.observation) or ())]:
         check: dict[str, Any] = {"type": "regex", "pattern": pattern}
-        found = reward.value_in(check, context.turn.observation, {})
-        if found and len(found) <= (8 if isinstance(found, list) else 200):
-            yield {**check, "value": found}
+        value = reward.value_in(check, context.turn.observation, {})
+        if value and len(value) <= (8 if isinstance(value, list) else 200):
+            yield {**check, "value": value}
 
 
 def _classes(context: Context) -> Iterator[dict[str, Any]]:
@@ -210,17 +214,17 @@ def _elements(context: Context) -> Iterator[dict[str, Any]]:
     """The element that has the focus, and states and values that elements of the screen before have changed to."""
     if context.turn.form not in reward.STATES or context.turn.previous is None:
         return
-    before = {found["role"] + found["name"]: found["rest"] for found in _elements_of(context.turn.previous)}
-    for found in _elements_of(context.turn.observation):
-        key, rest = found["role"] + found["name"], found["rest"]
+    before = {match["role"] + match["name"]: match["rest"] for match in _elements_of(context.turn.previous)}
+    for match in _elements_of(context.turn.observation):
+        key, rest = match["role"] + match["name"], match["rest"]
         if before.get(key, rest) == rest:
             continue
-        element = rf"(?m)\b{re.escape(found['role'])} {_quoted(found['name'])}"
-        if _FOCUSED.search(rest) and not _FOCUSED.search(before[key]) and _moves_focus_to(found, context):
-            value = found["name"][1:-1]
+        element = rf"(?m)\b{re.escape(match['role'])} {_quote_pattern(match['name'])}"
+        if _FOCUSED.search(rest) and not _FOCUSED.search(before[key]) and _moves_focus_to(match, context):
+            value = match["name"][1:-1]
             yield {
                 "type": "regex",
-                "pattern": rf"(?m)\b{re.escape(found['role'])} [\"'](.*?)[\"'][^\"'\n]*\bfocused\b",
+                "pattern": rf"(?m)\b{re.escape(match['role'])} [\"'](.*?)[\"'][^\"'\n]*\bfocused\b",
             } | {"value": value}
         for state in re.findall(rf"\b(?:{_STATES})\b", rest)[:3]:
             if state != "focused" and not re.search(rf"\b{state}\b", before[key]):
@@ -231,32 +235,39 @@ def _elements(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _moves_focus_to(element: re.Match[str], context: Context) -> bool:
-    """Whether an action could move the focus there: it names no other element that is still shown, or is of keys."""
+    """Return True if an action can move the focus there: it names no other element still shown, or is of keys."""
     if _KEYS.search(context.turn.tool):
         return True
     named = [value for value in context.turn.values if value[:1] == "#"]
     number = element[0].split(maxsplit=1)[0]
-    shown = {line.split(maxsplit=1)[0] for line in context.turn.observation.split("\n") if line.strip()}
-    return not named or number in named or not any(value in shown for value in named)
+    shown_marks = {line.split(maxsplit=1)[0] for line in context.turn.observation.split("\n") if line.strip()}
+    return not named or number in named or not any(value in shown_marks for value in named)
 
 
 def _elements_of(text: str) -> Iterator[re.Match[str]]:
     lines = islice((line for line in text.split("\n") if len(line) < 1000), 2000)
-    return (found for found in map(_ELEMENT.match, lines) if found)
+    return (match for match in map(_ELEMENT.match, lines) if match)
 
 
-def _quoted(text: str) -> str:
+def _quote_pattern(text: str) -> str:
     """A pattern of RE2 for a text as it is."""
-    return "".join(one if one.isalnum() or one in "_ " else f"\\{one}" if one.isascii() else one for one in text)
+    return "".join(
+        character
+        if character.isalnum() or character in "_ "
+        else f"\\{character}"
+        if character.isascii()
+        else character
+        for character in text
+    )
 
 
 def _json_values(context: Context) -> Iterator[dict[str, Any]]:
     value = reward.document_in(context.turn.observation)
     if value is None:
         return
-    made = 0
+    count = 0
     for path, leaf in islice(_at_paths(value), 400):
-        if made == 4:
+        if count == 4:
             return
         name = path.rpartition("['")[2].removesuffix("']") if path.endswith("']") else ""
         if isinstance(leaf, list | dict):
@@ -269,22 +280,22 @@ def _json_values(context: Context) -> Iterator[dict[str, Any]]:
             check = {"type": "json_path", "path": path, "value": leaf}
         computed = name in _COMPUTED and (not isinstance(leaf, str) or len(leaf) <= _WORD or context.knowable(leaf))
         if computed or (isinstance(leaf, str | int) and context.told(str(leaf))):
-            made += 1
+            count += 1
             yield check
 
 
 def _at_paths(value: Any) -> Iterator[tuple[str, Any]]:
     """(normalized path, value) of all that is no object, and of lists, in document order; deep ones are left out."""
-    held: list[tuple[str, Any]] = [("$", value)]
-    while held:
-        path, one = held.pop()
-        if isinstance(one, Mapping):
-            keys = [key for key in one if "'" not in key and "\\" not in key and "]" not in key]
-            held.extend((f"{path}['{key}']", one[key]) for key in reversed(keys))
+    stack: list[tuple[str, Any]] = [("$", value)]
+    while stack:
+        path, item = stack.pop()
+        if isinstance(item, Mapping):
+            keys = [key for key in item if "'" not in key and "\\" not in key and "]" not in key]
+            stack.extend((f"{path}['{key}']", item[key]) for key in reversed(keys))
             continue
-        yield path, one
-        if isinstance(one, list) and path.count("[") < 6:
-            held.extend((f"{path}[{place}]", each) for place, each in reversed(list(enumerate(one[:20]))))
+        yield path, item
+        if isinstance(item, list) and path.count("[") < 6:
+            stack.extend((f"{path}[{index}]", element) for index, element in reversed(list(enumerate(item[:20]))))
 
 
 def _numbers(context: Context) -> Iterator[dict[str, Any]]:
@@ -294,9 +305,9 @@ def _numbers(context: Context) -> Iterator[dict[str, Any]]:
     if len(lines) == 1 and re.fullmatch(r"[-+]?\d[\d,]{0,20}(?:\.\d{1,20})?", lines[0]):
         yield {"type": "numeric", **_near(lines[0])}
     for line in lines[:_LINES]:
-        found = _LABELLED.match(line) if len(line) < 120 else None
-        if found and context.knowable(found["before"]) and words(found["before"]):
-            yield {"type": "numeric", "before": found["before"].rstrip(), **_near(found["number"])}
+        match = _LABELLED.match(line) if len(line) < 120 else None
+        if match and context.knowable(match["before"]) and words(match["before"]):
+            yield {"type": "numeric", "before": match["before"].rstrip(), **_near(match["number"])}
 
 
 def _near(text: str) -> dict[str, float]:
@@ -314,35 +325,35 @@ def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     typed = tuple(
         {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
     )
-    seen = context.line_counts
+    counts = context.line_counts
     is_tree = context.turn.form in reward.STATES and context.turn.domain in _SHOWN_AS_TREES
-    found = [
+    lines = [
         line
         for line in dict.fromkeys(context.lines)
         if _SHORTEST <= len(line) <= _LONGEST and line not in context.before
     ]
-    found = [line for line in found if re.search(r"\w{3}", line) and not line.endswith(typed)]
-    found = [line for line in found if not line.startswith(("[exit code", "[timed out"))]
+    lines = [line for line in lines if re.search(r"\w{3}", line) and not line.endswith(typed)]
+    lines = [line for line in lines if not line.startswith(("[exit code", "[timed out"))]
     if context.turn.form not in reward.STATES:
         # each word may be known, and that they stand together there only the world knows
-        found = [line for line in found if not _PLACED.match(line) and not _is_counted(line, context.turn.domain)]
-    found.sort(key=lambda line: (seen[line], -len(line)))
+        lines = [line for line in lines if not _PLACED.match(line) and not _is_counted(line, context.turn.domain)]
+    lines.sort(key=lambda line: (counts[line], -len(line)))
     known = (
         line
-        for line in found
+        for line in lines
         if (context.knowable_element if is_tree or NUMBERED.match(line) else context.knowable_line)(line)
     )
     yield from ({"type": "contains", "line": line} for line in islice(known, _LINES))
 
 
 def _is_counted(line: str, domain: str) -> bool:
-    return domain == "search" and any(re.search(one, line) for one in COUNTED)
+    return domain == "search" and any(re.search(pattern, line) for pattern in COUNTED)
 
 
 _MAKERS: Final[Sequence[Callable[[Context], Iterator[dict[str, Any]]]]] = (
-    _unchanged,
+    _no_change,
     _read_back,
-    _stored,
+    _database_values,
     _exact,
     _elements,
     _titles,

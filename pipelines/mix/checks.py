@@ -49,68 +49,70 @@ _LONGEST: Final = 60_000
 _DIGITS, _SMALL, _LARGE = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[str, Any]]:
+def checks_of(turn: Answered, known: Known, other_answers: Sequence[str]) -> list[dict[str, Any]]:
     """The checks of a turn that stand; none if together they would let another answer of the tool pass.
 
     Args:
         turn: the action and its answer.
         known: what its trajectory showed before, this turn not yet added.
-        others: other answers of the tool (`Distractors.of`), in an order that does not depend on that of the rows.
+        other_answers: other answers of the tool (`Distractors.of`), in an order that does not depend on the rows' own.
     """
-    if not turn.observation.strip() or len(turn.observation) > _LONGEST or len(others) < LEAST:
+    if not turn.observation.strip() or len(turn.observation) > _LONGEST or len(other_answers) < LEAST:
         return []
-    mine = _compared(turn.observation, turn.form)
-    different = tuple([other for other in others if _compared(other, turn.form) != mine])
+    mine = _hash_lines(turn.observation, turn.form)
+    different = tuple([answer for answer in other_answers if _hash_lines(answer, turn.form) != mine])
     if len(different) < LEAST:
         return []
     if reward.prediction(f"{reward.MARKER}\n{turn.observation}") != reward.prediction(turn.observation):
         return []
     truth = _truth(turn)
-    found: list[dict[str, Any]] = []
+    checks: list[dict[str, Any]] = []
     for check in candidates(turn, known, different):
-        if len(found) == MOST:
+        if len(checks) == MOST:
             break
-        if sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
+        if sum(accepted["type"] == check["type"] for accepted in checks) == MOST_OF_A_TYPE:
             if check["type"] == LAST:
                 break
             continue
         if stands(check, turn, truth, different):
-            found.append(check)
-        if found and check["type"] in _WHOLE:
+            checks.append(check)
+        if checks and check["type"] in _WHOLE:
             break
-    if all(check.get("pattern") in COUNTED for check in found):
+    if all(check.get("pattern") in COUNTED for check in checks):
         return []
-    refused = (any(not reward.passes(check, other, truth) for check in found) for other in different)
-    return found if all(refused) else []
+    refused = (any(not reward.passes(check, answer, truth) for check in checks) for answer in different)
+    return checks if all(refused) else []
 
 
 @lru_cache(maxsize=1 << 12)
-def _compared(text: str, form: str) -> int:
+def _hash_lines(text: str, form: str) -> int:
     """A hash of a text's lines as they are compared: texts are the same where it is (`reward.same`)."""
     return xxhash.xxh3_64_intdigest("\n".join(reward.lines_of(text, form)).encode("utf-8", "replace"))
 
 
-def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], others: Sequence[str]) -> bool:
-    """Whether a check tells the truth from all that is false.
+def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], other_answers: Sequence[str]) -> bool:
+    """Return True if a check tells the truth from all that is false.
 
     Args:
         check: tried.
         turn: the action and its answer.
         truth: its ground truth.
-        others: other answers of the tool, none the same as the turn's.
+        other_answers: other answers of the tool, none the same as the turn's.
     """
     observation = reward.prediction(turn.observation) or ""
-    held = [observation, *(resampled(turn, number) for number in range(2) if turn.volatile)]
-    if not all(reward.passes(check, one, truth) for one in held):
+    truths = [observation, *(resample_volatile(turn, number) for number in range(2) if turn.volatile)]
+    if not all(reward.passes(check, text, truth) for text in truths):
         return False
     value = reward.value_in(check, observation, truth)
-    differing = list(islice((other for other in others if reward.value_in(check, other, truth) != value), TRIED))
+    differing = list(
+        islice((answer for answer in other_answers if reward.value_in(check, answer, truth) != value), TRIED)
+    )
     if len(differing) < LEAST:
         return False
-    false = ["", *echoes(turn), *differing, mutated(check, observation, turn.form)]
+    false = ["", *echoes(turn), *differing, mutate_target(check, observation, turn.form)]
     if check["type"] != "no_change":
         false.append(turn.previous or "")
-    return not any(reward.passes(check, one, truth) for one in false)
+    return not any(reward.passes(check, text, truth) for text in false)
 
 
 def echoes(turn: Answered) -> list[str]:
@@ -118,13 +120,13 @@ def echoes(turn: Answered) -> list[str]:
     return [turn.action, turn.arguments or "", "\n".join(turn.values), *turn.values[:8]]
 
 
-def resampled(turn: Answered, number: int) -> str:
+def resample_volatile(turn: Answered, number: int) -> str:
     """The observation with other letters and digits in its volatile spans; `number` tells several such texts apart."""
     letters = list(turn.observation)
     draw = random.Random(xxhash.xxh3_64_intdigest(turn.key.encode(), number))  # noqa: S311
     for begin, end in turn.volatile:
-        for place in range(begin, min(end, len(letters))):
-            letters[place] = _another(letters[place], draw.randrange(1, 9))
+        for position in range(begin, min(end, len(letters))):
+            letters[position] = _another(letters[position], draw.randrange(1, 9))
     return "".join(letters)
 
 
@@ -135,7 +137,7 @@ def _another(letter: str, step: int) -> str:
     return letter
 
 
-def mutated(check: Mapping[str, Any], text: str, form: str) -> str:
+def mutate_target(check: Mapping[str, Any], text: str, form: str) -> str:
     """The text with what a check asks for changed, wherever it stands: each letter and digit of it becomes another."""
     kind = check["type"]
     if kind in ("exact", "no_change"):
@@ -145,9 +147,9 @@ def mutated(check: Mapping[str, Any], text: str, form: str) -> str:
     elif kind == "read_what_was_written":
         targets = check["lines"][:1]
     elif kind == "exit_code":
-        return re.sub(r"-?\d+", lambda found: str(int(found[0][-6:]) + 1), text)
+        return re.sub(r"-?\d+", lambda match: str(int(match[0][-6:]) + 1), text)
     elif kind in ("json_path", "numeric"):
-        return _mutated_value(check, text)
+        return _mutate_value(check, text)
     else:
         value = check["value"]
         targets = [value] if isinstance(value, str) else value[:1]
@@ -157,14 +159,15 @@ def mutated(check: Mapping[str, Any], text: str, form: str) -> str:
     return text
 
 
-def _mutated_value(check: Mapping[str, Any], text: str) -> str:
+def _mutate_value(check: Mapping[str, Any], text: str) -> str:
     """The text with another value at a path, or another number behind the words that lead a line."""
     value = check["value"]
     if "path" not in check:
-        return re.sub(r"\d", lambda found: str((int(found[0]) + 5) % 10), text)
+        return re.sub(r"\d", lambda match: str((int(match[0]) + 5) % 10), text)
     document = reward.document_in(text)
     steps = [
-        one[1] if one[2] is None else int(one[2]) for one in re.finditer(r"\['([^']*)'\]|\[(\d+)\]", check["path"])
+        step_match[1] if step_match[2] is None else int(step_match[2])
+        for step_match in re.finditer(r"\['([^']*)'\]|\[(\d+)\]", check["path"])
     ]
     if check.get("of") == "length" or not steps:
         return "[]"
@@ -198,7 +201,7 @@ def _truth(turn: Answered) -> dict[str, Any]:
 
 
 def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by: tuple[str, str] | None = None) -> str:
-    """What a reward compares a prediction with, as one JSON text (version 3).
+    """Write the ground truth that a reward compares a prediction with, as one JSON text (version 3).
 
     `exact` says that the answer follows letter by letter from what was known, so that a check asks for it so.
     `previous` stands where the turn shows a state: lines that changed are told by it.
@@ -208,12 +211,12 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by:
         checks: those that stand.
         judged_by: id and sha256 of the rubric (`rubric_id`).
     """
-    told = _truth(turn) | {
+    truth = _truth(turn) | {
         "checks": [dict(check) for check in checks],
         "rubric": {"id": judged_by[0], "sha256": judged_by[1]} if judged_by else None,
         "exact": any(check["type"] == "exact" for check in checks),
     }
-    return json_text(told)
+    return json_text(truth)
 
 
 @cache
@@ -226,12 +229,14 @@ def rubric_id() -> tuple[str, str]:
 
 
 def keeps_no_change(key: str, seed: int) -> bool:
-    """Whether a turn that changes nothing may be asked for: 5 % of them by hash, so of all turns no more than that."""
+    """Return True if a turn that changes nothing may be asked for: 5 % of them by hash, so of all turns no more than
+    that.
+    """
     return xxhash.xxh3_64_intdigest(f"no_change:{key}".encode(), seed) < NO_CHANGE_SHARE * 2**64
 
 
 def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -> float:
-    """How readily a turn is drawn: 4 with a check, 1 without, 0 where rules have nothing to tell a right answer by.
+    """Weigh the chance of a turn to be drawn: 4 with a check, 1 without, 0 where rules cannot tell a right answer.
 
     That is a state that does not change, but for those that `keeps_no_change` lets in, and an empty answer.
     """
@@ -246,12 +251,12 @@ def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -
     return 1.0
 
 
-def looked_at(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
+def choose_considered(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
     """The turns of a trajectory that one is drawn from, by their checks: all, or those of least hash."""
     return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
 
 
-def drawn(keys: Iterable[str], weighed: Callable[[str], float], seed: int) -> str | None:
+def draw_key(keys: Iterable[str], weigh: Callable[[str], float], seed: int) -> str | None:
     """One key, each with a chance by its weight, the same whatever their order; None if all weigh nothing.
 
     Efraimidis and Spirakis (2006): the least of -log(u) / weight, where u is a hash of the key. No more are weighed, in
@@ -259,7 +264,7 @@ def drawn(keys: Iterable[str], weighed: Callable[[str], float], seed: int) -> st
 
     Args:
         keys: what is drawn from.
-        weighed: the weight of a key, `CHECKED_WEIGHT` at most.
+        weigh: the weight of a key, `CHECKED_WEIGHT` at most.
         seed: of the draw.
     """
     best: tuple[float, str] | None = None
@@ -267,7 +272,7 @@ def drawn(keys: Iterable[str], weighed: Callable[[str], float], seed: int) -> st
     for key, share in sorted(lots.items(), key=lambda lot: (-lot[1], lot[0])):
         if best is not None and best[0] < -math.log(share) / CHECKED_WEIGHT:
             break
-        one = weighed(key)
-        if one > 0:
-            best = min(best or (math.inf, ""), (-math.log(share) / one, key))
+        key_weight = weigh(key)
+        if key_weight > 0:
+            best = min(best or (math.inf, ""), (-math.log(share) / key_weight, key))
     return best[1] if best else None

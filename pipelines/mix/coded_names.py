@@ -1,4 +1,4 @@
-"""Names of which few differ among millions: numbers into them, a byte or two each, instead of objects."""
+"""Dictionary-encoded strings: a byte or two for each of millions of names, of which few differ."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ class Coded:
         return cls(np.zeros(count, np.uint8), (name,))
 
     @classmethod
-    def joined(cls, some: Sequence[Coded]) -> Coded:
+    def joined(cls, columns: Sequence[Coded]) -> Coded:
         """The rows of these columns, one after the other."""
         numbers: dict[str | None, int] = {}
-        places = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in some]
-        codes = np.empty(sum(map(len, some)), np.min_scalar_type(len(numbers)))
+        new_codes = [
+            np.array([numbers.setdefault(name, len(numbers)) for name in column.names], np.int64) for column in columns
+        ]
+        codes = np.empty(sum(map(len, columns)), np.min_scalar_type(len(numbers)))
         begin = 0
-        for one, place in zip(some, places, strict=True):
-            codes[begin : begin + len(one)] = place[one.codes]
-            begin += len(one)
+        for column, new_code in zip(columns, new_codes, strict=True):
+            codes[begin : begin + len(column)] = new_code[column.codes]
+            begin += len(column)
         return cls(codes, tuple(numbers))
 
     def __len__(self) -> int:
@@ -63,8 +65,8 @@ class Coded:
 
     def is_in(self, names: Collection[str | None]) -> npt.NDArray[np.bool_]:
         """Of each row whether its name is among these."""
-        found: npt.NDArray[np.bool_] = np.array([name in names for name in self.names], np.bool_)[self.codes]
-        return found
+        is_member: npt.NDArray[np.bool_] = np.array([name in names for name in self.names], np.bool_)[self.codes]
+        return is_member
 
     def held(self) -> list[str | None]:
         """The names that a row has."""
@@ -76,7 +78,7 @@ class Coded:
         return pa.array(self.names, pa.string()).take(pa.array(self.codes))
 
 
-def coded(values: Coded | npt.NDArray[Any]) -> Coded:
+def as_coded(values: Coded | npt.NDArray[Any]) -> Coded:
     """The column of names, which may be objects."""
     return values if isinstance(values, Coded) else Coded.of(values.tolist())
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trajmill.pipelines.mix.coded_names import Coded, Codes, coded
+from trajmill.pipelines.mix.coded_names import Coded, Codes, as_coded
 from trajmill.pipelines.recipe.mixture import Bound, Component, Stage
 from trajmill.quality.sets import distinct, ranges
 from trajmill.schemas import ConfigError
@@ -45,9 +45,9 @@ class Bounded:
 
     def __init__(self, bound: Bound, values: Values, carried: Mapping[Any, int]) -> None:
         self.bound = bound
-        self.number, self._names = numbered(values)
+        self.number, self._names = number_values(values)
         self.taken = array("q", bytes(8 * len(self._names)))
-        where = {name: place for place, name in enumerate(self._names)} if carried or bound.value is not None else {}
+        where = {name: index for index, name in enumerate(self._names)} if carried or bound.value is not None else {}
         for name in carried.keys() & where.keys():
             self.taken[where[name]] = carried[name]
         self._own = where.get(bound.value, -1)
@@ -58,26 +58,26 @@ class Bounded:
         bound = self.bound
         if self._names[value] in _NOT_KNOWN or (bound.value is not None and value != self._own):
             return 0.0
-        taken = self.taken[value]
-        after = taken + size
+        drawn_tokens = self.taken[value]
+        after = drawn_tokens + size
         if bound.max_tokens is not None and after > bound.max_tokens:
             return float("inf")
-        if bound.max_share is not None and taken:
+        if bound.max_share is not None and drawn_tokens:
             return after / bound.max_share - size if bound.max_share else float("inf")
         return 0.0
 
     def lacks(self, values: Mapping[str, str], total: int) -> bool:
-        """Whether what has these values is to go first, where so much is drawn of all."""
+        """Return True if items of these values go first, where so many tokens are drawn of all."""
         bound = self.bound
         if bound.min_share is None or bound.value != values[bound.by]:
             return False
         return (self.taken[self._own] if self._own >= 0 else self._elsewhere) < bound.min_share * total
 
 
-def numbered(values: Values) -> tuple[Codes, Sequence[Any]]:
+def number_values(values: Values) -> tuple[Codes, Sequence[Any]]:
     """The number of each value, and the distinct values."""
     if isinstance(values, Coded) or values.dtype == object:
-        named = coded(values)
+        named = as_coded(values)
         return named.codes, named.names
     names = distinct(values)
     return np.searchsorted(names, values).astype(np.uint32), array("Q", names.astype("<u8").tobytes())
@@ -85,7 +85,7 @@ def numbered(values: Values) -> tuple[Codes, Sequence[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """What a stage can be drawn from, one item a trajectory; arrays of one length.
+    """Items that a stage can be drawn from, one a trajectory; arrays of one length.
 
     Attributes:
         key: 64 bits that order by hash; items of equal keys keep their order.
@@ -111,8 +111,8 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """What was drawn of a category.
+class CategoryDraw:
+    """Sum of what was drawn of a category.
 
     Attributes:
         component: its component.
@@ -138,21 +138,21 @@ class Drawn:
 
     @property
     def epochs(self) -> float:
-        """How often what there is was drawn, by tokens."""
+        """Number of times that the available tokens were drawn."""
         return self.tokens / self.available if self.available else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How often each item is drawn, and what that is by category."""
+    """Number of copies of each item, and the draws by category."""
 
     copies: npt.NDArray[np.int32]
-    categories: tuple[Drawn, ...]
+    categories: tuple[CategoryDraw, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What was drawn before, and counts.
+class PriorDraws:
+    """Earlier draws, which count in budgets, shares and bounds.
 
     Attributes:
         samples: how many.
@@ -169,11 +169,11 @@ class Carried:
     groups: Mapping[int, int] = field(default_factory=dict)
 
 
-NOTHING: Final = Carried()
+NOTHING: Final = PriorDraws()
 
 
-def drawing(items: Items, stage: Stage, name: str = "mix.stages", carried: Carried = NOTHING) -> Drawing:
-    """What a stage takes of its items.
+def draw_stage(items: Items, stage: Stage, name: str = "mix.stages", carried: PriorDraws = NOTHING) -> Drawing:
+    """Draw what a stage takes of its items.
 
     Args:
         items: all that there is.
@@ -184,25 +184,27 @@ def drawing(items: Items, stage: Stage, name: str = "mix.stages", carried: Carri
     Raises:
         ConfigError: something falls short, and the stage is to stop then.
     """
-    found = _Draw(items, stage, carried).done()
+    result = _Draw(items, stage, carried).done()
     if stage.on_shortfall == "stop":
-        _check(found, stage, name, carried.samples)
-    return found
+        _check(result, stage, name, carried.samples)
+    return result
 
 
-def _check(found: Drawing, stage: Stage, name: str, before: int) -> None:
-    """Nothing, if all that a stage asks for was drawn.
+def _check(result: Drawing, stage: Stage, name: str, before: int) -> None:
+    """Check that all that a stage asks for was drawn.
 
     Raises:
         ConfigError: it was not, with the figures of everything that falls short.
     """
     short = [
-        f"{_named(one)} falls short: {one.available:,} tokens are there, {one.tokens:,} are drawn, and its share of "
-        f"{(one.tokens + one.shortfall) / (one.share or 1):,.0f} is {one.tokens + one.shortfall:,}"
-        for one in found.categories
-        if one.shortfall
+        f"{_name_category(category)} falls short: {category.available:,} tokens are there, "
+        f"{category.tokens:,} are drawn, and its share of "
+        f"{(category.tokens + category.shortfall) / (category.share or 1):,.0f} is "
+        f"{category.tokens + category.shortfall:,}"
+        for category in result.categories
+        if category.shortfall
     ]
-    samples = before + sum(one.samples for one in found.categories)
+    samples = before + sum(category.samples for category in result.categories)
     if stage.samples is not None and stage.budget is None and samples < stage.samples:
         short.append(f"{samples:,} samples are drawn, and {stage.samples:,} are asked for")
     if short:
@@ -212,8 +214,12 @@ def _check(found: Drawing, stage: Stage, name: str, before: int) -> None:
         )
 
 
-def _named(one: Drawn) -> str:
-    return f"{one.domain} of component '{one.component}'" if one.domain else f"component '{one.component}'"
+def _name_category(category: CategoryDraw) -> str:
+    return (
+        f"{category.domain} of component '{category.component}'"
+        if category.domain
+        else f"component '{category.component}'"
+    )
 
 
 def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, float]:
@@ -229,8 +235,8 @@ def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, floa
         chosen = dict.fromkeys(sizes, 1.0)
     else:
         chosen = {name: float(size) ** (1 / (component.temperature or 1.0)) for name, size in sizes.items()}
-    whole = sum(chosen.values())
-    return {name: share / whole for name, share in chosen.items()} if whole else {}
+    total = sum(chosen.values())
+    return {name: share / total for name, share in chosen.items()} if total else {}
 
 
 _AT_ONCE: Final = 1 << 12
@@ -272,14 +278,14 @@ class _Category:
 
 
 class _Draw:
-    def __init__(self, items: Items, stage: Stage, carried: Carried) -> None:
+    def __init__(self, items: Items, stage: Stage, carried: PriorDraws) -> None:
         self._items, self._stage, self._carried = items, stage, carried
         self._copies = array("i", bytes(4 * len(items)))
         self._bounds = [
-            Bounded(bound, items.values[bound.by], of)
-            for bound, of in zip(stage.bounds, carried.bounds or [{}] * len(stage.bounds), strict=True)
+            Bounded(bound, items.values[bound.by], drawn_before)
+            for bound, drawn_before in zip(stage.bounds, carried.bounds or [{}] * len(stage.bounds), strict=True)
         ]
-        self._columns = [items.tokens, items.loss_tokens, *(one.number for one in self._bounds)]
+        self._columns = [items.tokens, items.loss_tokens, *(bounded.number for bounded in self._bounds)]
         self._total, self._samples = sum(carried.drawn.values()), carried.samples
         self._lacking: list[tuple[str, str, float]] = []  # component, domain and share of what has no item
         self._categories = list(self._made())
@@ -287,46 +293,48 @@ class _Draw:
     def _places(self, apart: Sequence[str]) -> dict[tuple[str, ...], npt.NDArray[np.uint32]]:
         """The items of each component, domain and whatever else is to be kept apart, in the order of their keys."""
         order = self._capped(np.argsort(self._items.key, kind="stable").astype(np.uint32))
-        columns = [coded(self._items.component), coded(self._items.domain)]
-        columns += [coded(self._items.values[by]) for by in apart]
+        columns = [as_coded(self._items.component), as_coded(self._items.domain)]
+        columns += [as_coded(self._items.values[by]) for by in apart]
         mixed = np.zeros(len(order), np.int64)
         for column in columns:
             mixed = mixed * len(column.names) + column.codes[order]
-        held = distinct(mixed)
-        mixed = np.searchsorted(held, mixed).astype(np.min_scalar_type(len(held)))
+        codes = distinct(mixed)
+        mixed = np.searchsorted(codes, mixed).astype(np.min_scalar_type(len(codes)))
         by_place = order[np.argsort(mixed, kind="stable")]
-        found: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
-        for some in np.split(by_place, np.cumsum(np.bincount(mixed, minlength=len(held)))[:-1]) if len(held) else ():
-            named: list[Any] = [column.names[column.codes[some[0]]] for column in columns]
-            found[tuple(named)] = some
-        return found
+        items_by_key: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
+        for rows in np.split(by_place, np.cumsum(np.bincount(mixed, minlength=len(codes)))[:-1]) if len(codes) else ():
+            named: list[Any] = [column.names[column.codes[rows[0]]] for column in columns]
+            items_by_key[tuple(named)] = rows
+        return items_by_key
 
     def _made(self) -> Iterator[_Category]:
         apart = sorted({bound.by for bound in self._stage.bounds if bound.min_share is not None} & {"source", "kind"})
         by_place = self._places(apart)
-        held = {place: int(self._items.tokens[items].sum()) for place, items in sorted(by_place.items())}
+        tokens_by_key = {key: int(self._items.tokens[items].sum()) for key, items in sorted(by_place.items())}
         before = self._carried.available
-        whole = sum(held.values()) + sum(before.values())
-        for name, asked in self._stage.components.items():
+        total = sum(tokens_by_key.values()) + sum(before.values())
+        for name, component in self._stage.components.items():
             domains: Counter[str] = Counter()
-            for place, size in [*held.items(), *before.items()]:
-                domains[place[1]] += size if place[0] == name else 0
+            for key, size in [*tokens_by_key.items(), *before.items()]:
+                domains[key[1]] += size if key[0] == name else 0
             sizes = {domain: size for domain, size in sorted(domains.items()) if size}
-            share = asked.weight if asked.weight is not None else sum(sizes.values()) / max(whole, 1)
-            weights = weights_of(asked, sizes)
-            wanted = asked.weights or weights
+            share = component.weight if component.weight is not None else sum(sizes.values()) / max(total, 1)
+            weights = weights_of(component, sizes)
+            wanted = component.weights or weights
             self._lacking += [(name, domain, share * part) for domain, part in wanted.items() if domain not in sizes]
             self._lacking += [(name, "", share)] if not sizes and not wanted else []
-            epochs = asked.unimax or (asked.epochs if self._stage.on_shortfall == "repeat" else 1)
-            for place, size in held.items():
-                if place[0] == name and share * weights.get(place[1], 0) * size > 0:
-                    of = sum(other for where, other in held.items() if where[:2] == place[:2])
-                    weight = share * weights[place[1]] * size / of
-                    drawn = self._carried.drawn.get((name, place[1]), 0) * size / of
-                    values: dict[str, str] = {"component": name, "domain": place[1]}
-                    values |= zip(apart, place[2:], strict=True)
-                    told = share * wanted[place[1]] * size / of
-                    yield _Category(values, weight, told, epochs, by_place[place], size, drawn)
+            epochs = component.unimax or (component.epochs if self._stage.on_shortfall == "repeat" else 1)
+            for key, size in tokens_by_key.items():
+                if key[0] == name and share * weights.get(key[1], 0) * size > 0:
+                    domain_tokens = sum(
+                        other_tokens for other_key, other_tokens in tokens_by_key.items() if other_key[:2] == key[:2]
+                    )
+                    weight = share * weights[key[1]] * size / domain_tokens
+                    drawn = self._carried.drawn.get((name, key[1]), 0) * size / domain_tokens
+                    values: dict[str, str] = {"component": name, "domain": key[1]}
+                    values |= zip(apart, key[2:], strict=True)
+                    asked_share = share * wanted[key[1]] * size / domain_tokens
+                    yield _Category(values, weight, asked_share, epochs, by_place[key], size, drawn)
 
     def _capped(self, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """The items in their order, of each group only the first that the stage allows."""
@@ -341,9 +349,9 @@ class _Draw:
         carried = self._carried.groups
         before = [carried.get(group, 0) for group in groups[begins].tolist()] if carried else np.zeros(len(begins))
         allowed = np.minimum(np.maximum(most - np.array(before, np.int64), 0), sizes)
-        kept = np.zeros(len(order), np.bool_)
-        kept[by_group[ranges(begins, allowed)]] = True
-        return order[kept]
+        is_kept = np.zeros(len(order), np.bool_)
+        is_kept[by_group[ranges(begins, allowed)]] = True
+        return order[is_kept]
 
     def done(self) -> Drawing:
         while not self._is_full():
@@ -365,75 +373,75 @@ class _Draw:
 
     def _next(self) -> tuple[_Category | None, Item]:
         """The category whose turn it is, and its next item."""
-        for one in sorted((one for one in self._categories if not one.ended), key=self._due):
-            item = self._item_of(one)
+        for category in sorted((category for category in self._categories if not category.ended), key=self._due):
+            item = self._item_of(category)
             if item is not None:
-                return one, item
+                return category, item
         return None, ()
 
-    def _due(self, one: _Category) -> tuple[int | float | str, ...]:
-        lacks = any(bounded.lacks(one.values, self._total) for bounded in self._bounds)
-        return (0 if lacks else 1, (one.before + one.taken) / one.weight, *one.values.values())
+    def _due(self, category: _Category) -> tuple[int | float | str, ...]:
+        lacks = any(bounded.lacks(category.values, self._total) for bounded in self._bounds)
+        return (0 if lacks else 1, (category.before + category.taken) / category.weight, *category.values.values())
 
-    def _item_of(self, one: _Category) -> Item | None:
+    def _item_of(self, category: _Category) -> Item | None:
         """The next item of a category that fits the budget and that no bound forbids; None if there is none now."""
-        while one.heads and one.heads[0][0] <= self._total:
-            _, place, values = heappop(one.heads)
-            queue = one.waiting.get(values, [])
-            if not queue or queue[0][1] != place:  # another came before it
+        while category.heads and category.heads[0][0] <= self._total:
+            _, position, values = heappop(category.heads)
+            queue = category.waiting.get(values, [])
+            if not queue or queue[0][1] != position:  # another came before it
                 continue
-            (item,) = self._looked_at(one.items[(place - 1) % len(one.items)][None])
+            (item,) = self._looked_at(category.items[(position - 1) % len(category.items)][None])
             needed = self._needed(item)
             if needed <= self._total:
                 heappop(queue)
             elif needed == float("inf"):  # so do those behind it, which are no smaller
                 queue.clear()
             if queue:
-                heappush(one.heads, (needed, queue[0][1], values))
+                heappush(category.heads, (needed, queue[0][1], values))
             else:
-                del one.waiting[values]
+                del category.waiting[values]
             if needed <= self._total:
                 return item
-        while self._has_more(one):
-            if not one.ahead:
-                one.ahead = self._looked_at(one.items[one.place : one.place + _AT_ONCE])[::-1]
-            if one.ahead[-1][1] > self._room():
-                self._order_by_size(one)
+        while self._has_more(category):
+            if not category.ahead:
+                category.ahead = self._looked_at(category.items[category.place : category.place + _AT_ONCE])[::-1]
+            if category.ahead[-1][1] > self._room():
+                self._order_by_size(category)
                 continue
-            item = one.ahead.pop()
-            one.place += 1
+            item = category.ahead.pop()
+            category.place += 1
             needed = self._needed(item)
             if needed <= self._total:
                 return item
             if needed != float("inf"):
-                self._wait(one, item, needed)
+                self._wait(category, item, needed)
         return None
 
-    def _order_by_size(self, one: _Category) -> None:
+    def _order_by_size(self, category: _Category) -> None:
         """Let the largest item that fits come next, then what is smaller; what does not fit is passed over."""
-        left = one.items[one.place :]
-        sizes = self._items.tokens[left].astype(np.int64)
-        one.items[one.place :] = left[np.argsort(-sizes, kind="stable")]
-        one.place, one.ahead = one.place + int((sizes > self._room()).sum()), []
+        remaining = category.items[category.place :]
+        sizes = self._items.tokens[remaining].astype(np.int64)
+        category.items[category.place :] = remaining[np.argsort(-sizes, kind="stable")]
+        category.place, category.ahead = category.place + int((sizes > self._room()).sum()), []
 
-    def _wait(self, one: _Category, item: Item, needed: float) -> None:
+    def _wait(self, category: _Category, item: Item, needed: float) -> None:
         """Of items of the same values the smallest may be drawn first, so that only this one is looked at again."""
-        place, values = one.place + one.epoch * len(one.items), item[3:]
-        queue = one.waiting.setdefault(values, [])
-        heappush(queue, (item[1], place))
-        if queue[0][1] == place:
-            heappush(one.heads, (needed, place, values))
+        position, values = category.place + category.epoch * len(category.items), item[3:]
+        queue = category.waiting.setdefault(values, [])
+        heappush(queue, (item[1], position))
+        if queue[0][1] == position:
+            heappush(category.heads, (needed, position, values))
 
     def _looked_at(self, items: npt.NDArray[np.uint32]) -> list[Item]:
         return list(zip(items.tolist(), *(column[items].tolist() for column in self._columns), strict=True))
 
-    def _has_more(self, one: _Category) -> bool:
-        if one.place < len(one.items):
+    def _has_more(self, category: _Category) -> bool:
+        if category.place < len(category.items):
             return True
-        if one.epoch < one.epochs and self._stage.budget is not None and not one.waiting:
-            one.epoch, one.place = one.epoch + 1, 0
-            return bool(len(one.items))
-        one.ended = not one.waiting
+        if category.epoch < category.epochs and self._stage.budget is not None and not category.waiting:
+            category.epoch, category.place = category.epoch + 1, 0
+            return bool(len(category.items))
+        category.ended = not category.waiting
         return False
 
     def _needed(self, item: Item) -> float:
@@ -445,40 +453,52 @@ class _Draw:
             needed = max(needed, bounded.needed(value, size))
         return needed
 
-    def _take(self, one: _Category, item: Item) -> None:
+    def _take(self, category: _Category, item: Item) -> None:
         number, size, loss = item[:3]
         self._copies[number] += 1
-        one.taken, one.loss, one.samples = one.taken + size, one.loss + loss, one.samples + 1
+        category.taken, category.loss, category.samples = (
+            category.taken + size,
+            category.loss + loss,
+            category.samples + 1,
+        )
         self._total, self._samples = self._total + size, self._samples + 1
         for bounded, value in zip(self._bounds, item[3:], strict=True):
             bounded.taken[value] += size
 
-    def _told(self) -> Iterator[Drawn]:
+    def _told(self) -> Iterator[CategoryDraw]:
         budget, samples = self._stage.budget, self._stage.samples
         if samples is not None and (budget is None or self._samples >= samples):
             budget = self._total  # what the number of samples leaves out is no shortfall
         copies = np.frombuffer(self._copies, np.int32)
         largest = int(self._items.tokens[copies > 0].max(initial=0))
         by_domain: dict[tuple[str, str], list[_Category]] = {}
-        for one in self._categories:
-            by_domain.setdefault((one.component, one.domain), []).append(one)
-        for (component, domain), some in sorted(by_domain.items()):
-            weight, taken = sum(one.asked for one in some), sum(one.taken for one in some)
-            before = round(sum(one.before for one in some))
+        for category in self._categories:
+            by_domain.setdefault((category.component, category.domain), []).append(category)
+        for (component, domain), categories in sorted(by_domain.items()):
+            weight, taken = (
+                sum(category.asked for category in categories),
+                sum(category.taken for category in categories),
+            )
+            before = round(sum(category.before for category in categories))
             short = 0 if budget is None else max(round(weight * budget) - taken - before, 0)
-            left = np.concatenate([self._items.tokens[one.items[copies[one.items] < one.epochs]] for one in some])
-            if len(left) and short <= max(largest, int(left.min())):
+            remaining = np.concatenate(
+                [
+                    self._items.tokens[category.items[copies[category.items] < category.epochs]]
+                    for category in categories
+                ]
+            )
+            if len(remaining) and short <= max(largest, int(remaining.min())):
                 short = 0
-            yield Drawn(
+            yield CategoryDraw(
                 component=component,
                 domain=domain,
-                samples=sum(one.samples for one in some),
+                samples=sum(category.samples for category in categories),
                 tokens=taken,
-                loss_tokens=sum(one.loss for one in some),
-                available=sum(one.available for one in some),
+                loss_tokens=sum(category.loss for category in categories),
+                available=sum(category.available for category in categories),
                 share=None if budget is None else weight,
                 shortfall=short,
             )
         for component, domain, share in self._lacking if budget is not None else ():
             if share:
-                yield Drawn(component, domain, 0, 0, 0, 0, share, round(share * (budget or 0)))
+                yield CategoryDraw(component, domain, 0, 0, 0, 0, share, round(share * (budget or 0)))

@@ -49,14 +49,14 @@ class Stretch:
             some: which of them.
             view: how they are shown.
         """
-        places = rows - self.first
-        unread = self.unread[places]
+        offsets = rows - self.first
+        unread = self.unread[offsets]
         after, _ = observed(self.batch, "next_observation", view)
-        led = after.take(pa.array(places - 1, mask=~some | unread)).cast(pa.string())
+        led = after.take(pa.array(offsets - 1, mask=~some | unread)).cast(pa.string())
         if not (some & unread).any():
             return led
         before, _ = observed(self.batch, "observation", view)
-        return pc.coalesce(before.take(pa.array(places, mask=~some | ~unread)).cast(pa.string()), led)
+        return pc.coalesce(before.take(pa.array(offsets, mask=~some | ~unread)).cast(pa.string()), led)
 
     def taken(self, leaves: Collection[str], rows: Numbers) -> pa.RecordBatch:
         """The columns of some leaves, of some rows of the file."""
@@ -86,7 +86,7 @@ def stretches(
     unread = state != 0
     # what led to the first row of a segment may stand in another stretch
     unread[1:] &= (state[1:] != led[:-1]) | (parts[1:] != parts[:-1])
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     begin = first = 0
     for group in row_groups(transitions, name):
         past = first + group.num_rows
@@ -94,14 +94,14 @@ def stretches(
             # a trajectory that the next row group goes on with waits for it
             goes_on = past < len(parts) and bool(wanted[past]) and parts[past] == parts[past - 1]
             cut = int(np.searchsorted(parts[:past], parts[past - 1])) if goes_on else past
-            needs = bool(held) or goes_on or bool((unread & wanted)[first:past].any())
+            needs = bool(pending) or goes_on or bool((unread & wanted)[first:past].any())
             batch = group.read([leaf for leaf in leaves if needs or leaf not in _STATES])
             if cut > begin:
-                batches = [*held, batch.slice(0, cut - first)]
-                whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if held else batches[0]
-                yield Stretch(begin, whole, unread[begin:cut])
-                held = []
-            held += [batch.slice(max(cut - first, 0))] if goes_on else []
+                batches = [*pending, batch.slice(0, cut - first)]
+                joined = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if pending else batches[0]
+                yield Stretch(begin, joined, unread[begin:cut])
+                pending = []
+            pending += [batch.slice(max(cut - first, 0))] if goes_on else []
             begin = max(cut, begin)
         else:
             begin = past
@@ -111,13 +111,13 @@ def stretches(
 def python_values(column: pa.Array) -> list[Any]:
     """A column as Python values; a text that a dictionary holds is one object."""
     if pa.types.is_dictionary(column.type):
-        index, held = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), column.dictionary
-        if len(held) > len(index):  # of a few rows that are taken out of many
+        index, dictionary = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), column.dictionary
+        if len(dictionary) > len(index):  # of a few rows that are taken out of many
             used, index = np.unique(np.append(index, -1), return_inverse=True)
-            index, held = index[:-1] - 1, held.take(pa.array(used[1:]))
-        texts = [*python_values(held), None]  # the last is that of -1
-        return [texts[place] for place in index.tolist()]
+            index, dictionary = index[:-1] - 1, dictionary.take(pa.array(used[1:]))
+        texts = [*python_values(dictionary), None]  # the last is that of -1
+        return [texts[code] for code in index.tolist()]
     if pa.types.is_string(column.type) or (pa.types.is_primitive(column.type) and not column.null_count):
-        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return found
+        values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return values
     return [None] * len(column) if column.null_count == len(column) else column.to_pylist()

@@ -1,4 +1,4 @@
-"""What is already known when a run begins: nothing, unless it is given more.
+"""Decisions that a run begins with: none, unless it is given those of earlier runs.
 
 Plan, judge and mix ask this one object, so that the same code runs for the first logs and for all that come later.
 `generations.known` knows what earlier runs decided.
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.judge.judging import Unit, Withdrawn
-from trajmill.pipelines.mix.candidates import Candidates, shared_groups
+from trajmill.pipelines.mix.candidates import Candidates, widen_groups
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.draw import NOTHING, Carried
+from trajmill.pipelines.mix.draw import NOTHING, PriorDraws
 from trajmill.pipelines.normalize.forgotten_keys import Tombstones
 from trajmill.pipelines.recipe.mixture import Stage
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
@@ -26,7 +26,7 @@ from trajmill.pipelines.storage.folders import Folder
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Where what was judged of units lies.
+    """Folders of what was judged of units.
 
     Attributes:
         transitions: the rows.
@@ -47,8 +47,8 @@ class Verdicts:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Of each candidate its group, and its pool; empty where that is still to be chosen, for the group as a whole.
+class Placement:
+    """Group and pool of each candidate; the pool is empty where it is still to be chosen, for the group as a whole.
 
     Attributes:
         group: names.
@@ -58,13 +58,13 @@ class Placed:
     group: npt.NDArray[np.uint64]
     pool: Coded
 
-    def followed_by(self, other: Placed) -> Placed:
+    def followed_by(self, other: Placement) -> Placement:
         """The same, and after them those of others."""
-        return Placed(np.concatenate([self.group, other.group]), Coded.joined([self.pool, other.pool]))
+        return Placement(np.concatenate([self.group, other.group]), Coded.joined([self.pool, other.pool]))
 
 
 class EarlierDraws:
-    """What earlier runs drew: nothing.
+    """Draws of earlier runs: none.
 
     Attributes:
         mixtures: what the stages of each run drew, as `Mixture.told` says it.
@@ -77,22 +77,22 @@ class EarlierDraws:
         return np.zeros(0, np.uint64)
 
     def count(self, pool: str) -> int:
-        """How many a pool drew, on which the running index goes on."""
+        """Number of samples that a pool drew, on which the running index goes on."""
         del pool
         return 0
 
     def given(self) -> dict[str, Counter[str]]:
-        """How many each pool was given, by domain."""
+        """Number of trajectories that each pool was given, by domain."""
         return {pool: Counter() for pool in POOLS}
 
-    def carried(self, pool: str, stage: Stage) -> Carried:
-        """What of it counts where a stage of a pool is drawn once more."""
+    def carried(self, pool: str, stage: Stage) -> PriorDraws:
+        """Earlier draws that count where a stage of a pool is drawn once more."""
         del pool, stage
         return NOTHING
 
 
 class Known:
-    """What earlier runs decided, which stays: nothing.
+    """Decisions of earlier runs, which stay: none.
 
     Attributes:
         digest: of all of it.
@@ -114,7 +114,7 @@ class Known:
         return []
 
     def asks_likeness(self, recipe: Recipe) -> bool:
-        """Whether pools are given by whom trajectories are like, so that judging has to write it down."""
+        """Return True if pools are given by similar trajectories, so that judging has to write the likeness down."""
         del recipe
         return False
 
@@ -123,16 +123,16 @@ class Known:
         del recipe, units, judged
         return ()
 
-    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placed:
-        """The group and pool of each candidate."""
+    def placed(self, recipe: Recipe, units: Sequence[Unit], candidates: Candidates, judged: Verdicts) -> Placement:
+        """Give each candidate its group and pool."""
         del units, judged
-        return Placed(shared_groups(found, recipe.mix), Coded.alike("", len(found)))
+        return Placement(widen_groups(candidates, recipe.mix), Coded.alike("", len(candidates)))
 
-    def placed_passages(self, passed: Candidates) -> Placed:
+    def placed_passages(self, passed: Candidates) -> Placement:
         """The same of passages."""
-        return Placed(passed.group, Coded.alike("", len(passed)))
+        return Placement(passed.group, Coded.alike("", len(passed)))
 
     def draws(self, recipe: Recipe) -> EarlierDraws:
-        """What earlier runs drew."""
+        """Return what earlier runs drew."""
         del recipe
         return EarlierDraws()

@@ -21,19 +21,19 @@ from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Block, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.judging import Unit, measure_file
-from trajmill.pipelines.mix.certified import certified, replayed
+from trajmill.pipelines.mix.certified import is_certified, read_replays
 from trajmill.pipelines.mix.drawn_rows import stretches
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.mixing import STAGE, Mixing
 from trajmill.pipelines.mix.mixture import read_answers, read_draws
-from trajmill.pipelines.mix.passages.drawing import drawn_passages
+from trajmill.pipelines.mix.passages.drawing import render_passages
 from trajmill.pipelines.mix.passages.preparation import PassageUnit
 from trajmill.pipelines.mix.questions import turn_powers
-from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.mix.sample_plan import Plan
 from trajmill.pipelines.mix.samples import Assembler, leaves_of
 from trajmill.pipelines.mix.shard_writing import write_shard
-from trajmill.pipelines.mix.simulation_instructions import instructed_costs
+from trajmill.pipelines.mix.simulation_instructions import costs_with_instructions
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.costs import COST_HASHES, COUNTED
@@ -47,11 +47,11 @@ from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
-Made: TypeAlias = "tuple[str, str, pa.RecordBatch | Reject]"
-"""Pool, domain, and samples as columns (`made_schema`), or a reject where a pool has no use for a trajectory."""
+PoolSamples: TypeAlias = "tuple[str, str, pa.RecordBatch | Reject]"
+"""Pool, domain, and samples as columns (`unwritten_schema`), or a reject where a pool has no use for a trajectory."""
 
 
-def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
+def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
     """The samples of every kept trajectory of a unit, or rejects.
 
     Raises:
@@ -63,46 +63,48 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
     verdicts = read_table(mixing.verdicts, unit.name, ["step", "kept", "use"])
     costs = read_table(mixing.measures, measure_file(unit.label, "costs"), COUNTED)
-    kept, step, segment = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy(), costs["segment"].to_numpy()
+    is_kept, step, segment = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy(), costs["segment"].to_numpy()
     use, draws = np.array(verdicts["use"].to_pylist(), object), list(read_draws(mixing.draws, unit.label))
-    ordinal = np.cumsum(kept & (step == 0)) - 1
-    sizes = np.bincount(ordinal[kept & (segment == 0)], minlength=len(draws))
+    ordinal = np.cumsum(is_kept & (step == 0)) - 1
+    sizes = np.bincount(ordinal[is_kept & (segment == 0)], minlength=len(draws))
     for drawn, size in zip(draws, sizes.tolist(), strict=True):
         if not drawn["copies"]:
             detail = f"the mixture of pool {drawn['pool']} has no place for it"
             where = (drawn["trajectory_id"], -1, size)
             yield drawn["pool"], unit.domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
-    wanted, beside = np.zeros(len(step), np.bool_), _beside(unit, mixing)
+    wanted, beside = np.zeros(len(step), np.bool_), _read_columns(unit, mixing)
     assemblers: list[Assembler] = []
-    pools = [pool for pool in POOLS if any(one["copies"] and one["pool"] == pool for one in draws)]
+    pools = [pool for pool in POOLS if any(draw["copies"] and draw["pool"] == pool for draw in draws)]
     for pool in pools:
-        mine = np.array([one["pool"] == pool and one["copies"] > 0 for one in draws], np.bool_)
+        mine = np.array([draw["pool"] == pool and draw["copies"] > 0 for draw in draws], np.bool_)
         # one turn of a trajectory, and its first segment gives it
-        places = np.flatnonzero(kept & (segment == 0) if pool in ("rl", "eval") else kept)
-        places = places[mine[ordinal[places]]]
-        wanted[places] = True
+        row_numbers = np.flatnonzero(is_kept & (segment == 0) if pool in ("rl", "eval") else is_kept)
+        row_numbers = row_numbers[mine[ordinal[row_numbers]]]
+        wanted[row_numbers] = True
         instructions = {} if pool == "eval" else mixing.instructions
-        own = instructed_costs(costs.take(pa.array(places)).combine_chunks(), instructions, counter)
-        plan = Plan(UnitCosts(own, use[places], unit.domain, counter), pool, mix, counter)
-        others = read_answers(mixing.draws) if pool in ("rl", "eval") else Distractors()
-        told = _drawn_of_pool(plan.unit, draws, ordinal, places)
-        assemblers.append(Assembler(plan, places, told, beside, instructions, others))
+        own = costs_with_instructions(costs.take(pa.array(row_numbers)).combine_chunks(), instructions, counter)
+        plan = Plan(UnitCosts(own, use[row_numbers], unit.domain, counter), pool, mix, counter)
+        other_answers = read_answers(mixing.draws) if pool in ("rl", "eval") else Distractors()
+        trajectory_draws = _select_draws(plan.unit, draws, ordinal, row_numbers)
+        assemblers.append(Assembler(plan, row_numbers, trajectory_draws, beside, instructions, other_answers))
     parts = np.cumsum((step == 0) | (np.diff(segment, prepend=-1) != 0))
     hashes = tuple(costs[name].to_numpy() for name in COST_HASHES)
     leaves = leaves_of(pools, mix)
     for stretch in stretches(mixing.transitions, unit.name, parts, wanted, hashes, leaves) if pools else ():
         for pool, assembler in zip(pools, assemblers, strict=True):
-            for made in assembler.of(stretch):
-                yield pool, unit.domain, made
+            for batch in assembler.of(stretch):
+                yield pool, unit.domain, batch
 
 
-def _drawn_of_pool(unit: UnitCosts, draws: Sequence[Mapping[str, Any]], ordinal: Numbers, places: Numbers) -> list[Any]:
-    """What is drawn of each trajectory of a pool."""
-    return [draws[number] for number in ordinal[places[unit.begins]].tolist()]
+def _select_draws(
+    unit: UnitCosts, draws: Sequence[Mapping[str, Any]], ordinal: Numbers, row_numbers: Numbers
+) -> list[Any]:
+    """Select the draw of each trajectory of a pool."""
+    return [draws[number] for number in ordinal[row_numbers[unit.begins]].tolist()]
 
 
-def _beside(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
-    """What lies beside the rows of a unit, as an `Assembler` takes it.
+def _read_columns(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
+    """Read what lies beside the rows of a unit, as an `Assembler` takes it.
 
     Raises:
         ShardError: it is not what was written.
@@ -115,17 +117,17 @@ def _beside(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
         check_unit(mixing.spans, unit.label)
         columns["spans"] = read_table(mixing.spans, unit.name, ["spans"])["spans"]
     if mixing.replays is not None:
-        told = replayed(mixing.replays, mixing.verdicts, unit)
-        columns |= {"certified": certified(told)} if mix.rl == "certified" else {}
-        columns |= {"written": told["written"]} if mix.databases else {}
+        replays = read_replays(mixing.replays, mixing.verdicts, unit)
+        columns |= {"certified": is_certified(replays)} if mix.rl == "certified" else {}
+        columns |= {"written": replays["written"]} if mix.databases else {}
     return columns
 
 
-def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[Made]:
+def _unit_samples(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[PoolSamples]:
     if isinstance(unit, Unit):
         return samples(unit, mixing)
     assert mixing.passages is not None
-    return drawn_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
+    return render_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
 
 
 BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
@@ -159,39 +161,39 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
     """
     if unit.number == 0:
         for number in sorted(mixing.open):
-            yield number, pa.RecordBatch.from_pylist([], schema=made_schema(mixing.shards[number].pool))
+            yield number, pa.RecordBatch.from_pylist([], schema=unwritten_schema(mixing.shards[number].pool))
     by_place = {(shard.pool, shard.domain, shard.index): shard for shard in mixing.shards}
     rejects: list[Reject] = []
-    made = 0
-    for pool, domain, sample in _drawn(unit, mixing):
+    total_bytes = 0
+    for pool, domain, sample in _unit_samples(unit, mixing):
         if isinstance(sample, Reject):
             rejects.append(sample)
             continue
         for index, block in blocks_by_shard(sample, by_place[pool, domain, 0].count, mixing.recipe.mix.seed):
-            made += block.nbytes
+            total_bytes += block.nbytes
             shard = by_place[pool, domain, index]
             if shard.number in mixing.open:
                 yield shard.number, block
     _write_rejects(unit, mixing, rejects)
-    if made >= _LARGE:
+    if total_bytes >= _LARGE:
         give_back_memory()
 
 
-def blocks_by_shard(made: pa.RecordBatch, count: int, seed: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def blocks_by_shard(batch: pa.RecordBatch, count: int, seed: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The samples of each of `count` shards with its index, in blocks of bounded size and with memory of their own."""
-    hashes, many = made["_hash"].to_numpy(), np.uint64(count)
-    if "sample_id" in made.schema.names:  # held-out turns of a trajectory stand in one file
-        hashes = np.array([keyed_hash(f"file:{row}", seed) for row in made["_row"].to_pylist()], np.uint64)
+    hashes, many = batch["_hash"].to_numpy(), np.uint64(count)
+    if "sample_id" in batch.schema.names:  # held-out turns of a trajectory stand in one file
+        hashes = np.array([keyed_hash(f"file:{row}", seed) for row in batch["_row"].to_pylist()], np.uint64)
     above, below = hashes >> _HALF, hashes & np.uint64(0xFFFFFFFF)
     index = (above * many + (below * many >> _HALF) >> _HALF).astype(np.int64)  # the upper 64 bits of hash * count
     order = np.argsort(index, kind="stable")
-    ordered, weights = index[order], np.cumsum(_weights(made)[order])
+    ordered, weights = index[order], np.cumsum(_weights(batch)[order])
     cut = (ordered[1:] != ordered[:-1]) | (np.diff(weights // (BLOCK_BYTES // 2)) > 0)
     if not cut.any():
-        yield int(index[0]), made
+        yield int(index[0]), batch
         return
     for rows in np.split(order, np.flatnonzero(cut) + 1):
-        yield int(index[rows[0]]), made.take(pa.array(rows))
+        yield int(index[rows[0]]), batch.take(pa.array(rows))
 
 
 _HALF: Final = np.uint64(32)
@@ -199,13 +201,13 @@ _LEAST: Final = 512
 """What a sample weighs besides its texts."""
 
 
-def _weights(made: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """What each sample weighs, by the bytes of its texts."""
-    sizes: npt.NDArray[np.int64] = np.full(made.num_rows, _LEAST)
+def _weights(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Weigh each sample by the bytes of its texts."""
+    sizes: npt.NDArray[np.int64] = np.full(batch.num_rows, _LEAST)
     for name in ("text", "messages", "prompt", "response"):
-        if name not in made.schema.names:
+        if name not in batch.schema.names:
             continue
-        column = made[name]
+        column = batch[name]
         if pa.types.is_string(column.type):
             sizes += pc.binary_length(column).to_numpy()
             continue
@@ -216,7 +218,7 @@ def _weights(made: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Reject]) -> None:
-    table = reject_table(sorted(rejects, key=lambda one: (one.trajectory_id, one.step))).combine_chunks()
+    table = reject_table(sorted(rejects, key=lambda reject: (reject.trajectory_id, reject.step))).combine_chunks()
     entry = write_parquet(mixing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
     dropped = Counter(reject.reason for reject in rejects if reject.unit == "trajectory")
     counts = {f"trajectories.dropped.{name}": number for name, number in sorted(dropped.items())}
@@ -228,7 +230,7 @@ _LARGE: Final = 32 << 20
 sooner used again than had anew."""
 
 
-def _numbered(unit: Unit | PassageUnit) -> tuple[int, Unit | PassageUnit]:
+def _with_number(unit: Unit | PassageUnit) -> tuple[int, Unit | PassageUnit]:
     return unit.number, unit
 
 
@@ -249,7 +251,7 @@ class UnitsToShards(Transform):
         mixing = self._mixing
         return (
             units
-            | "Number" >> Map(_numbered)
+            | "Number" >> Map(_with_number)
             | "Exchange" >> Exchange(partial(made_blocks, mixing=mixing), self._spill)
             | "Write" >> MapTuple(partial(write_shard, mixing=mixing))
         )

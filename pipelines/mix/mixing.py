@@ -1,4 +1,4 @@
-"""What mixing needs, and the digest of all that shards depend on."""
+"""Settings of mixing, and the digest of all that shards depend on."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Shard:
     def name(self) -> str:
         """Its name in the dataset folder."""
         if self.pool == "eval":
-            of = [f"g{self.generation:04d}"] * (self.generation > 1) + [f"{self.index:05d}"] * (self.count > 1)
-            return f"eval/{'_'.join(filter(None, (self.domain, '-'.join(of))))}_test.jsonl"
+            parts = [f"g{self.generation:04d}"] * (self.generation > 1) + [f"{self.index:05d}"] * (self.count > 1)
+            return f"eval/{'_'.join(filter(None, (self.domain, '-'.join(parts))))}_test.jsonl"
         return f"{self.pool}/{self.domain}/train-{self._place}.parquet"
 
     @property
@@ -60,7 +60,7 @@ class Shard:
         return f"{added}{self.pool}-{self.domain}-{self.index:05d}"
 
 
-def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[Shard, ...]:
+def lay_out_shards(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[Shard, ...]:
     """Every shard that a generation adds, from the bytes of text that are drawn of each pool and domain."""
     shards: list[Shard] = []
     for pool in POOLS:
@@ -98,7 +98,7 @@ _VERSION: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Mixing:
-    """What mixing needs besides the units: picklable, the same for all.
+    """Settings of mixing besides the units: picklable, the same for all.
 
     Attributes:
         passages: rows of other corpora that are passed through.

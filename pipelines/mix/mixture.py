@@ -25,22 +25,22 @@ from trajmill.pipelines.mix.candidates import (
     Wanted,
     candidates,
     draws_name,
-    gathered,
+    gather_candidates,
     identities,
     narrow,
-    trained_environments,
+    training_environments,
 )
-from trajmill.pipelines.mix.coded_names import Coded, coded, hex_texts
-from trajmill.pipelines.mix.draw import drawing
-from trajmill.pipelines.mix.known import EarlierDraws, Known, Placed, Verdicts
+from trajmill.pipelines.mix.coded_names import Coded, as_coded, hex_texts
+from trajmill.pipelines.mix.draw import draw_stage
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement, Verdicts
 from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
-from trajmill.pipelines.mix.pools import grouped, pools_of
+from trajmill.pipelines.mix.pools import group_by_domain, pools_of
 from trajmill.pipelines.mix.sample_columns import SHOWING
-from trajmill.pipelines.mix.sample_plan import budgeted
+from trajmill.pipelines.mix.sample_plan import budget_samples
 from trajmill.pipelines.mix.simulated import NAME as SIMULATED
-from trajmill.pipelines.mix.simulated import check_components, drawn_simulated, summed
-from trajmill.pipelines.mix.simulation_instructions import instructed_costs
+from trajmill.pipelines.mix.simulated import check_components, sum_mixtures, sum_simulated
+from trajmill.pipelines.mix.simulation_instructions import costs_with_instructions
 from trajmill.pipelines.mix.stage_items import stage_items
 from trajmill.pipelines.recipe.mixture import Stage
 from trajmill.pipelines.recipe.recipe import POOLS, Mix, Recipe
@@ -77,7 +77,7 @@ among all that the pool draws, by hash, and `familiarity` what training shows of
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """What was drawn.
+    """Draws of all pools, in sum.
 
     Attributes:
         counts: trajectories, tokens, loss tokens and bytes of text drawn, each by pool and domain.
@@ -99,11 +99,11 @@ class Mixture:
     def told(self) -> dict[str, Any]:
         """As a manifest holds it."""
         pools = {
-            pool: {domain: {"asked": asked, "given": given} for domain, (asked, given) in of.items()}
-            for pool, of in self.asked.items()
+            pool: {domain: {"asked": wanted, "given": assigned} for domain, (wanted, assigned) in domains.items()}
+            for pool, domains in self.asked.items()
         }
-        told = {"pools": pools, "stages": self.stages}
-        return told | ({SIMULATED: list(self.simulated)} if self.simulated else {})
+        summary = {"pools": pools, "stages": self.stages}
+        return summary | ({SIMULATED: list(self.simulated)} if self.simulated else {})
 
 
 class Chosen(NamedTuple):
@@ -130,48 +130,52 @@ _AT_ONCE: Final = 1 << 18
 
 def make_mixture(
     recipe: Recipe,
-    found: Candidates,
+    candidates: Candidates,
     sizes: Sizes,
-    places: Placed,
+    placement: Placement,
     earlier: EarlierDraws,
 ) -> tuple[Mixture, Chosen]:
-    """What a recipe draws of candidates, in sum and of each.
+    """Draw what a recipe asks of candidates, in sum and of each.
 
     Args:
         recipe: what is asked for.
-        found: the candidates.
+        candidates: the candidates.
         sizes: what they become.
-        places: their groups, and the pools of some.
+        placement: their groups, and the pools of some.
         earlier: what earlier runs drew.
 
     Raises:
         ConfigError: a group is larger than any pool, something falls short and the recipe says to stop then, or a
             component would hold two world models.
     """
-    mix, groups = recipe.mix, places.group
-    pool = _pools(found, places, mix, earlier.given())
+    mix, groups = recipe.mix, placement.group
+    pool = _pools(candidates, placement, mix, earlier.given())
     tokens, loss_tokens = sizes(pool)
-    found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
-    copies = np.zeros(len(found), np.int32)
+    candidates = replace(candidates, tokens=tokens, loss_tokens=loss_tokens)
+    copies = np.zeros(len(candidates), np.int32)
     stages: dict[str, list[dict[str, Any]]] = {}
     simulated: list[dict[str, Any]] = []
     for name in POOLS:
         if mix.pools.get(name):
-            chosen, items = stage_items(found, groups, pool, name, mix)
+            chosen, items = stage_items(candidates, groups, pool, name, mix)
             stage = mix.stages.get(name, Stage())
-            component, models = coded(items.component), found.world_model[chosen]
-            check_components(name, component, models, summed(earlier.mixtures))
-            drawn = drawing(items, stage, f"mix.stages.{name}", earlier.carried(name, stage))
+            component, models = as_coded(items.component), candidates.world_model[chosen]
+            check_components(name, component, models, sum_mixtures(earlier.mixtures))
+            drawn = draw_stage(items, stage, f"mix.stages.{name}", earlier.carried(name, stage))
             copies[chosen] = drawn.copies
-            stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
-            simulated += drawn_simulated(name, component, models, items.tokens, drawn.copies)
-    made = Mixture(_counts(found, pool, copies, mix.images), stages, _asked(found, pool, mix), simulated)
-    return made, Chosen(groups, pool, copies, tokens)
+            stages[name] = [{**asdict(category), "epochs": round(category.epochs, 4)} for category in drawn.categories]
+            simulated += sum_simulated(name, component, models, items.tokens, drawn.copies)
+    mixture = Mixture(
+        _counts(candidates, pool, copies, mix.images), stages, _compare_shares(candidates, pool, mix), simulated
+    )
+    return mixture, Chosen(groups, pool, copies, tokens)
 
 
-def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
-    """Which candidates share pools by the same shares, and these: trajectories, then each component of passages."""
-    passages = {one.name: found.domain.is_in([one.name]) for one in mix.passages}
+def _parts(candidates: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
+    """Yield which candidates share pools by the same shares, and these shares: trajectories, then each component of
+    passages.
+    """
+    passages = {component.name: candidates.domain.is_in([component.name]) for component in mix.passages}
     shares: dict[str, Mapping[str, float]] = {
         name: {
             pool: mix.pools.get(pool, 0.0) if pool in mix.stages and name in mix.stages[pool].components else 0.0
@@ -179,26 +183,26 @@ def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_],
         }
         for name in passages
     }
-    parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(found), np.bool_)]), **passages}
+    parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(candidates), np.bool_)]), **passages}
     for name, mine in parts.items():
         yield mine, shares.get(name, _shares(mix))
 
 
-def _pools(found: Candidates, places: Placed, mix: Mix, given: Mapping[str, Counter[str]]) -> Coded:
+def _pools(candidates: Candidates, placement: Placement, mix: Mix, given_counts: Mapping[str, Counter[str]]) -> Coded:
     """The pool of each candidate: that of its place, or, for new groups, what pools lack of what they were given.
 
     A passage has one of those whose stage takes its component.
     """
     for name in POOLS:
-        for domain, count in _by_domain(found.domain[places.pool.is_in([name])]).items():
-            given[name][domain] += count
-    pool = np.array([_POOLS.index(name) for name in places.pool.names], np.uint8)[places.pool.codes]
-    unplaced = places.pool.is_in([""])
-    for mine, shares in _parts(found, mix):
+        for domain, count in _by_domain(candidates.domain[placement.pool.is_in([name])]).items():
+            given_counts[name][domain] += count
+    pool = np.array([_POOLS.index(name) for name in placement.pool.names], np.uint8)[placement.pool.codes]
+    unplaced = placement.pool.is_in([""])
+    for mine, shares in _parts(candidates, mix):
         new = mine & unplaced
         if new.any():
-            some = grouped(places.group[new], found.domain[new])
-            pool[new] = pools_of(some, shares, mix.seed, given)[some.number]
+            groups = group_by_domain(placement.group[new], candidates.domain[new])
+            pool[new] = pools_of(groups, shares, mix.seed, given_counts)[groups.number]
     return Coded(pool, _POOLS)
 
 
@@ -217,51 +221,51 @@ def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uin
     `seen`, `unseen`, or `unknown` where the log does not name the environment. `trained` are environments that training
     shows, ascending.
     """
-    seen = holds(trained, environment)
-    codes = np.where(environment == 0, 0, np.where(seen, 1, 2)).astype(np.uint8)
+    is_seen = holds(trained, environment)
+    codes = np.where(environment == 0, 0, np.where(is_seen, 1, 2)).astype(np.uint8)
     return Coded(codes, ("unknown", "seen", "unseen"))
 
 
-def _named(nodes: npt.NDArray[np.uint64]) -> pa.Array:
+def _name_nodes(nodes: npt.NDArray[np.uint64]) -> pa.Array:
     """Hashes as samples name them: 16 hex digits, null for 0."""
     return pa.compute.if_else(pa.array(nodes != 0), hex_texts(nodes), None)
 
 
-def _counts(found: Candidates, pool: Coded, copies: npt.NDArray[np.int32], images: int | None) -> dict[str, int]:
+def _counts(candidates: Candidates, pool: Coded, copies: npt.NDArray[np.int32], images: int | None) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name in POOLS:
-        given = pool.is_in([name])
-        for domain in sorted(map(str, found.domain.held())):
-            mine = np.flatnonzero(given & found.domain.is_in([domain]))
+        in_pool = pool.is_in([name])
+        for domain in sorted(map(str, candidates.domain.held())):
+            mine = np.flatnonzero(in_pool & candidates.domain.is_in([domain]))
             if len(mine):
                 key = f"{name}.{domain}"
                 drawn = copies[mine].astype(np.int64)
                 counts[f"trajectories.{key}"] = int((drawn > 0).sum())
-                for what in ("text_bytes", "tokens", "loss_tokens"):
-                    counts[f"{what}.{key}"] = int((getattr(found, what)[mine] * drawn).sum())
+                for measure in ("text_bytes", "tokens", "loss_tokens"):
+                    counts[f"{measure}.{key}"] = int((getattr(candidates, measure)[mine] * drawn).sum())
                 if images is not None and name in SHOWING:  # pictures count for the size of shards as texts do
-                    shown = int((found.attachments[mine] * drawn).sum())
-                    counts[f"text_bytes.{key}"] += shown * images * images // _PIXELS_A_BYTE
+                    pictures = int((candidates.attachments[mine] * drawn).sum())
+                    counts[f"text_bytes.{key}"] += pictures * images * images // _PIXELS_A_BYTE
     return dict(sorted(counts.items()))
 
 
-def _asked(found: Candidates, pool: Coded, mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
-    whole = sum(mix.pools.values())
-    there = _by_domain(found.domain)
-    given = {name: _by_domain(found.domain[pool.is_in([name])]) for name in POOLS if mix.pools.get(name)}
+def _compare_shares(candidates: Candidates, pool: Coded, mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
+    total = sum(mix.pools.values())
+    available = _by_domain(candidates.domain)
+    given_counts = {name: _by_domain(candidates.domain[pool.is_in([name])]) for name in POOLS if mix.pools.get(name)}
     return {
         name: {
-            domain: (round(mix.pools[name] / whole * there[domain], 1), of.get(domain, 0))
+            domain: (round(mix.pools[name] / total * available[domain], 1), counts.get(domain, 0))
             for domain in DOMAINS
-            if domain in there
+            if domain in available
         }
-        for name, of in given.items()
+        for name, counts in given_counts.items()
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What judge left: transitions, their verdicts, and what was measured of them."""
+    """Folders that judge left: transitions, their verdicts, and what was measured of them."""
 
     units: Sequence[Unit]
     transitions: Folder
@@ -274,7 +278,7 @@ class Judged:
 
     @property
     def told(self) -> Verdicts:
-        """Where what was judged lies, for places."""
+        """Folders of what was judged, for placing candidates."""
         return Verdicts(self.transitions, self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
@@ -285,9 +289,9 @@ class Judged:
         """The same, with who the candidates of each are."""
         for unit in self.units:
             yield unit.label, identities(unit, self.verdicts, self.measures)
-        for one in self.passage_units():
+        for passage_unit in self.passage_units():
             assert self.passages is not None
-            yield one.label, passage_identities(one, self.passages)
+            yield passage_unit.label, passage_identities(passage_unit, self.passages)
 
     def component(self, unit: PassageUnit) -> str:
         """The component that a unit is of."""
@@ -313,19 +317,19 @@ def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture
     """
     wanted = Wanted.by(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
-    found = gathered((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
-    places = judged.known.placed(recipe, judged.units, found, judged.told)
+    found = gather_candidates((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
+    placement = judged.known.placed(recipe, judged.units, found, judged.told)
     passages = judged.passages
     if passages is not None:
         some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
-        passed = gathered(some, wanted.signals)
-        found = gathered([found, passed], wanted.signals)
-        places = places.followed_by(judged.known.placed_passages(passed))
+        passed = gather_candidates(some, wanted.signals)
+        found = gather_candidates([found, passed], wanted.signals)
+        placement = placement.followed_by(judged.known.placed_passages(passed))
     counter = TokenCounter(recipe.judge.tokenizer)
-    made, chosen = make_mixture(
-        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, earlier
+    mixture, chosen = make_mixture(
+        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), placement, earlier
     )
-    return made, found, chosen
+    return mixture, found, chosen
 
 
 def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
@@ -335,26 +339,26 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
         ConfigError: see `make_mixture`.
     """
     earlier = judged.known.draws(recipe)
-    made, found, (groups, pool, copies, tokens) = draw(recipe, judged, earlier)
+    mixture, candidates, (groups, pool, copies, tokens) = draw(recipe, judged, earlier)
     entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [_ledger(groups, pool)])]
     if recipe.mix.asks_for_turns:
         entries.append(_write_answers(judged, draws))
-    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries), dict(made.counts)))
-    trained = trained_environments(found.environment, pool, copies)
+    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries), dict(mixture.counts)))
+    trained = training_environments(candidates.environment, pool, copies)
     trained = distinct(np.concatenate([trained, earlier.environments()]))
-    numbers = _numbers(found, pool, copies, {name: earlier.count(name) for name in POOLS})
+    numbers = _numbers(candidates, pool, copies, {name: earlier.count(name) for name in POOLS})
     labels = judged.labels()
-    ends = np.searchsorted(found.unit, np.arange(len(labels) + 1)).tolist()
+    ends = np.searchsorted(candidates.unit, np.arange(len(labels) + 1)).tolist()
     for (label, who), bounds in zip(judged.identities(), pairwise(ends), strict=True):
         mine = slice(*bounds)
-        shown = familiarity(found.environment[mine], trained).texts()
+        familiar = familiarity(candidates.environment[mine], trained).texts()
         columns = [who.ids, hex_texts(groups[mine]), pool[mine].texts(), pa.array(copies[mine])]
         columns.append(pa.array(tokens[mine].astype(np.int64)))
-        columns += [pa.array(numbers[mine]), _named(who.task_node), _named(who.instance_node), shown]
+        columns += [pa.array(numbers[mine]), _name_nodes(who.task_node), _name_nodes(who.instance_node), familiar]
         batch = pa.RecordBatch.from_arrays(columns, schema=DRAWS)
         entry = write_parquet(draws, draws_name(label), DRAWS, [batch])
         finish_unit(draws, Manifest(STAGE, label, digest, SCHEMA_VERSION, (entry,)))
-    return made
+    return mixture
 
 
 def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
@@ -366,34 +370,36 @@ def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
         number = np.searchsorted(names, groups[some])
         pools[number[::-1]] = pool.codes[some][::-1]
         np.add.at(sizes, number, 1)
-    told = Coded(pools, pool.names).texts()
-    return pa.RecordBatch.from_arrays([hex_texts(names), told, pa.array(sizes)], schema=_LEDGER)
+    pool_names = Coded(pools, pool.names).texts()
+    return pa.RecordBatch.from_arrays([hex_texts(names), pool_names, pa.array(sizes)], schema=_LEDGER)
 
 
-def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: TokenCounter) -> tuple[Tokens, Tokens]:
+def _sizes(
+    mix: Mix, judged: Judged, candidates: Candidates, pool: Coded, counter: TokenCounter
+) -> tuple[Tokens, Tokens]:
     """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool, and those of passages."""
-    sizes: tuple[Tokens, Tokens] = found.tokens, found.loss_tokens
+    sizes: tuple[Tokens, Tokens] = candidates.tokens, candidates.loss_tokens
     begun = 0
     for unit in judged.units:
         verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
         costs = read_table(judged.measures, measure_file(unit.label, "costs"), COUNTED)
-        kept = verdicts["kept"].combine_chunks()
-        use = np.array(verdicts["use"].filter(kept).to_pylist(), object)
-        costs = costs.filter(kept).combine_chunks()
+        is_kept = verdicts["kept"].combine_chunks()
+        use = np.array(verdicts["use"].filter(is_kept).to_pylist(), object)
+        costs = costs.filter(is_kept).combine_chunks()
         step = costs["step"].to_numpy()
         count = int((step == 0).sum())
-        given = pool[begun : begun + count]
+        pools_of_unit = pool[begun : begun + count]
         summed = np.zeros((2, count), np.int64)
         for name in POOLS:
-            chosen = np.flatnonzero(given.is_in([name]))
+            chosen = np.flatnonzero(pools_of_unit.is_in([name]))
             if len(chosen):
                 rows = np.isin(np.cumsum(step == 0) - 1, chosen)
-                told = {} if name == "eval" else judged.instructions
-                mine = instructed_costs(costs.filter(pa.array(rows)), told, counter)
-                held = budgeted(mine, use[rows], unit.domain, name, mix, counter)
-                of = chosen[np.cumsum(step[rows] == 0)[held.begins] - 1]
-                np.add.at(summed[0], of, held.tokens)
-                np.add.at(summed[1], of, held.loss_tokens)
+                instructions = {} if name == "eval" else judged.instructions
+                mine = costs_with_instructions(costs.filter(pa.array(rows)), instructions, counter)
+                budgets = budget_samples(mine, use[rows], unit.domain, name, mix, counter)
+                trajectories = chosen[np.cumsum(step[rows] == 0)[budgets.begins] - 1]
+                np.add.at(summed[0], trajectories, budgets.tokens)
+                np.add.at(summed[1], trajectories, budgets.loss_tokens)
         sizes = _with(sizes[0], begun, summed[0]), _with(sizes[1], begun, summed[1])
         begun += count
     return sizes
@@ -401,33 +407,33 @@ def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: To
 
 def _with(sizes: Tokens, begin: int, some: npt.NDArray[np.int64]) -> Tokens:
     """The sizes with some of them set, in place where they have room."""
-    held = np.promote_types(sizes.dtype, narrow(some).dtype)
-    sizes = sizes.astype(held, copy=False)
+    dtype = np.promote_types(sizes.dtype, narrow(some).dtype)
+    sizes = sizes.astype(dtype, copy=False)
     sizes[begin : begin + len(some)] = some
     return sizes
 
 
 def _numbers(
-    found: Candidates, pool: Coded, copies: npt.NDArray[np.int32], begun: Mapping[str, int]
+    candidates: Candidates, pool: Coded, copies: npt.NDArray[np.int32], begun: Mapping[str, int]
 ) -> npt.NDArray[np.int64]:
     """The place of each candidate among those that its pool draws, after `begun` of it; -1 if it is not drawn."""
-    numbers = np.full(len(found), -1, np.int64)
+    numbers = np.full(len(candidates), -1, np.int64)
     for name in POOLS:
         mine = np.flatnonzero(pool.is_in([name]) & (copies > 0))
-        numbers[mine[np.argsort(found.index_key[mine], kind="stable")]] = np.arange(len(mine)) + begun.get(name, 0)
+        numbers[mine[np.argsort(candidates.index_key[mine], kind="stable")]] = np.arange(len(mine)) + begun.get(name, 0)
     return numbers
 
 
 def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
     """Writes, of the answers that each unit holds against others, those that the corpus does."""
-    held = Distractors()
+    answers = Distractors()
     for folder in judged.known.stages:
         for batch in read_batches(folder / "draws", ANSWERS):
-            held.take(batch)
+            answers.take(batch)
     for unit in judged.units:
         for batch in read_batches(judged.measures, measure_file(unit.label, "answers")):
-            held.take(batch)
-    return write_parquet(draws, ANSWERS, HELD, [held.batch()])
+            answers.take(batch)
+    return write_parquet(draws, ANSWERS, HELD, [answers.batch()])
 
 
 def read_answers(draws: Folder) -> Distractors:
@@ -443,14 +449,14 @@ def read_answers(draws: Folder) -> Distractors:
 @lru_cache(1)
 def _answers(draws: str, _sha256: str) -> Distractors:
     """The answers of a folder, read once for all units that a process mixes."""
-    held = Distractors()
+    answers = Distractors()
     for batch in read_batches(Folder(draws), ANSWERS):
-        held.take(batch)
-    return held
+        answers.take(batch)
+    return answers
 
 
 def read_draws(draws: Folder, label: str) -> Iterator[dict[str, Any]]:
-    """What is drawn of the kept trajectories or passages of a unit, in their order.
+    """Read what is drawn of the kept trajectories or passages of a unit, in their order.
 
     Raises:
         ShardError: it is not what was written.

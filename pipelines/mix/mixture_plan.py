@@ -1,4 +1,4 @@
-"""What a recipe would draw from the judged data of a run's folder, before anything is drawn; nothing is written."""
+"""Preview of a mixture: what a recipe would draw from the judged data of a run's folder; nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JUDGE: Final = "Run with --stop-after judge first."
 
 @dataclass(frozen=True, slots=True)
 class MixturePlan:
-    """What would be drawn.
+    """Preview of what would be drawn.
 
     Attributes:
         mixture: None where nothing is judged.
@@ -34,7 +34,7 @@ class MixturePlan:
 
 
 def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
-    """What a run of the recipe would draw from the verdicts in a folder.
+    """Plan what a run of the recipe would draw from the verdicts in a folder.
 
     Raises:
         ConfigError: the mixture that the recipe asks for cannot be drawn; or a file that it names is not there.
@@ -56,8 +56,8 @@ def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
     if passages is not None and not _is_prepared(passages):
         notes.append("Passages as the recipe names them are not prepared there; they are left out here.")
         passages = None
-    told = {} if recipe.mix.instructions is None else read_instructions(recipe.mix.instructions)
-    judged = Judged(units, judging.transitions, judging.verdicts, judging.measures, passages, told)
+    instructions = {} if recipe.mix.instructions is None else read_instructions(recipe.mix.instructions)
+    judged = Judged(units, judging.transitions, judging.verdicts, judging.measures, passages, instructions)
     return MixturePlan(draw(recipe, judged, judged.known.draws(recipe))[0], tuple(notes))
 
 
@@ -82,12 +82,12 @@ def _unit(stage: Folder, label: str) -> Manifest | None:
 
 
 def _stale(units: Sequence[Unit], judging: Judging, verdicts: Manifest) -> Iterator[str]:
-    """What a run would do again before it draws."""
+    """Yield what a run would do again before it draws."""
     if verdicts.digest != judging.digest:
         yield "The verdicts there are of another section `judge` than the recipe's: a run judges again before it draws."
-    found = (_unit(judging.measures, unit.label) for unit in units)
+    manifests = (_unit(judging.measures, unit.label) for unit in units)
     wanted = (measuring_digest(unit, judging) for unit in units)
-    if any(one is None or one.digest != digest for one, digest in zip(found, wanted, strict=True)):
+    if any(manifest is None or manifest.digest != digest for manifest, digest in zip(manifests, wanted, strict=True)):
         yield "The measures there are of other signals, tokens or forms: a run measures again, and counts may change."
 
 

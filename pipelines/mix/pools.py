@@ -51,12 +51,12 @@ class Groups:
 
     def of_domains(self) -> npt.NDArray[np.int64]:
         """All trajectories of each domain."""
-        found = np.zeros(len(self.domains), np.int64)
-        np.add.at(found, self.domain, self.sizes)
-        return found
+        counts = np.zeros(len(self.domains), np.int64)
+        np.add.at(counts, self.domain, self.sizes)
+        return counts
 
 
-def grouped(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
+def group_by_domain(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
     """The groups of trajectories.
 
     Args:
@@ -64,19 +64,19 @@ def grouped(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
         domain: of each trajectory.
     """
     names = distinct(group)
-    number = places_in(names, group)
+    number = positions_in(names, group)
     domains = tuple(sorted(map(str, domain.held())))
-    places = np.array([domains.index(name) if name in domains else 0 for name in domain.names], np.uint64)
-    pairs = number * np.uint64(len(domains)) + places[domain.codes]
+    new_codes = np.array([domains.index(name) if name in domains else 0 for name in domain.names], np.uint64)
+    pairs = number * np.uint64(len(domains)) + new_codes[domain.codes]
     pairs.sort()
     new = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else np.zeros(0, np.int64)
     sizes = np.diff(new, append=len(pairs)).astype(np.uint32)
-    of, which = np.divmod(pairs[new], np.uint64(max(len(domains), 1)))
-    begins = np.searchsorted(of, np.arange(len(names) + 1, dtype=np.uint64))
-    return Groups(names, number, begins, fitting(which, len(domains)), sizes, domains)
+    group_numbers, domain_numbers = np.divmod(pairs[new], np.uint64(max(len(domains), 1)))
+    begins = np.searchsorted(group_numbers, np.arange(len(names) + 1, dtype=np.uint64))
+    return Groups(names, number, begins, fitting(domain_numbers, len(domains)), sizes, domains)
 
 
-def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+def merge_groups(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     """The group of each trajectory where those that share a value belong together too.
 
     Args:
@@ -87,7 +87,7 @@ def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64
         Of each trajectory the smallest group that is joined to its own.
     """
     names = distinct(group)
-    number = places_in(names, group)
+    number = positions_in(names, group)
     ties = [np.zeros(0, np.uint64)]
     for values in wider:
         known = values != 0
@@ -99,13 +99,13 @@ def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64
     return names[number]
 
 
-def places_in(names: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+def positions_in(names: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """The place of each value among ascending ones that hold it, looked up a stretch at a time."""
-    found = np.empty(len(values), np.uint32)
+    positions = np.empty(len(values), np.uint32)
     for begin in range(0, len(values), _AT_ONCE):
         some = slice(begin, begin + _AT_ONCE)
-        found[some] = np.searchsorted(names, values[some])
-    return found
+        positions[some] = np.searchsorted(names, values[some])
+    return positions
 
 
 def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint64]:
@@ -115,50 +115,52 @@ def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint6
 
 def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """For each trajectory the smallest group among those of its value."""
-    held = distinct(values)
-    of = places_in(held, values)
-    found = np.full(len(held), np.iinfo(np.uint32).max, np.uint32)
-    np.minimum.at(found, of, group)
-    return found[of]
+    distinct_values = distinct(values)
+    positions = positions_in(distinct_values, values)
+    smallest = np.full(len(distinct_values), np.iinfo(np.uint32).max, np.uint32)
+    np.minimum.at(smallest, positions, group)
+    return smallest[positions]
 
 
-Held: TypeAlias = Mapping[str, Mapping[str, int]]
+GivenCounts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Pool → domain → trajectories that it was given already."""
 
 
-def pools_of(groups: Groups, shares: Mapping[str, float], seed: int, held: Held | None = None) -> npt.NDArray[np.uint8]:
+def pools_of(
+    groups: Groups, shares: Mapping[str, float], seed: int, earlier_counts: GivenCounts | None = None
+) -> npt.NDArray[np.uint8]:
     """The pool of each group, as its number among those of the shares.
 
     Args:
         groups: all of them.
         shares: of the pools, in their order; those of 0 are given nothing.
         seed: of the order of groups.
-        held: what pools were given before, which counts towards their shares.
+        earlier_counts: what pools were given before, which counts towards their shares.
 
     Raises:
         ConfigError: a group holds more of a domain than the largest pool is to have of it.
     """
     pools = [pool for pool, share in shares.items() if share]
     parts = np.array([shares[pool] for pool in pools]) / sum(shares[pool] for pool in pools)
-    before = [[(held or {}).get(pool, {}).get(domain, 0) for domain in groups.domains] for pool in pools]
-    given = np.array(before, np.float64).reshape(len(pools), len(groups.domains))
-    wanted = np.outer(parts, groups.of_domains() + given.sum(axis=0))
+    before = [[(earlier_counts or {}).get(pool, {}).get(domain, 0) for domain in groups.domains] for pool in pools]
+    given_counts = np.array(before, np.float64).reshape(len(pools), len(groups.domains))
+    wanted = np.outer(parts, groups.of_domains() + given_counts.sum(axis=0))
     _check(groups, pools, wanted)
-    dealing = _Dealing(wanted.tolist(), given.tolist())
+    dealing = _Dealing(wanted.tolist(), given_counts.tolist())
     numbers = np.array([[*shares].index(pool) for pool in pools], np.uint8)
-    found = np.zeros(len(groups.names), np.uint8)
+    pools_by_group = np.zeros(len(groups.names), np.uint8)
     order = np.argsort(_order_keys(groups.names, seed), kind="stable")
     for begin in range(0, len(order), _AT_ONCE):
         some = order[begin : begin + _AT_ONCE]
-        first, count = groups.begins[some], groups.begins[some + 1] - groups.begins[some]
-        rows = ranges(first, count)
+        first_rows, count = groups.begins[some], groups.begins[some + 1] - groups.begins[some]
+        rows = ranges(first_rows, count)
         sizes = zip(groups.domain[rows].tolist(), groups.sizes[rows].tolist(), strict=True)
         chosen = [
             dealing.one(*next(sizes)) if several == 1 else dealing.several(dict(islice(sizes, several)))
             for several in count.tolist()
         ]
-        found[some] = numbers[chosen]
-    return found
+        pools_by_group[some] = numbers[chosen]
+    return pools_by_group
 
 
 def _order_keys(names: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
@@ -171,7 +173,7 @@ def _order_keys(names: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint
 
 
 class _Dealing:
-    """What pools lack, as groups are given to them one after the other.
+    """Trajectories that pools lack, as groups are given to them one after the other.
 
     Args:
         wanted: of each pool and domain.
@@ -184,8 +186,8 @@ class _Dealing:
     def one(self, domain: int, size: int) -> int:
         """The pool of a group of one domain, as `several` finds it, without arrays: most groups are such."""
         best, most, square = 0, -math.inf, size * size
-        for number, (wanted, given) in enumerate(zip(self._wanted, self._given, strict=True)):
-            lacking = round((wanted[domain] - given[domain]) * size / square * 1e9) / 1e9
+        for number, (pool_wanted, pool_given) in enumerate(zip(self._wanted, self._given, strict=True)):
+            lacking = round((pool_wanted[domain] - pool_given[domain]) * size / square * 1e9) / 1e9
             if lacking > most:
                 best, most = number, lacking
         self._given[best][domain] += size
@@ -208,11 +210,11 @@ def _check(groups: Groups, pools: Sequence[str], wanted: npt.NDArray[np.float64]
     most = wanted.max(axis=0)
     over = np.flatnonzero((groups.sizes >= LARGE) & (groups.sizes > most[groups.domain]))
     if len(over):
-        held, domain = int(groups.sizes[over[0]]), int(groups.domain[over[0]])
+        size, domain = int(groups.sizes[over[0]]), int(groups.domain[over[0]])
         group = int(groups.names[np.searchsorted(groups.begins, over[0], "right") - 1])
         pool = pools[int(np.argmax(wanted[:, domain]))]
         raise ConfigError(
-            f"Group {group:016x} holds {held:,} of the {int(groups.of_domains()[domain]):,} trajectories of "
+            f"Group {group:016x} holds {size:,} of the {int(groups.of_domains()[domain]):,} trajectories of "
             f"{groups.domains[domain]}, and the largest pool ({pool}) is to have {most[domain]:,.0f}: a group is in "
             "one pool. Give one pool a larger share, bound its task or environment (judge.max_share), or widen groups "
             "by less (mix.group_by, or judge.group_folders: false where all were made in one working folder)."

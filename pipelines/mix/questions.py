@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from trajmill.pipelines.mix.adversaries import reward_quality
 from trajmill.pipelines.mix.answerable import is_unknowable, mark_random_values
-from trajmill.pipelines.mix.checks import checks_of, drawn, ground_truth, rubric_id, weight
+from trajmill.pipelines.mix.checks import checks_of, draw_key, ground_truth, rubric_id, weight
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Answered, Distractors, Known
 from trajmill.pipelines.render.fixed_texts import MARKER
@@ -51,18 +51,18 @@ class ShownTurns(NamedTuple):
     states: Sequence[str | None]
     written: Sequence[Sequence[str] | None]
 
-    def answered(self, places: range, looked: Collection[str]) -> Iterator[Answered]:
+    def answered(self, turns: range, looked: Collection[str]) -> Iterator[Answered]:
         """The turns of a trajectory as checks are derived from them, each with what was shown before it.
 
         Args:
-            places: of them.
+            turns: of them.
             looked: keys of those whose spans are told.
         """
         before: str | None = None
-        for turn in places:
+        for turn in turns:
             answer, state, key = self.answers[turn], self.states[turn], self.keys[turn]
             spans = answer_spans(answer)[1:] if key in looked and answer.labels is not None else []
-            known = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in spans if one.label]
+            known = [(span.begin - len(MARKER), span.end - len(MARKER), span.label) for span in spans if span.label]
             volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
             if answer.scrubbed:
                 volatile = sorted([*volatile, *replaced_spans(answer.text)])
@@ -83,25 +83,25 @@ class ShownTurns(NamedTuple):
             before = answer.text
 
 
-def can_be_asked(turn: Answered, known: Known, others: Sequence[str]) -> bool:
-    """Whether the action of a turn asks something of the world, and something tells the answer."""
-    return turn.tool not in ENDINGS and not is_unknowable(turn, known, others)
+def can_be_asked(turn: Answered, known: Known, other_answers: Sequence[str]) -> bool:
+    """Return True if the action of a turn asks something of the world, and something tells the answer."""
+    return turn.tool not in ENDINGS and not is_unknowable(turn, known, other_answers)
 
 
-def answerable_places(
-    allowed: Mapping[str, int], turns: Iterator[Answered], initial_state: str | None, others: Distractors
+def answerable_turns(
+    allowed: Mapping[str, int], turns: Iterator[Answered], initial_state: str | None, distractors: Distractors
 ) -> list[int]:
     """The places of the turns that may be asked for, in order; arguments as of `question`."""
-    told = _Told(turns, initial_state)
-    found = ((place, *told.at(place)) for place in sorted(allowed.values()))
-    return [place for place, turn, known in found if can_be_asked(turn, known, others.of(turn))]
+    asked_turns = _LazyTurns(turns, initial_state)
+    candidates = ((position, *asked_turns.at(position)) for position in sorted(allowed.values()))
+    return [position for position, turn, known in candidates if can_be_asked(turn, known, distractors.of(turn))]
 
 
 def question(
     allowed: Mapping[str, int],
     turns: Iterator[Answered],
     initial_state: str | None,
-    others: Distractors,
+    distractors: Distractors,
     seed: int,
     chance: Callable[[str], float] = lambda _: 1.0,
 ) -> tuple[int, str, float] | None:
@@ -111,31 +111,31 @@ def question(
         allowed: places of the turns that one is drawn from, by their keys.
         turns: of the trajectory, up to the last of these.
         initial_state: that the system prompt tells.
-        others: answers of other turns.
+        distractors: answers of other turns.
         seed: of the draw.
         chance: by what the chance of a turn is multiplied.
     """
-    told = _Told(turns, initial_state)
+    asked_turns = _LazyTurns(turns, initial_state)
     truths: dict[str, str] = {}
 
     def weighed(key: str) -> float:
-        turn, known = told.at(allowed[key])
-        if not can_be_asked(turn, known, others.of(turn)):
+        turn, known = asked_turns.at(allowed[key])
+        if not can_be_asked(turn, known, distractors.of(turn)):
             return 0.0
-        checks = checks_of(turn, known, others.of(turn))
+        checks = checks_of(turn, known, distractors.of(turn))
         truths[key] = ground_truth(turn, checks, rubric_id())
         return weight(turn, checks, seed) * chance(key)
 
-    left = dict(allowed)
-    while (key := drawn(left, weighed, seed)) is not None:
-        turn, _ = told.at(left.pop(key))
-        quality = reward_quality(turn, truths[key], others.of(turn))
+    remaining = dict(allowed)
+    while (key := draw_key(remaining, weighed, seed)) is not None:
+        turn, _ = asked_turns.at(remaining.pop(key))
+        quality = reward_quality(turn, truths[key], distractors.of(turn))
         if quality is not None:
             return allowed[key], truths[key], quality
     return None
 
 
-class _Told:
+class _LazyTurns:
     """The turns of a trajectory, and what it has shown when each is acted in, as far as they are asked for.
 
     Args:
@@ -148,11 +148,11 @@ class _Told:
         self._told: list[tuple[Answered, Known]] = []
         self._known.saw(initial_state)
 
-    def at(self, place: int) -> tuple[Answered, Known]:
+    def at(self, position: int) -> tuple[Answered, Known]:
         """The turn at a place, random values of its answer volatile, and what was known before it."""
-        for one in islice(self._turns, max(0, place + 1 - len(self._told))):
-            self._known.saw(one.previous)
-            self._told.append((one, self._known.now()))
-            self._known.add(one)
-        turn, known = self._told[place]
+        for next_turn in islice(self._turns, max(0, position + 1 - len(self._told))):
+            self._known.saw(next_turn.previous)
+            self._told.append((next_turn, self._known.now()))
+            self._known.add(next_turn)
+        turn, known = self._told[position]
         return mark_random_values(turn, known), known

@@ -1,4 +1,4 @@
-"""What a predicted observation is worth: a reward for verl and TRL, in one file that a trainer's folder can hold.
+"""Reward of a predicted observation, for verl and TRL, in one file that a trainer's folder can hold.
 
 Doors: `compute_score` for verl, `reward` (or what `reward_function` makes, with a judge) for TRL. Both read the ground
 truth of an RL row, one JSON text of version 3 (`pipelines.mix.checks` writes it), and score by rules: similarity to the
@@ -76,7 +76,7 @@ def prediction(answer: str) -> str | None:
     if len(answer) > LONGEST:
         return None
     text = answer.encode("utf-8", "replace").decode("utf-8")
-    begin, opened, found, tagged = 0, -1, "", False
+    begin, opened, answer_text, tagged = 0, -1, "", False
     thinks = False
     for tag in _TAGS.finditer(text):
         name = tag.group()
@@ -91,24 +91,24 @@ def prediction(answer: str) -> str | None:
         elif name == "<predicted_observation>":
             opened, tagged = tag.end(), True
         elif name == "</predicted_observation>" and opened >= 0:
-            found, opened = text[opened : tag.start()], -1
+            answer_text, opened = text[opened : tag.start()], -1
     if thinks or opened >= 0:
         return None
-    return _bare(found if tagged else text[begin:])
+    return _bare(answer_text if tagged else text[begin:])
 
 
 def _bare(text: str) -> str:
     """A text without the marker that leads it, and without blank lines around it."""
-    told = text.lstrip()
-    if told.startswith(MARKER):
-        text = told[len(MARKER) :].lstrip(" ")
+    stripped = text.lstrip()
+    if stripped.startswith(MARKER):
+        text = stripped[len(MARKER) :].lstrip(" ")
     return text.lstrip("\r\n").rstrip()
 
 
 def _unfenced(text: str) -> str:
     """The text inside the code fence that a text is; the text itself if it is none."""
-    found = _FENCE.fullmatch(text)
-    return _bare(found[2]) if found else text
+    match = _FENCE.fullmatch(text)
+    return _bare(match[2]) if match else text
 
 
 def lines_of(text: str, form: str = "response") -> tuple[str, ...]:
@@ -118,16 +118,16 @@ def lines_of(text: str, form: str = "response") -> tuple[str, ...]:
 
 def _lines(text: str, numbered: bool) -> tuple[str, ...]:
     if numbered:
-        return tuple([line for one in text.split("\n") if (line := _ELEMENT.sub("", one, count=1).rstrip())])
-    return tuple([line for one in text.split("\n") if (line := one.strip())])
+        return tuple([line for raw_line in text.split("\n") if (line := _ELEMENT.sub("", raw_line, count=1).rstrip())])
+    return tuple([line for raw_line in text.split("\n") if (line := raw_line.strip())])
 
 
 _held_lines = lru_cache(maxsize=512)(_lines)
 
 
-def same(one: str, other: str, form: str = "response") -> bool:
-    """Whether two observations are equal but for blanks and the numbers of elements."""
-    return one == other or lines_of(one, form) == lines_of(other, form)
+def same(first: str, second: str, form: str = "response") -> bool:
+    """Return True if two observations are equal but for blanks and the numbers of elements."""
+    return first == second or lines_of(first, form) == lines_of(second, form)
 
 
 # Checks
@@ -139,20 +139,20 @@ def value_in(check: Check, text: str, truth: Truth) -> Any:
 
 
 def passes(check: Check, text: str, truth: Truth) -> bool:
-    """Whether a text holds what a check asks for."""
-    found = value_in(check, text, truth)
+    """Return True if a text holds what a check asks for."""
+    value = value_in(check, text, truth)
     wanted = check.get("value", True)
     if check["type"] == "numeric":
-        return found is not None and abs(found - wanted) <= check.get("tol", 0)
-    return type(found) is type(wanted) and bool(found == wanted)
+        return value is not None and abs(value - wanted) <= check.get("tol", 0)
+    return type(value) is type(wanted) and bool(value == wanted)
 
 
 def _captures(check: Check, text: str, _: Truth) -> Any:
-    """What all matches of a pattern capture: one text if they agree, else the list of them in order."""
-    found = [match.group(1) for match in _pattern(check["pattern"]).finditer(text)]
+    """Collect what all matches of a pattern capture: one text if they agree, else the list of them in order."""
+    captures = [match.group(1) for match in _pattern(check["pattern"]).finditer(text)]
     if isinstance(check.get("value"), list):
-        return found or None
-    return found[0] if found and all(one == found[0] for one in found) else found or None
+        return captures or None
+    return captures[0] if captures and all(capture == captures[0] for capture in captures) else captures or None
 
 
 @lru_cache(maxsize=512)
@@ -177,14 +177,14 @@ def _at_path(check: Check, text: str, _: Truth) -> Any:
 
 def document_in(text: str) -> Any:
     """The JSON value that a text is, but for the line below it that says how a command ended; None if it is none."""
-    held = text.strip()
-    if held.endswith("]") and "\n[" in held:
-        body, _, last = held.rpartition("\n")
-        held = body if _EXITS.fullmatch(last) or last == "[timed out]" else held
-    if not held.startswith(("{", "[")):
+    body_text = text.strip()
+    if body_text.endswith("]") and "\n[" in body_text:
+        body, _, last_line = body_text.rpartition("\n")
+        body_text = body if _EXITS.fullmatch(last_line) or last_line == "[timed out]" else body_text
+    if not body_text.startswith(("{", "[")):
         return None
     try:
-        return json.loads(held)
+        return json.loads(body_text)
     except (ValueError, RecursionError):
         return None
 
@@ -196,16 +196,16 @@ _held_document = lru_cache(maxsize=512)(document_in)
 @lru_cache(maxsize=512)
 def _steps(path: str) -> tuple[str | int, ...]:
     """The names and places that a path goes through."""
-    found = _STEP.finditer(path)
-    return tuple([re.sub(r"\\(.)", r"\1", one[1]) if one[2] is None else int(one[2]) for one in found])
+    matches = _STEP.finditer(path)
+    return tuple([re.sub(r"\\(.)", r"\1", match[1]) if match[2] is None else int(match[2]) for match in matches])
 
 
 def _exit_code(_: Check, text: str, __: Truth) -> int | None:
     """The exit code that the text's first or last lines tell; None where they tell none or contradict each other."""
     lines = [line for line in text.split("\n") if line.strip()]
     edges = lines if len(lines) <= 5 else [*lines[:2], *lines[-3:]]
-    found = [_EXITS.fullmatch(line.strip()) for line in edges if len(line) < 200]
-    codes = {next(one for one in match.groups() if one is not None) for match in found if match}
+    matches = [_EXITS.fullmatch(line.strip()) for line in edges if len(line) < 200]
+    codes = {next(group for group in match.groups() if group is not None) for match in matches if match}
     return int(codes.pop()) if len(codes) == 1 else None
 
 
@@ -214,15 +214,15 @@ def _number(check: Check, text: str, truth: Truth) -> float | None:
     if "path" in check:
         value = _at_path(check, text, truth)
         return _finite(value) if isinstance(value, int | float) else None
-    before, found = check.get("before", ""), []
+    before, numbers = check.get("before", ""), []
     lines = lines_of(text)
     if not before and len(lines) != 1:
         return None
     for line in lines:
         if line.startswith(before):
             match = _NUMBER.fullmatch(line[len(before) :].strip()[:60])
-            found += [match.group().replace(",", "")] if match else []
-    return _finite(found[0]) if len(found) == 1 else None
+            numbers += [match.group().replace(",", "")] if match else []
+    return _finite(numbers[0]) if len(numbers) == 1 else None
 
 
 def _finite(number: str | float) -> float | None:
@@ -234,16 +234,16 @@ def _finite(number: str | float) -> float | None:
 
 
 def _written(check: Check, text: str, _: Truth) -> bool:
-    """Whether the lines that were written stand in the text, in order, whatever numbers lead them."""
-    shown = [line.strip() for line in text.split("\n")]
-    bare = [_NUMBERED.sub("", line, count=1).strip() for line in shown]
-    place = 0
+    """Return True if the lines that were written stand in the text, in order, whatever numbers lead them."""
+    lines = [line.strip() for line in text.split("\n")]
+    bare = [_NUMBERED.sub("", line, count=1).strip() for line in lines]
+    index = 0
     for wanted in check["lines"]:
-        while place < len(shown) and wanted not in (shown[place], bare[place]):
-            place += 1
-        if place == len(shown):
+        while index < len(lines) and wanted not in (lines[index], bare[index]):
+            index += 1
+        if index == len(lines):
             return False
-        place += 1
+        index += 1
     return True
 
 
@@ -260,7 +260,7 @@ _READERS: Final[Mapping[str, Callable[[Check, str, Truth], Any]]] = {
 
 
 def _equal(text: str, observation: str) -> bool:
-    """Whether two texts are equal, as lines or as JSON."""
+    """Return True if two texts are equal, as lines or as JSON."""
     if lines_of(text) == lines_of(observation):
         return True
     document = document_in(observation)
@@ -344,129 +344,142 @@ def similarity(predicted: str, truth: Truth) -> float:
 
 def _numbered(predicted: str, observation: str) -> float:
     """1, less the part that hangs on the numbers of elements for those that differ."""
-    told, true = (
+    predicted_marks, true_marks = (
         Counter(number for line in text.split("\n") if (number := _ELEMENT.match(line)[0].strip(" |*\t")))  # type: ignore[index]
         for text in (predicted, observation)
     )
-    return 1 - _NUMBERING * (1 - (told & true).total() / max(told.total(), true.total())) if told or true else 1.0
+    return (
+        1 - _NUMBERING * (1 - (predicted_marks & true_marks).total() / max(predicted_marks.total(), true_marks.total()))
+        if predicted_marks or true_marks
+        else 1.0
+    )
 
 
-def _state_similarity(told: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
+def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
     """Compare the lines of a state with the true ones; those of the state before earn 0.
 
     The product of four shares: of the change that is told, each line that came counted by its gain over the lines that
     went; a quarter, and three quarters of the lines that stay; of what is told that belongs to the state; of common
     lines that stand in order.
     """
-    if not told:  # all that was told are marks of lines
+    if not predicted:  # all that was told are marks of lines
         return 0.0
     after, old = Counter(true), Counter(before)
     stay = after & old
     if stay == after == old:
-        return _ordered_similarity(told, true)
-    kept = Counter(told) & stay
-    came, went, says = (_without(lines, lines, some) for lines, some in ((true, stay), (before, stay), (told, kept)))
-    near, used = _matches(came, says)
+        return _ordered_similarity(predicted, true)
+    predicted_stay = Counter(predicted) & stay
+    came, went, news = (
+        _without(lines, lines, some) for lines, some in ((true, stay), (before, stay), (predicted, predicted_stay))
+    )
+    near, used = _matches(came, news)
     if came:
         bases = _matches(came, went, reused=True)[0]
-        gains = [max(0.0, one - base) / (1 - base) if base < 1 else 0.0 for one, base in zip(near, bases, strict=True)]
+        gains = [
+            max(0.0, nearness - base) / (1 - base) if base < 1 else 0.0
+            for nearness, base in zip(near, bases, strict=True)
+        ]
         change = sum(map(operator.mul, gains, map(len, came))) / sum(map(len, came))
     else:
-        change = 1 - (Counter(says) & Counter(went)).total() / len(went)
-    rest = [line for place, line in enumerate(says) if place not in used]
-    almost, belongs = _matches(list((stay - kept).elements()), rest)
-    left = (kept.total() + sum(almost)) / stay.total() if stay else 1.0
+        change = 1 - (Counter(news) & Counter(went)).total() / len(went)
+    unused = [line for index, line in enumerate(news) if index not in used]
+    almost, belongs = _matches(list((stay - predicted_stay).elements()), unused)
+    stay_share = (predicted_stay.total() + sum(almost)) / stay.total() if stay else 1.0
     floor = 1 - _KEPT if came else 0.0
-    owned = (kept.total() + len(used) + len(belongs)) / len(told)
-    score = change * (floor + (1 - floor) * min(1.0, left)) * owned * _order(told, true)
-    return max(score, _RESIDUE * _token_similarity(told, true) * (1 - _token_similarity(told, before)))
+    owned = (predicted_stay.total() + len(used) + len(belongs)) / len(predicted)
+    score = change * (floor + (1 - floor) * min(1.0, stay_share)) * owned * _order(predicted, true)
+    return max(score, _RESIDUE * _token_similarity(predicted, true) * (1 - _token_similarity(predicted, before)))
 
 
-def _matches(lines: Sequence[str], others: Sequence[str], reused: bool = False) -> tuple[list[float], set[int]]:
+def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = False) -> tuple[list[float], set[int]]:
     """(of each line the F1 of its tokens and those of the nearest other line, the places of the others that are near).
 
     Each other line is taken once, unless it is `reused`. Of very many lines, those are compared that stand at about the
     same place.
     """
-    bags = [_bag(line) for line in others]
+    bags = [_bag(line) for line in other_lines]
     reach = max(1, _COMPARED // max(1, len(lines)))
-    found, used, near = [], set[int](), set[int]()
+    scores, used, near = [], set[int](), set[int]()
     for number, line in enumerate(lines):
-        bag, best, place = _bag(line), 0.0, -1
-        middle = number * len(others) // len(lines)
-        for other in range(max(0, middle - reach), min(len(others), middle + reach)):
-            if other not in used:
-                common = 2 * len(bag & bags[other]) / (len(bag) + len(bags[other])) if bag else float(not bags[other])
+        bag, best, nearest = _bag(line), 0.0, -1
+        middle = number * len(other_lines) // len(lines)
+        for candidate in range(max(0, middle - reach), min(len(other_lines), middle + reach)):
+            if candidate not in used:
+                common = (
+                    2 * len(bag & bags[candidate]) / (len(bag) + len(bags[candidate]))
+                    if bag
+                    else float(not bags[candidate])
+                )
                 if common > best:
-                    best, place = common, other
-        found.append(best)
+                    best, nearest = common, candidate
+        scores.append(best)
         if best >= _NEAR:
-            near.add(place)
+            near.add(nearest)
             if not reused:
-                used.add(place)
-    return found, near
+                used.add(nearest)
+    return scores, near
 
 
 def _bag(line: str) -> frozenset[tuple[str, int]]:
     """The tokens of a line, each with how many of its kind stand before it."""
-    seen = Counter[str]()
+    counts = Counter[str]()
     bag = set()
     for token in _TOKEN.findall(line):
-        bag.add((token, seen[token]))
-        seen[token] += 1
+        bag.add((token, counts[token]))
+        counts[token] += 1
     return frozenset(bag)
 
 
-def _ordered_similarity(told: Sequence[str], true: Sequence[str]) -> float:
+def _ordered_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
     """The similarity of two texts by their tokens, times the share of their common lines that stand in order."""
-    one, other = "\n".join(told), "\n".join(true)
-    if one == other:
+    first, second = "\n".join(predicted), "\n".join(true)
+    if first == second:
         return 1.0
-    edges = _common(one, other) / max(len(one), len(other))
-    return ((1 - _EDGES) * _token_similarity(told, true) + _EDGES * edges) * _order(told, true)
+    edges = _common(first, second) / max(len(first), len(second))
+    return ((1 - _EDGES) * _token_similarity(predicted, true) + _EDGES * edges) * _order(predicted, true)
 
 
-def _token_similarity(told: Sequence[str], true: Sequence[str]) -> float:
+def _token_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
     """F1 of the tokens of some lines that stand in the same order in others."""
-    one, other = (_TOKEN.findall("\n".join(lines)) for lines in (told, true))
-    return 2 * _in_order(one, other) / (len(one) + len(other)) if one or other else 1.0
+    first, second = (_TOKEN.findall("\n".join(lines)) for lines in (predicted, true))
+    return 2 * _in_order(first, second) / (len(first) + len(second)) if first or second else 1.0
 
 
-def _order(told: Sequence[str], true: Sequence[str]) -> float:
+def _order(predicted: Sequence[str], true: Sequence[str]) -> float:
     """The share of the lines that two texts have in common which stand in order; 1 where they have none."""
-    common = (Counter(told) & Counter(true)).total()
-    return _in_order(told, true) / common if common else 1.0
+    common = (Counter(predicted) & Counter(true)).total()
+    return _in_order(predicted, true) / common if common else 1.0
 
 
-def _common(one: str, other: str) -> int:
+def _common(first: str, second: str) -> int:
     """Characters of the beginning and of the end that two texts have in common."""
-    most = min(len(one), len(other))
-    begin = next((place for place in range(most) if one[place] != other[place]), most)
-    rest = most - begin
-    return begin + next((place for place in range(rest) if one[-1 - place] != other[-1 - place]), rest)
+    most = min(len(first), len(second))
+    begin = next((index for index in range(most) if first[index] != second[index]), most)
+    remaining = most - begin
+    return begin + next((index for index in range(remaining) if first[-1 - index] != second[-1 - index]), remaining)
 
 
-def _in_order(one: Sequence[str], other: Sequence[str]) -> float:
+def _in_order(first: Sequence[str], second: Sequence[str]) -> float:
     """The length of the longest common subsequence (Hyyrö 2004: a bit for each item of the one, a step an item of
     the other); of sequences too long for it, the number of pairs of neighbors that both have."""
-    begin, most = 0, min(len(one), len(other))
-    while begin < most and one[begin] == other[begin]:
+    begin, most = 0, min(len(first), len(second))
+    while begin < most and first[begin] == second[begin]:
         begin += 1
     end = 0
-    while end < most - begin and one[-1 - end] == other[-1 - end]:
+    while end < most - begin and first[-1 - end] == second[-1 - end]:
         end += 1
-    short, long = sorted((one[begin : len(one) - end], other[begin : len(other) - end]), key=len)
+    short, long = sorted((first[begin : len(first) - end], second[begin : len(second) - end]), key=len)
     if len(short) * len(long) > _MOST_COMPARED:
         pairs = [Counter(zip(["", *items], items, strict=False)) for items in (short, long)]
         return begin + end + (pairs[0] & pairs[1]).total()
-    places: dict[str, int] = {}
+    bits_by_item: dict[str, int] = {}
     wanted = set(long)
-    for place, item in enumerate(short):
+    for index, item in enumerate(short):
         if item in wanted:
-            places[item] = places.get(item, 0) | 1 << place
+            bits_by_item[item] = bits_by_item.get(item, 0) | 1 << index
     every = row = (1 << len(short)) - 1
     for item in long:
-        if match := row & places.get(item, 0):
+        if match := row & bits_by_item.get(item, 0):
             row = ((row + match) | (row - match)) & every
     return begin + end + len(short) - row.bit_count()
 
@@ -484,95 +497,111 @@ class _Document:
         self.known = self._value is not None
         self._other = self._value
         if self.known and truth["volatile"]:
-            other = document_in(_redrawn(text, truth["volatile"]))
-            self._other = self._value if other is None else other
+            redrawn = document_in(_redrawn(text, truth["volatile"]))
+            self._other = self._value if redrawn is None else redrawn
 
     def similarity(self, answer: Any, ending: str) -> float:
         """F1 of the weights of values: of each, one plus the logarithm of its tokens."""
-        right, told, true = _values(answer, self._value, self._other, 0)
+        right, answer_weight, true_weight = _values(answer, self._value, self._other, 0)
         if self._ending or ending:
-            right, told, true = right + (ending == self._ending), told + bool(ending), true + bool(self._ending)
-        return 2 * right / (told + true) if told + true else 1.0
+            right, answer_weight, true_weight = (
+                right + (ending == self._ending),
+                answer_weight + bool(ending),
+                true_weight + bool(self._ending),
+            )
+        return 2 * right / (answer_weight + true_weight) if answer_weight + true_weight else 1.0
 
 
 def ending(text: str) -> str:
     """The last line of a document, where it says how a command ended."""
-    last = text.rstrip().rpartition("\n")[2].strip()
-    return last if last == "[timed out]" or _EXITS.fullmatch(last) else ""
+    last_line = text.rstrip().rpartition("\n")[2].strip()
+    return last_line if last_line == "[timed out]" or _EXITS.fullmatch(last_line) else ""
 
 
 def _redrawn(text: str, spans: Sequence[Sequence[int]]) -> str:
     """The text with another digit or letter for each in some spans."""
     parts, end = [], 0
-    for first, last in sorted(map(tuple, spans)):
-        if first >= end:
-            changed = re.sub(r"[0-9]", lambda found: str(int(found[0]) % 9 + 1), text[first:last])
-            parts += [text[end:first], re.sub(r"[a-zA-Z]", lambda found: "b" if found[0] == "a" else "a", changed)]
-            end = last
+    for begin, span_end in sorted(map(tuple, spans)):
+        if begin >= end:
+            changed = re.sub(r"[0-9]", lambda match: str(int(match[0]) % 9 + 1), text[begin:span_end])
+            parts += [text[end:begin], re.sub(r"[a-zA-Z]", lambda match: "b" if match[0] == "a" else "a", changed)]
+            end = span_end
     return "".join([*parts, text[end:]])
 
 
-def _values(told: Any, true: Any, other: Any, depth: int) -> tuple[float, float, float]:
+def _values(predicted: Any, true: Any, redrawn: Any, depth: int) -> tuple[float, float, float]:
     """Compare two JSON values: (weight that is right, weight of the one, weight of the other)."""
-    if depth < _DEEPEST and isinstance(told, dict) and isinstance(true, dict):
-        return _members(told, true, other if isinstance(other, dict) else true, depth)
-    if depth < _DEEPEST and isinstance(told, list) and isinstance(true, list):
-        return _items(told, true, other if isinstance(other, list) and len(other) == len(true) else true, depth)
-    return _leaf(told, true, other)
+    if depth < _DEEPEST and isinstance(predicted, dict) and isinstance(true, dict):
+        return _members(predicted, true, redrawn if isinstance(redrawn, dict) else true, depth)
+    if depth < _DEEPEST and isinstance(predicted, list) and isinstance(true, list):
+        return _items(
+            predicted, true, redrawn if isinstance(redrawn, list) and len(redrawn) == len(true) else true, depth
+        )
+    return _leaf(predicted, true, redrawn)
 
 
 def _members(
-    told: dict[str, Any], true: dict[str, Any], other: dict[str, Any], depth: int
+    predicted: dict[str, Any], true: dict[str, Any], redrawn: dict[str, Any], depth: int
 ) -> tuple[float, float, float]:
     """The same of two objects: members of one name are compared, all others are wrong."""
-    sums = [_values(told[key], true[key], other.get(key, true[key]), depth + 1) for key in true if key in told]
-    told_weight = sum(one[1] for one in sums) + sum(_weight(told[key]) for key in told if key not in true)
-    true_weight = sum(one[2] for one in sums) + sum(_weight(true[key]) for key in true if key not in told)
-    return sum(one[0] for one in sums), told_weight, true_weight
+    sums = [
+        _values(predicted[key], true[key], redrawn.get(key, true[key]), depth + 1) for key in true if key in predicted
+    ]
+    predicted_weight = sum(compared[1] for compared in sums) + sum(
+        _weight(predicted[key]) for key in predicted if key not in true
+    )
+    true_weight = sum(compared[2] for compared in sums) + sum(
+        _weight(true[key]) for key in true if key not in predicted
+    )
+    return sum(compared[0] for compared in sums), predicted_weight, true_weight
 
 
-def _items(told: list[Any], true: list[Any], others: list[Any], depth: int) -> tuple[float, float, float]:
+def _items(predicted: list[Any], true: list[Any], redrawn: list[Any], depth: int) -> tuple[float, float, float]:
     """The same of two arrays: equal items count in full in order and half elsewhere; of others the pairs in order."""
-    mine, wanted = [_canonical(item) for item in told], [_canonical(item) for item in true]
+    mine, wanted = [_canonical(item) for item in predicted], [_canonical(item) for item in true]
     common = Counter(mine) & Counter(wanted)
     common.pop("", None)  # too deep to be compared
     in_order = min(1.0, _in_order(mine, wanted) / common.total()) if common else 1.0
     equal = {text: _weight(item) for text, item in zip(wanted, true, strict=True) if text in common}
     both = sum(equal[text] * number for text, number in common.items())
-    rest = _without(told, mine, common)
-    asked = _without(list(zip(true, others, strict=True)), wanted, common)
-    pairs = zip(rest, asked, strict=False)
-    sums = [_values(item, true_item, other, depth + 1) for item, (true_item, other) in pairs]
-    right = both * (0.5 + 0.5 * in_order) + sum(one[0] for one in sums)
-    told_weight = both + sum(one[1] for one in sums) + sum(map(_weight, rest[len(asked) :]))
-    return right, told_weight, both + sum(one[2] for one in sums) + sum(_weight(item) for item, _ in asked[len(rest) :])
+    unmatched = _without(predicted, mine, common)
+    missing = _without(list(zip(true, redrawn, strict=True)), wanted, common)
+    pairs = zip(unmatched, missing, strict=False)
+    sums = [_values(item, true_item, redrawn_item, depth + 1) for item, (true_item, redrawn_item) in pairs]
+    right = both * (0.5 + 0.5 * in_order) + sum(compared[0] for compared in sums)
+    predicted_weight = both + sum(compared[1] for compared in sums) + sum(map(_weight, unmatched[len(missing) :]))
+    return (
+        right,
+        predicted_weight,
+        both + sum(compared[2] for compared in sums) + sum(_weight(item) for item, _ in missing[len(unmatched) :]),
+    )
 
 
 def _without(items: Sequence[Any], texts: Sequence[str], some: Counter[str]) -> list[Any]:
     """The items but for as many of each text as counted."""
-    left, rest = Counter(some), []
+    counts, remaining = Counter(some), []
     for item, text in zip(items, texts, strict=True):
-        left[text] -= 1
-        if left[text] < 0:
-            rest.append(item)
-    return rest
+        counts[text] -= 1
+        if counts[text] < 0:
+            remaining.append(item)
+    return remaining
 
 
-def _leaf(told: Any, true: Any, other: Any) -> tuple[float, float, float]:
+def _leaf(predicted: Any, true: Any, redrawn: Any) -> tuple[float, float, float]:
     """The same of two values that have no members in common: numbers are equal or not, texts more or less."""
-    mine, wanted = _weight(told), _weight(true)
-    if isinstance(told, str) and isinstance(true, str):
-        changed = [place for place, pair in enumerate(zip(true, str(other), strict=False)) if pair[0] != pair[1]]
+    mine, wanted = _weight(predicted), _weight(true)
+    if isinstance(predicted, str) and isinstance(true, str):
+        changed = [index for index, pair in enumerate(zip(true, str(redrawn), strict=False)) if pair[0] != pair[1]]
         masked, masks = _masked(
-            {"observation": true, "volatile": [(place, place + 1) for place in changed]}, "response"
+            {"observation": true, "volatile": [(index, index + 1) for index in changed]}, "response"
         )
-        near = _ordered_similarity(_unmasked(lines_of(told), masks), masked)
+        near = _ordered_similarity(_unmasked(lines_of(predicted), masks), masked)
         return near * (mine + wanted) / 2, mine, wanted
-    if type(other) is type(true) is type(told) and other != true:
+    if type(redrawn) is type(true) is type(predicted) and redrawn != true:
         return wanted, wanted, wanted  # volatile
-    equal = told == true and isinstance(told, bool) == isinstance(true, bool)
-    if isinstance(told, float) and isinstance(true, float):
-        equal = equal or math.isclose(told, true, rel_tol=1e-9) or (math.isnan(told) and math.isnan(true))
+    equal = predicted == true and isinstance(predicted, bool) == isinstance(true, bool)
+    if isinstance(predicted, float) and isinstance(true, float):
+        equal = equal or math.isclose(predicted, true, rel_tol=1e-9) or (math.isnan(predicted) and math.isnan(true))
     return (mine + wanted) / 2 * equal, mine, wanted
 
 
@@ -585,13 +614,13 @@ def _canonical(value: Any) -> str:
 
 def _weight(value: Any) -> float:
     """The weight of a value: of each leaf, one plus the logarithm of its tokens."""
-    held, weight = [value], 0.0
-    while held:
-        one = held.pop()
-        if isinstance(one, dict | list) and one:
-            held.extend(one.values() if isinstance(one, dict) else one)
+    stack, weight = [value], 0.0
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict | list) and item:
+            stack.extend(item.values() if isinstance(item, dict) else item)
         else:
-            tokens = len(_TOKEN.findall(one)) if isinstance(one, str) else 1
+            tokens = len(_TOKEN.findall(item)) if isinstance(item, str) else 1
             weight += 1 + math.log2(max(1, tokens))
     return weight
 
@@ -599,36 +628,36 @@ def _weight(value: Any) -> float:
 def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
     """(the lines of the truth, volatile parts as NUL; of each line that has some, the pieces around them)."""
     text, parts, end = truth["observation"].replace("\0", " "), [], 0
-    for first, last in sorted(map(tuple, truth["volatile"])):
-        if first >= end:
-            parts += [text[end:first], "\0" + "\n" * text.count("\n", first, last)]
-            end = last
+    for begin, span_end in sorted(map(tuple, truth["volatile"])):
+        if begin >= end:
+            parts += [text[end:begin], "\0" + "\n" * text.count("\n", begin, span_end)]
+            end = span_end
     lines = lines_of("".join([*parts, text[end:]]), form)
     return lines, [line.split("\0") for line in dict.fromkeys(lines) if "\0" in line and line.strip("\0 ")]
 
 
 def _unmasked(lines: Sequence[str], masks: Sequence[Sequence[str]]) -> list[str]:
     """The lines, those that fit a line with volatile parts as that line."""
-    budget, found = _COMPARED, []
+    budget, masked_lines = _COMPARED, []
     for line in lines:
         mask = None
         if masks and "\0" not in line and budget > 0:
             budget -= len(masks)
             mask = next((pieces for pieces in masks if _fits(line, pieces)), None)
-        found.append("\0".join(mask) if mask else line)
-    return found
+        masked_lines.append("\0".join(mask) if mask else line)
+    return masked_lines
 
 
 def _fits(line: str, pieces: Sequence[str]) -> bool:
-    place = len(pieces[0])
-    last = len(line) - len(pieces[-1])
-    if not line.startswith(pieces[0]) or not line.endswith(pieces[-1]) or last < place:
+    position = len(pieces[0])
+    suffix_begin = len(line) - len(pieces[-1])
+    if not line.startswith(pieces[0]) or not line.endswith(pieces[-1]) or suffix_begin < position:
         return False
     for piece in pieces[1:-1]:
-        place = line.find(piece, place, last)
-        if place < 0:
+        position = line.find(piece, position, suffix_begin)
+        if position < 0:
             return False
-        place += len(piece)
+        position += len(piece)
     return True
 
 
@@ -651,7 +680,7 @@ Answer with one JSON object of these five dimensions, each a whole number, and n
 
 
 def judge_prompt(truth: Truth, predicted: str, rubric: str = "") -> str:
-    """What a judge is asked; the fence is drawn anew each time, so that no prediction can close it."""
+    """Write the prompt of a judge; the fence is drawn anew each time, so that no prediction can close it."""
     return _ASKED.format(
         rubric=rubric,
         dimensions=", ".join(DIMENSIONS),
@@ -675,9 +704,9 @@ def rubric_score(reply: str | Mapping[str, Any]) -> float:
     if not isinstance(rated, Mapping):
         return 0.0
     raw: list[Any] = [rated.get(name) for name in DIMENSIONS]
-    if not all(type(one) in (int, float) and 1 <= one <= 5 for one in raw):
+    if not all(type(rating) in (int, float) and 1 <= rating <= 5 for rating in raw):
         return 0.0
-    return float(sum((one - 1) / 4 for one in raw)) / len(raw)
+    return float(sum((rating - 1) / 4 for rating in raw)) / len(raw)
 
 
 def endpoint(
@@ -697,18 +726,18 @@ def endpoint(
 
     def ask(truth: Truth, predicted: str) -> str:
         content = judge_prompt(truth, predicted, _rubric(truth, rubrics or {}))
-        asked = [{"role": "user", "content": content}]
+        messages = [{"role": "user", "content": content}]
         try:
             from openai import OpenAI
         except ImportError:
-            body = json.dumps({"model": model, "messages": asked, "temperature": 0}).encode()
+            body = json.dumps({"model": model, "messages": messages, "temperature": 0}).encode()
             heads = {"Content-Type": "application/json", "Authorization": f"Bearer {api_key}"}
             request = urllib.request.Request(f"{base_url.rstrip('/')}/chat/completions", body, heads)  # noqa: S310
             with urllib.request.urlopen(request, timeout=timeout) as reply:  # noqa: S310
                 return str(json.load(reply)["choices"][0]["message"]["content"] or "")
         client = OpenAI(base_url=base_url, api_key=api_key, timeout=timeout)
-        told = client.chat.completions.create(model=model, messages=asked, temperature=0)
-        return str(told.choices[0].message.content or "")
+        completion = client.chat.completions.create(model=model, messages=messages, temperature=0)
+        return str(completion.choices[0].message.content or "")
 
     return ask
 
@@ -800,7 +829,7 @@ def reward_function(judge: Judge | None = None) -> Callable[..., list[float]]:
         completions: Sequence[Any], reward_model: Sequence[Mapping[str, Any]], **_: Any
     ) -> list[float]:
         pairs = zip(completions, reward_model, strict=True)
-        return [scored(_said(one), row["ground_truth"], judge)["score"] for one, row in pairs]
+        return [scored(_said(completion), row["ground_truth"], judge)["score"] for completion, row in pairs]
 
     return world_model_reward
 
@@ -814,8 +843,8 @@ def _said(completion: Any) -> str:
     """The text of a completion: itself, or the content of its last message if the assistant said it."""
     if isinstance(completion, str):
         return completion
-    last = completion[-1] if completion else {}
-    content = last.get("content") if last.get("role", "assistant") == "assistant" else None
+    last_message = completion[-1] if completion else {}
+    content = last_message.get("content") if last_message.get("role", "assistant") == "assistant" else None
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content if part.get("type") == "text")
     return content or ""

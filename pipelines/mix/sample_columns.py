@@ -106,7 +106,7 @@ def sample_schema(pool: str, *, images: bool) -> pa.Schema:
 
 
 def images_in(counts: Mapping[str, int]) -> int:
-    """How many pictures samples show, by the counts of a manifest."""
+    """Count the pictures that samples show, by the counts of a manifest."""
     return sum(count for key, count in counts.items() if key.startswith("images."))
 
 
@@ -122,7 +122,7 @@ _SCREENSHOTS: Final = ("_screenshots", pa.list_(pa.struct([("message", pa.int32(
 
 
 @cache
-def made_schema(pool: str) -> pa.Schema:
+def unwritten_schema(pool: str) -> pa.Schema:
     """The columns of a pool's samples until they are written, with those that no trainer reads."""
     more = [*ORDER, *_HELD, *([_SCREENSHOTS] if pool in SHOWING else [])]
     return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in more)])

@@ -30,7 +30,7 @@ _EVALUATED: Final = 5
 
 
 class Unlearnable(NamedTuple):
-    """Why rows become no sample: the reason of their reject and its words."""
+    """Cause why rows become no sample: the reason of their reject and its words."""
 
     reason: str
     detail: str
@@ -43,7 +43,7 @@ UNANSWERABLE: Final = Unlearnable("no_question", "no turn of it has an answer th
 UNPROVEN: Final = Unlearnable("not_certified", "no turn of it led to the same when it was replayed")
 
 
-class Planned(NamedTuple):
+class PlannedSample(NamedTuple):
     """A sample to be written.
 
     Attributes:
@@ -67,7 +67,7 @@ class Planned(NamedTuple):
     quality: float = 0.0
 
 
-class Refused(NamedTuple):
+class RefusedRows(NamedTuple):
     """Rows [begin, end) that become no sample; `is_part` where they are a window."""
 
     begin: int
@@ -76,8 +76,8 @@ class Refused(NamedTuple):
     is_part: bool = False
 
 
-class Budgeted(NamedTuple):
-    """What trajectories become.
+class TokenBudget(NamedTuple):
+    """Budget of what trajectories become.
 
     Attributes:
         begins: the first row of each.
@@ -116,16 +116,16 @@ class Plan:
 
     def __init__(self, unit: UnitCosts, pool: Pool, mix: Mix, counter: TokenCounter) -> None:
         self.unit, self.pool, self.mix, self.counter = unit, pool, mix, counter
-        held = unit.to_last_target() if pool in WHOLE_POOLS else unit.visible
-        rows, self.counts = np.flatnonzero(held), unit.summed(held)
+        is_shown = unit.to_last_target() if pool in WHOLE_POOLS else unit.visible
+        rows, self.counts = np.flatnonzero(is_shown), unit.summed(is_shown)
         self.shown = Excerpts.of(unit, rows, self.counts[self.counts > 0])
         self.users, self.prompts = unit.users(self.shown), unit.prompts(pool, mix)
         bodies = self._summed(self.users + unit.answers[rows])
         sizes = self.prompts + bodies
         self.tokens = sizes + borders(pool, self.counts, counter)
         if pool in WHOLE_POOLS:
-            some = np.flatnonzero(self.counts)
-            self.tokens[some] += self.prompts_of(some, self.shown, bodies[some]) - self.prompts[some]
+            nonempty = np.flatnonzero(self.counts)
+            self.tokens[nonempty] += self.prompts_of(nonempty, self.shown, bodies[nonempty]) - self.prompts[nonempty]
         self.loss_tokens = self._summed(np.where(unit.bears[rows], unit.borne[rows], 0))
         self.control_turns = self._summed(unit.holds(self.shown))
         self.taught: Flags = unit.summed(unit.bears) > 0
@@ -138,11 +138,11 @@ class Plan:
 
     @property
     def drops(self) -> bool:
-        """Whether the recipe drops what holds control strings."""
+        """True if the recipe drops what holds control strings."""
         return self.mix.control_tokens == "drop"
 
     def is_plain(self) -> Flags:
-        """Which trajectories become one sample each that shows all of them."""
+        """Mark the trajectories that become one sample each that shows all of them."""
         plain = self.taught & ~self.long
         return plain & ~self.unit.prompt_holds & (self.control_turns == 0) if self.drops else plain
 
@@ -158,15 +158,15 @@ class Plan:
         """The row past the last one of a trajectory."""
         return int(self.unit.begins[number] + self.unit.sizes[number])
 
-    def refused(self, number: int) -> Refused | None:
-        """Why a trajectory becomes no sample, as far as that does not depend on which turns it shows."""
+    def refused(self, number: int) -> RefusedRows | None:
+        """Refuse a trajectory that becomes no sample, as far as that does not depend on which turns it shows."""
         if not self.taught[number]:
             return self.refuse(number, self._untaught())
         return self.refuse(number, HOLDING) if self.drops and self.unit.prompt_holds[number] else None
 
-    def refuse(self, number: int, why: Unlearnable) -> Refused:
+    def refuse(self, number: int, why: Unlearnable) -> RefusedRows:
         """The trajectory becomes no sample."""
-        return Refused(int(self.unit.begins[number]), self.end_of(number), why)
+        return RefusedRows(int(self.unit.begins[number]), self.end_of(number), why)
 
     def _untaught(self) -> Unlearnable:
         return Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {self.pool}")
@@ -179,7 +179,7 @@ class Plan:
             return Unlearnable("over_window", f"every answer is longer than the {answer:,} tokens of a response")
         return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
 
-    def windows(self, number: int, actions: Sequence[str] | None) -> Iterator[Planned | Refused]:
+    def windows(self, number: int, actions: Sequence[str] | None) -> Iterator[PlannedSample | RefusedRows]:
         """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing.
 
         The first that is made has the id of the trajectory, others `<id>@<step>` of their first row.
@@ -198,13 +198,13 @@ class Plan:
             count = int(taught[-1]) + 1 if len(taught) else 0
             rows = window.rows[:count]
             if window.fits and self.drops and self._holds(rows):
-                yield Refused(window.begin, window.end, HOLDING, is_cut)
+                yield RefusedRows(window.begin, window.end, HOLDING, is_cut)
             elif not window.fits or not count:
-                yield Refused(window.begin, window.end, self._untaught() if window.fits else self.over(), is_cut)
+                yield RefusedRows(window.begin, window.end, self._untaught() if window.fits else self.over(), is_cut)
             else:
                 own = f"{key}@{self.unit.steps[window.begin]}" if has_first else key
                 has_first = True
-                yield Planned(number, window.begin, rows, window.bears[:count], own, window.opening)
+                yield PlannedSample(number, window.begin, rows, window.bears[:count], own, window.opening)
         if not has_any:
             yield self.refuse(number, self.over())
 
@@ -215,7 +215,7 @@ class Plan:
         return windows(self.unit, rows, end, int(self.prompts[number]), *bound, actions, self.counter)
 
     def _holds(self, rows: Numbers) -> bool:
-        """Whether what an excerpt shows holds a control string."""
+        """Return True if what an excerpt shows holds a control string."""
         if not len(rows):
             return False
         return bool(self.unit.holds(Excerpts.of(self.unit, rows, np.array([len(rows)]))).any())
@@ -226,43 +226,43 @@ class Plan:
         Where the recipe drops what holds control strings, none is asked for from the first turn on that holds one.
         """
         rows, most = self.shown.rows, self.mix.window_tokens[self.pool]
-        answers, of = self.unit.answers[rows], self.unit.of[rows]
-        begins = np.searchsorted(of, of)
+        answers, trajectories = self.unit.answers[rows], self.unit.of[rows]
+        begins = np.searchsorted(trajectories, trajectories)
         ends = np.append(0, np.cumsum(self.users + answers))
-        before = self.prompts[of] + ends[1:] - ends[begins] - answers
+        before = self.prompts[trajectories] + ends[1:] - ends[begins] - answers
         fits = before <= most if most is not None else np.ones(len(rows), np.bool_)
-        can = self.unit.bears[rows] & (answers <= self.mix.max_response_tokens)
+        is_askable = self.unit.bears[rows] & (answers <= self.mix.max_response_tokens)
         if self.mix.overflow[self.pool] == "drop":
-            can &= fits
+            is_askable &= fits
         if self.drops:
             holding = np.append(0, np.cumsum(self.unit.holds(self.shown)))
-            can &= holding[1:] == holding[begins]
-        return can, fits, before
+            is_askable &= holding[1:] == holding[begins]
+        return is_askable, fits, before
 
-    def unasked(self, number: int) -> Refused:
+    def unasked(self, number: int) -> RefusedRows:
         """No turn of a trajectory may be asked for, or none fits."""
         return self.refuse(number, HOLDING if self.drops and self.control_turns[number] else self.over())
 
-    def question(self, number: int, place: int, fits: bool, actions: Sequence[str]) -> Planned | None:
+    def question(self, number: int, position: int, fits: bool, actions: Sequence[str]) -> PlannedSample | None:
         """The sample that asks for a turn, given those before it, or the newest of these; None if it alone is too long.
 
         Args:
             number: of the trajectory.
-            place: of the turn among those that are shown.
+            position: of the turn among those that are shown.
             fits: whether all before it does.
             actions: the texts of the trajectory's actions.
         """
         begin, key = int(self.unit.begins[number]), self.unit.keys[number]
-        rows = self.rows_of(number)[: place + 1]
+        rows = self.rows_of(number)[: position + 1]
         if self.pool == "eval":
             key = f"{key}:{self.unit.steps[rows[-1]]}"
         if fits:
-            return Planned(number, begin, rows, self.unit.bears[rows], key)
+            return PlannedSample(number, begin, rows, self.unit.bears[rows], key)
         end = int(rows[-1]) + 1
         (cut,) = self._cut(number, rows, end, actions[: end - begin], "cut_oldest")
         if not cut.fits or not cut.bears[-1]:
             return None
-        return Planned(number, begin, cut.rows, cut.bears, key, cut.opening)
+        return PlannedSample(number, begin, cut.rows, cut.bears, key, cut.opening)
 
     def evaluated(self, number: int, can: Numbers) -> list[int]:
         """The places of the turns of a trajectory that eval asks for, as AgentWorldBench does: the first, the last and
@@ -273,15 +273,17 @@ class Plan:
             number: of the trajectory.
             can: places of the turns that may be asked for, in order.
         """
-        places, rows = can.tolist(), self.rows_of(number)
-        if len(places) <= _EVALUATED:
-            return places[-1:]
-        places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
+        positions, rows = can.tolist(), self.rows_of(number)
+        if len(positions) <= _EVALUATED:
+            return positions[-1:]
+        positions = [positions[round(n * (len(positions) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
         key, seed = self.unit.keys[number], self.mix.seed
-        draws = sorted((keyed_hash(f"turn:{key}:{self.unit.steps[rows[place]]}", seed), place) for place in places)
-        return sorted([place for lot, place in draws if lot < 1 << 63] or [place for _, place in draws[:1]])
+        draws = sorted(
+            (keyed_hash(f"turn:{key}:{self.unit.steps[rows[position]]}", seed), position) for position in positions
+        )
+        return sorted([position for lot, position in draws if lot < 1 << 63] or [position for _, position in draws[:1]])
 
-    def budgeted(self) -> Budgeted:
+    def budgeted(self) -> TokenBudget:
         """The tokens of all samples.
 
         Windows of terminals and repositories are told without what opens a later one (folder and files, at most some
@@ -290,17 +292,17 @@ class Plan:
         if self.pool not in WHOLE_POOLS:
             return self._asked()
         samples = self.is_plain().astype(np.int64)
-        found = Budgeted(self.unit.begins, samples, samples * self.tokens, samples * self.loss_tokens)
+        budget = TokenBudget(self.unit.begins, samples, samples * self.tokens, samples * self.loss_tokens)
         for number in np.flatnonzero(self.taught & self.long).tolist():
-            for one in self.windows(number, None):
-                if isinstance(one, Planned):
-                    shown = Excerpts.of(self.unit, one.rows, np.array([len(one.rows)]))
+            for sample in self.windows(number, None):
+                if isinstance(sample, PlannedSample):
+                    shown = Excerpts.of(self.unit, sample.rows, np.array([len(sample.rows)]))
                     body = self.bodies(shown, 0)
                     tokens = self.prompts_of([number], shown, body) + body
-                    found.samples[number] += 1
-                    found.tokens[number] += int((tokens + borders(self.pool, shown.counts, self.counter))[0])
-                    found.loss_tokens[number] += int(self.unit.borne[one.rows[one.bears]].sum())
-        return found
+                    budget.samples[number] += 1
+                    budget.tokens[number] += int((tokens + borders(self.pool, shown.counts, self.counter))[0])
+                    budget.loss_tokens[number] += int(self.unit.borne[sample.rows[sample.bears]].sum())
+        return budget
 
     def extents(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> list[Extent]:
         """The extent of the prompt of each sample, so that it is at most the recipe's share of the sample.
@@ -311,16 +313,16 @@ class Plan:
             bodies: tokens of what follows the prompt.
         """
         share, full = self.mix.prompt_share, self.prompts[numbers]
-        found, begins = list(map(Extent, full.tolist())), shown.begins
-        for place in np.flatnonzero(full > share * (full + bodies)).tolist():
-            rows = shown.rows[begins[place] : begins[place] + shown.counts[place]]
-            most = share / (1 - share) * int(bodies[place])
-            found[place] = self.unit.fitted(int(numbers[place]), rows, most, self.pool, self.mix)
-        return found
+        extents, begins = list(map(Extent, full.tolist())), shown.begins
+        for index in np.flatnonzero(full > share * (full + bodies)).tolist():
+            rows = shown.rows[begins[index] : begins[index] + shown.counts[index]]
+            most = share / (1 - share) * int(bodies[index])
+            extents[index] = self.unit.fitted(int(numbers[index]), rows, most, self.pool, self.mix)
+        return extents
 
     def prompts_of(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> Numbers:
         """Tokens of the prompt of each sample; arguments as of `extents`."""
-        return np.array([one.tokens for one in self.extents(numbers, shown, bodies)], np.int64)
+        return np.array([extent.tokens for extent in self.extents(numbers, shown, bodies)], np.int64)
 
     def bodies(self, shown: Excerpts, openings: Any) -> Numbers:
         """Tokens of what follows the prompt of each sample, but for what stands between turns.
@@ -335,20 +337,20 @@ class Plan:
         bodies: Numbers = shown.sums(self.unit.users(shown) + answers) + openings
         return bodies
 
-    def _asked(self) -> Budgeted:
+    def _asked(self) -> TokenBudget:
         """One turn that may be asked for, in the mean of these, after a prompt in full; nothing without such."""
         can, _, before = self.askable()
-        of, answers = self.unit.of[self.shown.rows], self.unit.answers[self.shown.rows]
+        trajectories, answers = self.unit.of[self.shown.rows], self.unit.answers[self.shown.rows]
         most, size = self.mix.window_tokens[self.pool], len(self.counts)
         if self.drops:
-            can = can & ~self.unit.prompt_holds[of]
-        count = np.bincount(of[can], minlength=size)
-        asked, answered = (
-            np.rint(np.bincount(of[can], values[can], size) / np.maximum(count, 1)).astype(np.int64)
+            can = can & ~self.unit.prompt_holds[trajectories]
+        count = np.bincount(trajectories[can], minlength=size)
+        prompt_tokens, answer_tokens = (
+            np.rint(np.bincount(trajectories[can], values[can], size) / np.maximum(count, 1)).astype(np.int64)
             for values in (before if most is None else np.minimum(before, most), answers)
         )
         drawn = (count > 0).astype(np.int64)
-        return Budgeted(self.unit.begins, drawn, drawn * (asked + self.counter.of(ASKING)), answered)
+        return TokenBudget(self.unit.begins, drawn, drawn * (prompt_tokens + self.counter.of(ASKING)), answer_tokens)
 
 
 def borders(pool: str, turns: Numbers, counter: TokenCounter) -> Numbers | int:
@@ -356,10 +358,10 @@ def borders(pool: str, turns: Numbers, counter: TokenCounter) -> Numbers | int:
     return 2 * turns * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
 
 
-def budgeted(
+def budget_samples(
     costs: pa.Table, use: npt.NDArray[Any], domain: str, pool: Pool, mix: Mix, counter: TokenCounter
-) -> Budgeted:
+) -> TokenBudget:
     """The tokens of all samples that the trajectories of a unit become in a pool; arguments as of `UnitCosts`."""
     if not costs.num_rows:
-        return Budgeted(*np.zeros((4, 0), np.int64))
+        return TokenBudget(*np.zeros((4, 0), np.int64))
     return Plan(UnitCosts(costs, use, domain, counter), pool, mix, counter).budgeted()

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.mix.checks import looked_at
+from trajmill.pipelines.mix.checks import choose_considered
 from trajmill.pipelines.mix.drawn_rows import Stretch, python_values
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.questions import ShownTurns, answerable_places, question, turn_powers
-from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, SHOWING, made_schema
-from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, Planned, Refused, borders
+from trajmill.pipelines.mix.questions import ShownTurns, answerable_turns, question, turn_powers
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, SHOWING, unwritten_schema
+from trajmill.pipelines.mix.sample_plan import UNANSWERABLE, UNPROVEN, Plan, PlannedSample, RefusedRows, borders
 from trajmill.pipelines.mix.screenshots import screenshots_of
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Answered, Distractors
@@ -68,7 +68,7 @@ def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
     return list(dict.fromkeys([*_SHOWN, *(f"context.{name}" for name in CONTEXT), *more, *own]))
 
 
-class _Asked(NamedTuple):
+class _Askable(NamedTuple):
     """A trajectory of RL or eval.
 
     Attributes:
@@ -82,7 +82,7 @@ class _Asked(NamedTuple):
     fits: Flags
 
 
-class _Written(NamedTuple):
+class _SampleTexts(NamedTuple):
     """Texts of samples that are written together, their turns one sample after the other.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Written(NamedTuple):
         answers: the assistant message of each.
     """
 
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedSample]
     numbers: list[int]
     prompts: list[Prompt]
     tokens: Numbers
@@ -123,11 +123,11 @@ class _Written(NamedTuple):
         ends = np.cumsum(sizes)
         order, roles = np.zeros((2, int(ends[-1])), np.int64)
         order[ends - sizes] = np.arange(len(counts))
-        places = np.repeat(ends - sizes, counts) + 1 + 2 * self.shown.numbers
-        order[places] = len(counts) + np.arange(many)
-        order[places + 1] = order[places] + many
-        roles[places], roles[places + 1] = 1, 2
-        texts = [pa.array([one.text for one in self.prompts], pa.string()), self.users, self.answers]
+        positions = np.repeat(ends - sizes, counts) + 1 + 2 * self.shown.numbers
+        order[positions] = len(counts) + np.arange(many)
+        order[positions + 1] = order[positions] + many
+        roles[positions], roles[positions + 1] = 1, 2
+        texts = [pa.array([prompt.text for prompt in self.prompts], pa.string()), self.users, self.answers]
         if asking is not None:
             order[ends - 2] = len(counts) + 2 * many + np.arange(len(counts))
             order, roles = np.delete(order, ends - 1), np.delete(roles, ends - 1)
@@ -141,27 +141,27 @@ class Assembler:
 
     Args:
         plan: of the samples.
-        places: the numbers in the file of the rows that the plan is of.
+        row_numbers: the numbers in the file of the rows that the plan is of.
         draws: of each trajectory of the plan, what is drawn of it.
         beside: of those rows, where they are known, `spans` of answers, whether they are `certified`, what their run
             has `written`, and the signals by which the chance of turns is weighed.
         instructions: by trajectory id, texts that stand in the context of those that have none.
-        others: answers of other turns, by which it is told what an answer of RL or eval is known from.
+        distractors: answers of other turns, by which it is told what an answer of RL or eval is known from.
     """
 
     def __init__(
         self,
         plan: Plan,
-        places: Numbers,
+        row_numbers: Numbers,
         draws: Sequence[Mapping[str, Any]],
         beside: Mapping[str, pa.ChunkedArray],
         instructions: Mapping[str, str],
-        others: Distractors,
+        distractors: Distractors,
     ) -> None:
-        self._plan, self._places, self._draws, self._beside = plan, places, draws, beside
+        self._plan, self._places, self._draws, self._beside = plan, row_numbers, draws, beside
         self._unit, self._mix, self._pool, self._counter = plan.unit, plan.mix, plan.pool, plan.counter
-        self._instructions, self._others = instructions, others
-        self._firsts = places[plan.unit.begins]
+        self._instructions, self._others = instructions, distractors
+        self._firsts = row_numbers[plan.unit.begins]
         self._view, self._wording = View.of(plan.mix), Wording.of(plan.mix, plan.pool)
         self._weights = SpanWeights.of(plan.mix)
         self._plain = plan.is_plain()
@@ -169,18 +169,18 @@ class Assembler:
         self._askable = plan.askable()[:2] if plan.pool in ("rl", "eval") else None
 
     def of(self, stretch: Stretch) -> Iterator[pa.RecordBatch | Reject]:
-        """The samples of a stretch of rows, in batches of `made_schema`; one drawn several times comes as often."""
+        """The samples of a stretch of rows, in batches of `unwritten_schema`, each as often as it is drawn."""
         some = np.arange(*np.searchsorted(self._firsts, (stretch.first, stretch.past)))
-        waiting: list[Planned] = []
+        waiting: list[PlannedSample] = []
         size = 0
         ends = np.cumsum(self._plan.tokens[some])
         for part in np.split(some, np.searchsorted(ends, np.arange(_AT_ONCE, ends[-1] if len(ends) else 0, _AT_ONCE))):
-            for one in self._planned(part, stretch):
-                if isinstance(one, Refused):
-                    yield self._reject(one)
+            for sample in self._planned(part, stretch):
+                if isinstance(sample, RefusedRows):
+                    yield self._reject(sample)
                     continue
-                waiting.append(one)
-                size += int(self._plan.prompts[one.number]) + int(self._unit.answers[one.rows].sum())
+                waiting.append(sample)
+                size += int(self._plan.prompts[sample.number]) + int(self._unit.answers[sample.rows].sum())
                 if size >= _AT_ONCE:
                     yield self._samples(waiting, stretch)
                     waiting, size = [], 0
@@ -188,7 +188,7 @@ class Assembler:
                 yield self._samples(waiting, stretch)
                 waiting, size = [], 0
 
-    def _planned(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+    def _planned(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
         if self._pool == "rl":
             yield from self._questions(part, stretch)
         elif self._pool == "eval":
@@ -197,32 +197,32 @@ class Assembler:
             for number in part.tolist():
                 if self._plain[number]:
                     rows, key = self._plan.rows_of(number), self._unit.keys[number]
-                    yield Planned(number, int(self._unit.begins[number]), rows, self._unit.bears[rows], key)
+                    yield PlannedSample(number, int(self._unit.begins[number]), rows, self._unit.bears[rows], key)
                 else:
                     is_cut = self._plan.taught[number] and self._plan.long[number]
                     yield from self._plan.windows(number, self._actions(number, stretch) if is_cut else None)
 
     def _actions(self, number: int, stretch: Stretch) -> list[str]:
         """The texts of the actions of a trajectory."""
-        first = int(self._firsts[number]) - stretch.first
-        rows = stretch.batch.slice(first, int(self._unit.sizes[number]))
+        begin = int(self._firsts[number]) - stretch.first
+        rows = stretch.batch.slice(begin, int(self._unit.sizes[number]))
         return python_values(struct_text(rows, "action", "text"))
 
-    def _reject(self, one: Refused) -> Reject:
-        number = int(self._unit.of[one.begin])
+    def _reject(self, refused: RefusedRows) -> Reject:
+        number = int(self._unit.of[refused.begin])
         # a later segment or a window is no trajectory: its first row stands for it
-        is_part = one.is_part or int(self._unit.segments[number]) > 0
-        step = int(self._unit.steps[one.begin]) if is_part else -1
+        is_part = refused.is_part or int(self._unit.segments[number]) > 0
+        step = int(self._unit.steps[refused.begin]) if is_part else -1
         return Reject(
             "transition" if is_part else "trajectory",
-            *one.why,
+            *refused.why,
             uri="",
             trajectory_id=self._draws[number]["trajectory_id"],
             step=step,
-            transitions=one.end - one.begin,
+            transitions=refused.end - refused.begin,
         )
 
-    def _asked(self, part: Numbers) -> Iterator[Refused | tuple[int, Numbers, Flags]]:
+    def _asked(self, part: Numbers) -> Iterator[RefusedRows | tuple[int, Numbers, Flags]]:
         """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
         whether all before it fits; or why there are none."""
         assert self._askable is not None
@@ -230,104 +230,115 @@ class Assembler:
         for number in part.tolist():
             refused = self._plan.refused(number)
             rows = self._plan.places_of(number)
-            places = np.flatnonzero(can[rows])
-            if refused is not None or not len(places):
+            positions = np.flatnonzero(can[rows])
+            if refused is not None or not len(positions):
                 yield refused or self._plan.unasked(number)
             else:
-                yield number, places, fits[rows]
+                yield number, positions, fits[rows]
 
-    def _question(self, number: int, place: int, fits: Flags, stretch: Stretch) -> Planned | None:
-        actions = [] if fits[place] else self._actions(number, stretch)
-        return self._plan.question(number, place, bool(fits[place]), actions)
+    def _question(self, number: int, position: int, fits: Flags, stretch: Stretch) -> PlannedSample | None:
+        actions = [] if fits[position] else self._actions(number, stretch)
+        return self._plan.question(number, position, bool(fits[position]), actions)
 
-    def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
-        asked: list[_Asked] = []
-        for one in self._asked(part):
-            if isinstance(one, Refused):
-                yield one
+    def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
+        askable: list[_Askable] = []
+        for candidate in self._asked(part):
+            if isinstance(candidate, RefusedRows):
+                yield candidate
                 continue
-            number, places, fits = one
-            asked.append(_Asked(number, self._keyed(number, places, stretch), fits))
-        for (number, allowed, fits), _, answered, initial_state in self._answered(asked, stretch):
-            answerable = answerable_places(allowed, answered, initial_state, self._others)
+            number, positions, fits = candidate
+            askable.append(_Askable(number, self._keyed(number, positions, stretch), fits))
+        for (number, allowed, fits), _, answered, initial_state in self._answered(askable, stretch):
+            answerable = answerable_turns(allowed, answered, initial_state, self._others)
             if not answerable:
                 yield self._plan.refuse(number, UNANSWERABLE)
                 continue
-            taken = self._plan.evaluated(number, np.array(answerable))
-            made = [sample for place in taken if (sample := self._question(number, place, fits, stretch)) is not None]
-            yield from made or (self._plan.unasked(number),)
+            chosen = self._plan.evaluated(number, np.array(answerable))
+            planned = [
+                sample for position in chosen if (sample := self._question(number, position, fits, stretch)) is not None
+            ]
+            yield from planned or (self._plan.unasked(number),)
 
-    def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[Planned | Refused]:
+    def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
         """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
         are rendered."""
-        asked: list[_Asked] = []
-        for one in self._asked(part):
-            if isinstance(one, Refused):
-                yield one
+        askable: list[_Askable] = []
+        for candidate in self._asked(part):
+            if isinstance(candidate, RefusedRows):
+                yield candidate
                 continue
-            number, places, fits = one
+            number, positions, fits = candidate
             rows = self._plan.rows_of(number)
             if "certified" in self._beside:
-                proven = self._beside["certified"].take(pa.array(self._places[rows[places]]))
-                places = places[proven.to_numpy().astype(np.bool_)]
-                if not len(places):
+                proven = self._beside["certified"].take(pa.array(self._places[rows[positions]]))
+                positions = positions[proven.to_numpy().astype(np.bool_)]
+                if not len(positions):
                     yield self._plan.refuse(number, UNPROVEN)
                     continue
-            keys = self._keyed(number, places, stretch)
-            looked = looked_at(keys, self._mix.seed)
-            asked.append(_Asked(number, {key: place for key, place in keys.items() if key in looked}, fits))
-        for (number, allowed, fits), rows, answered, initial_state in self._answered(asked, stretch):
+            keys = self._keyed(number, positions, stretch)
+            looked = choose_considered(keys, self._mix.seed)
+            askable.append(_Askable(number, {key: position for key, position in keys.items() if key in looked}, fits))
+        for (number, allowed, fits), rows, answered, initial_state in self._answered(askable, stretch):
             chances = self._chances(rows, allowed)
             asked_turn = question(allowed, answered, initial_state, self._others, self._mix.seed, chances.__getitem__)
             if asked_turn is None:
                 yield self._plan.refuse(number, UNANSWERABLE)
                 continue
-            place, truth, quality = asked_turn
-            sample = self._question(number, place, fits, stretch)
+            position, truth, quality = asked_turn
+            sample = self._question(number, position, fits, stretch)
             yield (
                 sample._replace(truth=truth, quality=quality)
                 if sample
                 else self._plan.refuse(number, self._plan.over())
             )
 
-    def _keyed(self, number: int, places: Numbers, stretch: Stretch) -> dict[str, int]:
+    def _keyed(self, number: int, positions: Numbers, stretch: Stretch) -> dict[str, int]:
         """The places of turns of a trajectory by their keys."""
-        rows = self._plan.rows_of(number)[places]
-        return dict(zip(self._column(stretch, "row_id", rows).to_pylist(), places.tolist(), strict=True))
+        rows = self._plan.rows_of(number)[positions]
+        return dict(zip(self._column(stretch, "row_id", rows).to_pylist(), positions.tolist(), strict=True))
 
     def _answered(
-        self, asked: Sequence[_Asked], stretch: Stretch
-    ) -> Iterator[tuple[_Asked, Numbers, Iterator[Answered], str | None]]:
+        self, askable: Sequence[_Askable], stretch: Stretch
+    ) -> Iterator[tuple[_Askable, Numbers, Iterator[Answered], str | None]]:
         """Of each trajectory its rows up to the last turn that may be asked for, as turns too, and its first state."""
-        if not asked:
+        if not askable:
             return
-        shown = [self._plan.rows_of(one.number)[: max(one.allowed.values()) + 1] for one in asked]
-        turns = self._shown_turns(np.concatenate(shown), stretch)
-        contexts = self._contexts([one.number for one in asked], stretch)
+        rows_shown = [
+            self._plan.rows_of(trajectory.number)[: max(trajectory.allowed.values()) + 1] for trajectory in askable
+        ]
+        turns = self._shown_turns(np.concatenate(rows_shown), stretch)
+        contexts = self._contexts([trajectory.number for trajectory in askable], stretch)
         begin = 0
-        for one, rows, context in zip(asked, shown, contexts, strict=True):
-            yield one, rows, turns.answered(range(begin, begin + len(rows)), one.allowed), context["initial_state"]
+        for trajectory, rows, context in zip(askable, rows_shown, contexts, strict=True):
+            yield (
+                trajectory,
+                rows,
+                turns.answered(range(begin, begin + len(rows)), trajectory.allowed),
+                context["initial_state"],
+            )
             begin += len(rows)
 
     def _chances(self, rows: Numbers, allowed: Mapping[str, int]) -> dict[str, float]:
         """The factor of each turn's chance: the product of its signals, each cut to 0 … 1, to their powers."""
-        found = dict.fromkeys(allowed, 1.0)
+        chances = dict.fromkeys(allowed, 1.0)
         for name, power in turn_powers(self._mix).items():
-            places = pa.array(self._places[rows[list(allowed.values())]])
-            for key, value in zip(allowed, self._beside[SIGNAL_PREFIX + name].take(places).to_pylist(), strict=True):
-                found[key] *= min(max(value, 0.0), 1.0) ** power
-        return found
+            row_numbers = pa.array(self._places[rows[list(allowed.values())]])
+            for key, value in zip(
+                allowed, self._beside[SIGNAL_PREFIX + name].take(row_numbers).to_pylist(), strict=True
+            ):
+                chances[key] *= min(max(value, 0.0), 1.0) ** power
+        return chances
 
     def _shown_turns(self, rows: Numbers, stretch: Stretch) -> ShownTurns:
-        places = self._places[rows]
-        batch = stretch.taken((*ANSWER_LEAVES, "action.text", "row_id", "scrubbed"), places)
+        row_numbers = self._places[rows]
+        batch = stretch.taken((*ANSWER_LEAVES, "action.text", "row_id", "scrubbed"), row_numbers)
         observations = answer_texts(batch, self._view, self._unit.escapable[rows], marker="")
         self._told, texts = (rows, observations), observations.to_pylist()
         known = self._unit.known[rows]
-        states = python_values(stretch.states(places, known, self._view))
+        states = python_values(stretch.states(row_numbers, known, self._view))
         for turn in np.flatnonzero(known & self._unit.escapable[rows]).tolist():
             states[turn] = self._view.plain(states[turn])
-        written = self._beside["written"].take(pa.array(places)).to_pylist() if "written" in self._beside else ()
+        written = self._beside["written"].take(pa.array(row_numbers)).to_pylist() if "written" in self._beside else ()
         return ShownTurns(
             self._unit.domain,
             batch["row_id"].to_pylist(),
@@ -349,72 +360,74 @@ class Assembler:
             return list(map(Answer, texts, repeat(self._view), keys, scrubbed))
         labels = self._beside["spans"].take(pa.array(self._places[rows])).to_pylist()
         logged = python_values(struct_text(batch, "next_observation", "content"))
-        shown = python_values(observed(batch, "next_observation", self._view)[0])
-        return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown))
+        shown_texts = python_values(observed(batch, "next_observation", self._view)[0])
+        return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown_texts))
 
-    def _samples(self, planned: Sequence[Planned], stretch: Stretch) -> pa.RecordBatch:
+    def _samples(self, planned: Sequence[PlannedSample], stretch: Stretch) -> pa.RecordBatch:
         """The samples of a pool, as often as each is drawn."""
         written = self._written(planned, stretch)
         holds = written.shown.sums(self._unit.holds(written.shown))
         draws = [self._draws[number] for number in written.numbers]
-        drawn = {name: [one[name] for one in draws] for name in ("trajectory_id", *_OWNERS)}
-        keys = [one.key for one in planned]
+        drawn = {name: [item[name] for item in draws] for name in ("trajectory_id", *_OWNERS)}
+        keys = [item.key for item in planned]
         make = {"rl": self._rl, "eval": self._eval}.get(self._pool, self._whole)
-        told = {
+        columns = {
             **drawn,
             **make(written, drawn, stretch),
             "_hash": np.array([keyed_hash(f"order:{key}", self._mix.seed) for key in keys], np.uint64),
             "_id": keys,
-            "_row": self._column(stretch, "row_id", np.array([one.begin for one in planned])),
+            "_row": self._column(stretch, "row_id", np.array([item.begin for item in planned])),
             "_screenshots": self._screenshots(written, stretch) if self._pool in SHOWING else (),
             "_control_turns": holds,
             "_control": (holds > 0) | self._unit.prompt_holds[written.numbers],
         }
-        schema = made_schema(self._pool)
-        batch = pa.RecordBatch.from_arrays([_array(told[one.name], one.type) for one in schema], schema=schema)
-        copies = np.array([one["copies"] for one in draws])
+        schema = unwritten_schema(self._pool)
+        batch = pa.RecordBatch.from_arrays([_array(columns[item.name], item.type) for item in schema], schema=schema)
+        copies = np.array([item["copies"] for item in draws])
         return batch if (copies == 1).all() else batch.take(pa.array(np.repeat(np.arange(len(planned)), copies)))
 
-    def _screenshots(self, written: _Written, stretch: Stretch) -> list[list[dict[str, Any]]]:
+    def _screenshots(self, written: _SampleTexts, stretch: Stretch) -> list[list[dict[str, Any]]]:
         """Of each sample the screenshots of the screens that its turns begin with, and the messages that show them."""
-        found: list[list[dict[str, Any]]] = [[] for _ in written.planned]
+        screenshots: list[list[dict[str, Any]]] = [[] for _ in written.planned]
         if self._mix.images is None:
-            return found
+            return screenshots
         shown = written.shown
         firsts = self._unit.first[shown.rows]
         firsts[shown.begins] = True
         turns = np.flatnonzero(firsts)
         before = stretch.taken(_ATTACHED, self._places[shown.rows[turns]])["observation"].to_pylist()
-        samples = np.repeat(np.arange(len(found)), shown.counts)[turns].tolist()
+        samples = np.repeat(np.arange(len(screenshots)), shown.counts)[turns].tolist()
         for sample, number, observation in zip(samples, shown.numbers[turns].tolist(), before, strict=True):
-            found[sample] += [{"message": 1 + 2 * number, "sha256": one} for one in screenshots_of(observation)]
-        return found
+            screenshots[sample] += [
+                {"message": 1 + 2 * number, "sha256": digest} for digest in screenshots_of(observation)
+            ]
+        return screenshots
 
-    def _written(self, planned: Sequence[Planned], stretch: Stretch) -> _Written:
-        numbers, rows = [one.number for one in planned], np.concatenate([one.rows for one in planned])
-        shown = Excerpts.of(self._unit, rows, np.array([len(one.rows) for one in planned]))
-        places, escapable, view = self._places[rows], self._unit.escapable[rows], self._view
+    def _written(self, planned: Sequence[PlannedSample], stretch: Stretch) -> _SampleTexts:
+        numbers, rows = [sample.number for sample in planned], np.concatenate([sample.rows for sample in planned])
+        shown = Excerpts.of(self._unit, rows, np.array([len(sample.rows) for sample in planned]))
+        row_numbers, escapable, view = self._places[rows], self._unit.escapable[rows], self._view
         leaves = (*USER_LEAVES, "scrubbed", *(ANSWER_LEAVES if self._told is None else ()))
-        batch = stretch.taken(leaves, places)
-        opened = zip(shown.begins.tolist(), (one.opening for one in planned), strict=True)
-        openings = {place: opening for place, opening in opened if opening}
-        states = stretch.states(places, shown.shows, view)
-        told = self._spoken(rows, stretch) if view.harness == "keep" else None
-        sizes = np.array([self._counter.of(one.opening) if one.opening else 0 for one in planned])
+        batch = stretch.taken(leaves, row_numbers)
+        opened = zip(shown.begins.tolist(), (sample.opening for sample in planned), strict=True)
+        openings = {begin: opening for begin, opening in opened if opening}
+        states = stretch.states(row_numbers, shown.shows, view)
+        spoken_words = self._spoken(rows, stretch) if view.harness == "keep" else None
+        sizes = np.array([self._counter.of(sample.opening) if sample.opening else 0 for sample in planned])
         bodies = self._plan.bodies(shown, sizes)
         extents = self._plan.extents(numbers, shown, bodies)
         prompts = [
             shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view, extent)
             for number, context, extent in zip(numbers, self._contexts(numbers, stretch), extents, strict=True)
         ]
-        return _Written(
+        return _SampleTexts(
             planned,
             numbers,
             prompts,
-            np.array([one.tokens for one in extents]) + bodies,
+            np.array([sample.tokens for sample in extents]) + bodies,
             shown,
             batch,
-            user_texts(batch, shown.numbers, states, view, escapable, told, openings),
+            user_texts(batch, shown.numbers, states, view, escapable, spoken_words, openings),
             self._assistants(rows, batch),
         )
 
@@ -433,7 +446,7 @@ class Assembler:
         calls = ranges(begins, ends - begins)
         calls = calls[self._unit.said[calls] > 0]
         texts = said_texts(stretch.taken(["interleaved"], self._places[calls]), self._view)
-        return {int(firsts[place]): text for place, text in spoken(texts, self._unit.turn[calls], turns).items()}
+        return {int(firsts[index]): text for index, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
     def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
         """A column of texts of some rows."""
@@ -441,34 +454,34 @@ class Assembler:
 
     def _contexts(self, numbers: Sequence[int], stretch: Stretch) -> list[dict[str, str | None]]:
         """The texts of the prompt of each trajectory."""
-        first = stretch.batch["context"].take(pa.array(self._firsts[numbers] - stretch.first))
-        told = zip(*(python_values(pc.struct_field(first, name)) for name in CONTEXT), strict=True)
-        found: list[dict[str, str | None]] = [dict(zip(CONTEXT, one, strict=True)) for one in told]
-        for number, context in zip(numbers, found, strict=True) if self._instructions else ():
-            made = self._instructions.get(self._draws[number]["trajectory_id"])
-            context["simulation_instruction"] = context["simulation_instruction"] or made
-        return found
+        contexts = stretch.batch["context"].take(pa.array(self._firsts[numbers] - stretch.first))
+        rows = zip(*(python_values(pc.struct_field(contexts, name)) for name in CONTEXT), strict=True)
+        texts: list[dict[str, str | None]] = [dict(zip(CONTEXT, row, strict=True)) for row in rows]
+        for number, context in zip(numbers, texts, strict=True) if self._instructions else ():
+            instruction = self._instructions.get(self._draws[number]["trajectory_id"])
+            context["simulation_instruction"] = context["simulation_instruction"] or instruction
+        return texts
 
-    def _whole(self, written: _Written, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
+    def _whole(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of CPT and SFT."""
         planned, shown = written.planned, written.shown
         bears = np.concatenate([one.bears for one in planned])
         loss_tokens = shown.sums(np.where(bears, self._unit.borne[shown.rows], 0))
         ends, texts, roles = written.messages()
         answers = _lengths(written.answers)
-        place = np.zeros(len(answers), np.int64)
+        answer_begins = np.zeros(len(answers), np.int64)
         if self._pool == "cpt":
             documents = pc.binary_join(pa.ListArray.from_arrays(ends, texts), BETWEEN)
-            told = {"text": pc.binary_join_element_wise(documents, "\n", "")}
+            text_column = {"text": pc.binary_join_element_wise(documents, "\n", "")}
             sizes = _lengths(texts) + len(BETWEEN)
             begins = np.cumsum(sizes) - sizes
             begun = begins[roles == 0]
-            place = begins[roles == 2] - np.repeat(begun, shown.counts)
+            answer_begins = begins[roles == 2] - np.repeat(begun, shown.counts)
         else:
             loss = np.zeros(len(roles), np.bool_)
             loss[roles == 2] = bears
             fields = [_ROLES.take(pa.array(roles)), texts, pa.array(loss, mask=roles != 2)]
-            told = {"messages": _structs("sft", "messages", fields, ends)}
+            text_column = {"messages": _structs("sft", "messages", fields, ends)}
         return {
             "id": [one.key for one in planned],
             "domain": [self._unit.domain] * len(planned),
@@ -477,16 +490,16 @@ class Assembler:
             "num_tokens": written.tokens + borders(self._pool, shown.counts, self._counter),
             "num_loss_tokens": loss_tokens,
             "template": [one.template for one in written.prompts],
-            **told,
-            "spans": self._spans(written, bears, place, answers),
+            **text_column,
+            "spans": self._spans(written, bears, answer_begins, answers),
         }
 
-    def _rl(self, written: _Written, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
+    def _rl(self, written: _SampleTexts, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
         """The columns of RL."""
         planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
         ends, texts, roles = written.messages(written.asking())
         steps = self._unit.steps[shown.rows[written.last]].tolist()
-        told = {
+        info = {
             "split": ["train"] * size,
             "index": [self._draws[number]["number"] for number in numbers],
             "id": [f"{one.key}:{step}" for one, step in zip(planned, steps, strict=True)],
@@ -505,15 +518,15 @@ class Assembler:
             "prompt": _structs("rl", "prompt", [_ROLES.take(pa.array(roles)), texts], ends),
             "ability": ["world_model"] * size,
             "reward_model": _structs("rl", "reward_model", reward),
-            "extra_info": _structs("rl", "extra_info", told),
+            "extra_info": _structs("rl", "extra_info", info),
         }
 
-    def _eval(self, written: _Written, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
+    def _eval(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of eval."""
         shown, numbers, keys = written.shown, written.numbers, [one.key for one in written.planned]
         ends = pa.array(np.append(0, written.last + 1), pa.int32())
-        asked = pa.array(self._places[shown.rows[written.last]] - stretch.first)
-        began = list(map(began_at, stretch.batch["started_at"].take(asked).cast(pa.int64()).to_pylist()))
+        asked_rows = pa.array(self._places[shown.rows[written.last]] - stretch.first)
+        began = list(map(began_at, stretch.batch["started_at"].take(asked_rows).cast(pa.int64()).to_pylist()))
         return {
             "task": [self._unit.domain] * len(keys),
             "id": [index_of(key, self._mix.seed) for key in keys],
@@ -529,13 +542,13 @@ class Assembler:
             "time": [_time(one, self._mix) for one in began],
         }
 
-    def _spans(self, written: _Written, bears: Flags, place: Numbers, answers: Numbers) -> pa.ListArray:
+    def _spans(self, written: _SampleTexts, bears: Flags, answer_begins: Numbers, answers: Numbers) -> pa.ListArray:
         """The characters that bear the loss: of each answer that does its marker, and the text below it.
 
         Args:
             written: the samples.
             bears: of each turn whether its answer bears the loss.
-            place: where each answer begins in the text.
+            answer_begins: where each answer begins in the text.
             answers: lengths of the answers with their markers.
         """
         own = self._own_spans(written, bears)
@@ -549,32 +562,32 @@ class Assembler:
         label = np.full(len(turn), "frame", object)
         label[below] = None
         where = ranges(before[list(own)], size[list(own)])
-        told = np.array([tuple(span) for spans in own.values() for span in spans], object).reshape(-1, 3)
-        begin[where], end[where], label[where] = told.T
+        own_spans = np.array([tuple(span) for spans in own.values() for span in spans], object).reshape(-1, 3)
+        begin[where], end[where], label[where] = own_spans.T
         values = {
             "message": 2 * written.shown.numbers[turn] + 2,
-            "begin": place[turn] + begin,
-            "end": place[turn] + end,
+            "begin": answer_begins[turn] + begin,
+            "end": answer_begins[turn] + end,
             "label": pa.array(label, pa.string()),
         }
         offsets = pa.array(before[np.append(written.shown.begins, len(answers))], pa.int32())
         return _structs(self._pool, "spans", values, offsets)
 
-    def _own_spans(self, written: _Written, bears: Flags) -> dict[int, list[LossSpan]]:
+    def _own_spans(self, written: _SampleTexts, bears: Flags) -> dict[int, list[LossSpan]]:
         """The spans of those turns whose answers bear the loss otherwise than as a whole without class."""
         rows, some = written.shown.rows, written.rows["scrubbed"].fill_null(0).to_numpy() > 0
         if "spans" in self._beside:
             some |= self._beside["spans"].take(pa.array(self._places[rows])).is_valid().to_numpy()
         turns = np.flatnonzero(bears & (some | (self._weights is not None)))
-        told = [text[len(MARKER) :] for text in written.answers.take(pa.array(turns)).to_pylist()]
-        answers = self._answers(rows[turns], written.rows.take(pa.array(turns)), told)
+        texts = [text[len(MARKER) :] for text in written.answers.take(pa.array(turns)).to_pylist()]
+        answers = self._answers(rows[turns], written.rows.take(pa.array(turns)), texts)
         spans = [(answer.key, answer_spans(answer)) for answer in answers]
-        kept = [own for _, own in spans]
+        loss_spans = [own for _, own in spans]
         if self._weights is not None:  # drawn among those of a sample
             cuts = [0, *np.searchsorted(turns, written.shown.begins[1:]).tolist(), len(turns)]
             parts = (drawn_spans(spans[begin:end], self._weights) for begin, end in pairwise(cuts))
-            kept = [own for part in parts for own in part]
-        return dict(zip(turns.tolist(), kept, strict=True))
+            loss_spans = [own for part in parts for own in part]
+        return dict(zip(turns.tolist(), loss_spans, strict=True))
 
 
 def _structs(
@@ -583,10 +596,10 @@ def _structs(
     """A column of structs, given their fields by name or in order; with `ends`, of lists of such."""
     kind = SAMPLE_SCHEMAS[pool].field(name).type
     fields = list(kind if ends is None else kind.value_type)
-    told = [values[one.name] for one in fields] if isinstance(values, Mapping) else values
-    arrays = [_array(one, field.type) for one, field in zip(told, fields, strict=True)]
-    made = pa.StructArray.from_arrays(arrays, fields=fields)
-    return made if ends is None else pa.ListArray.from_arrays(ends, made, type=kind)
+    columns = [values[item.name] for item in fields] if isinstance(values, Mapping) else values
+    arrays = [_array(item, field.type) for item, field in zip(columns, fields, strict=True)]
+    column = pa.StructArray.from_arrays(arrays, fields=fields)
+    return column if ends is None else pa.ListArray.from_arrays(ends, column, type=kind)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -611,8 +624,8 @@ def _time(began: str, mix: Mix) -> str:
     return "after" if began >= mix.after.isoformat() else "before"
 
 
-def held_out_kinds(samples: pa.Table) -> dict[str, int]:
-    """How many samples of eval there are of each kind: `environment_seen`, `time_after` and so on."""
+def count_eval_kinds(samples: pa.Table) -> dict[str, int]:
+    """Count the samples of eval of each kind: `environment_seen`, `time_after` and so on."""
     counts = Counter(f"{name}_{value}" for name in ("environment", "time") for value in samples[name].to_pylist())
     return dict(sorted(counts.items()))
 

@@ -17,7 +17,7 @@ from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.execution.flow import Map
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.mix.mix import BLOCKS, sample_blocks, stored_blocks
-from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, STAGE, Mixing, Shard, laid_out, shard_names
+from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, STAGE, Mixing, Shard, lay_out_shards, shard_names
 from trajmill.pipelines.mix.shard_writing import write_shard
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone
@@ -93,7 +93,7 @@ def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
             f"{folder.path()} holds no finished draw, which --stage mix makes samples of. Run the same command with "
             "--stop-after draw, without --stage and --part, first."
         )
-    shards = laid_out(drawn.counts, recipe.mix)
+    shards = lay_out_shards(drawn.counts, recipe.mix)
     told = recipe.mix.instructions
     return Mixing(
         recipe,

@@ -29,7 +29,7 @@ _DAMAGED: Final = (OSError, ValueError, SyntaxError, EOFError, struct.error, Ima
 def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:
     """The digests of the screenshots that are attached to an observation, in order."""
     attached = (observation or {}).get("attachments") or ()
-    return [one["sha256"] for one in attached if one["role"] == "screenshot"]
+    return [attachment["sha256"] for attachment in attached if attachment["role"] == "screenshot"]
 
 
 def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: int) -> tuple[pa.Table, int]:
@@ -48,35 +48,37 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
     lost = 0
     images: list[list[dict[str, Any]]] = []
     messages = samples[_MESSAGES[pool]].to_pylist()
-    for said, screenshots in zip(messages, samples["_screenshots"].to_pylist(), strict=True):
+    for sample_messages, screenshots in zip(messages, samples["_screenshots"].to_pylist(), strict=True):
         images.append([])
-        for one in reversed(screenshots):  # a placeholder before the last is set before those of the same message
-            sha256 = one["sha256"]
+        for screenshot in reversed(
+            screenshots
+        ):  # a placeholder before the last is set before those of the same message
+            sha256 = screenshot["sha256"]
             if sha256 not in known:
                 known[sha256] = _png(sha256, blobs, longest)
             png = known[sha256]
             if png is None:
                 lost += 1
             else:
-                message = said[one["message"]]
+                message = sample_messages[screenshot["message"]]
                 message["content"] = f"{PLACEHOLDER}\n{message['content']}"
                 images[-1].insert(0, {"bytes": png, "path": None})
-    place = samples.schema.get_field_index(_MESSAGES[pool])
-    field = samples.schema.field(place)
-    samples = samples.set_column(place, field, pa.array(messages, field.type))
+    column_index = samples.schema.get_field_index(_MESSAGES[pool])
+    field = samples.schema.field(column_index)
+    samples = samples.set_column(column_index, field, pa.array(messages, field.type))
     return samples.append_column("images", pa.array(images, pa.list_(IMAGE))), lost
 
 
 def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:
     """An attachment as a PNG of at most that size; None where it was not kept, or is no picture."""
-    folder = next((one for one in blobs if one.size(sha256) >= 0), None)
+    folder = next((blob_folder for blob_folder in blobs if blob_folder.size(sha256) >= 0), None)
     if folder is None:
         return None
     check_file(folder, sha256, sha256)
-    return resized(folder.read(sha256), longest)
+    return resize_picture(folder.read(sha256), longest)
 
 
-def resized(data: bytes, longest: int) -> bytes | None:
+def resize_picture(data: bytes, longest: int) -> bytes | None:
     """The picture as a PNG whose longer side has at most `longest` pixels; None if it cannot be read as one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)

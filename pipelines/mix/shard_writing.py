@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from trajmill.pipelines.execution.exchange import Block
 from trajmill.pipelines.mix.mixing import STAGE, Mixing, Shard
-from trajmill.pipelines.mix.sample_columns import ORDER, SHOWING, made_schema, sample_schema
-from trajmill.pipelines.mix.samples import held_out_kinds, index_of
+from trajmill.pipelines.mix.sample_columns import ORDER, SHOWING, sample_schema, unwritten_schema
+from trajmill.pipelines.mix.samples import count_eval_kinds, index_of
 from trajmill.pipelines.mix.screenshots import with_images
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.storage.folders import Folder
@@ -25,10 +25,10 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 def _batch(pool: str, block: Block) -> pa.RecordBatch:
     """A block as `sample_blocks` gave it."""
-    return pa.ipc.read_record_batch(pa.py_buffer(block), made_schema(pool)) if isinstance(block, bytes) else block
+    return pa.ipc.read_record_batch(pa.py_buffer(block), unwritten_schema(pool)) if isinstance(block, bytes) else block
 
 
-def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
+def _order_samples(pool: str, blocks: Iterable[Block]) -> pa.Table:
     """The samples of a shard in their order, in memory of their own: what was read of blocks is free again."""
     batches = [_batch(pool, block) for block in blocks]
     return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in ORDER])
@@ -36,11 +36,11 @@ def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
 
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
-    return _written(mixing.shards[number], blocks, mixing)
+    return _write_files(mixing.shards[number], blocks, mixing)
 
 
-def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
-    ordered = _ordered(shard.pool, blocks)
+def _write_files(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
+    ordered = _order_samples(shard.pool, blocks)
     longest, lost = mixing.recipe.mix.images, 0
     if longest is not None and shard.pool in SHOWING:
         ordered, lost = with_images(ordered, shard.pool, mixing.blobs, longest)
@@ -53,32 +53,32 @@ def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     key = f"{shard.pool}.{shard.domain}"
     counts = {f"samples.{key}": table.num_rows, **({f"images_lost.{key}": lost} if lost else {})}
     if shard.domain in DOMAINS:
-        counts[f"trajectories.{key}"] = _begun(ordered)
-        for what, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
-            counts[f"{what}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
+        counts[f"trajectories.{key}"] = _count_trajectories(ordered)
+        for measure, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
+            counts[f"{measure}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
     if shard.pool == "eval":
-        counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
-    for what, values in told_sizes(table).items():
-        counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
+        counts |= {f"{name}.{key}": number for name, number in count_eval_kinds(table).items()}
+    for measure, values in sample_sizes(table).items():
+        counts[f"{measure}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
         mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
     )
 
 
-def told_sizes(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
+def sample_sizes(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
     """The tokens of each sample, those that bear the loss, and its pictures, as far as its pool tells them."""
     names = samples.schema.names
-    shown = {"images": pa.compute.list_value_length(samples["images"])} if "images" in names else {}
+    picture_counts = {"images": pa.compute.list_value_length(samples["images"])} if "images" in names else {}
     if "extra_info" in names:
-        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens"), **shown}
-    told = {"tokens": "num_tokens", "loss_tokens": "num_loss_tokens"}
-    return {name: samples[column] for name, column in told.items() if column in names} | shown
+        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens"), **picture_counts}
+    size_columns = {"tokens": "num_tokens", "loss_tokens": "num_loss_tokens"}
+    return {name: samples[column] for name, column in size_columns.items() if column in names} | picture_counts
 
 
-def _begun(ordered: pa.Table) -> int:
-    """How many trajectories the samples are of: a later segment, a window and what is drawn again count none."""
-    first = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
-    return len(first["_row"].unique())
+def _count_trajectories(ordered: pa.Table) -> int:
+    """Count the trajectories that the samples are of: a later segment, a window and what is drawn again count none."""
+    first_samples = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
+    return len(first_samples["_row"].unique())
 
 
 SHARD_ROW_GROUP_BYTES: Final = 16 << 20
@@ -118,27 +118,27 @@ def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -
         pool: of the samples.
         mix: the recipe's section.
     """
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     own: dict[int, str] = {}
     for row, key in enumerate(keys):
-        seen[key] += 1
-        if seen[key] > 1:
-            own[row] = f"{key}.{seen[key]}"
+        counts[key] += 1
+        if counts[key] > 1:
+            own[row] = f"{key}.{counts[key]}"
     if not own:
         return samples
     numbers = {row: index_of(key, mix.seed) for row, key in own.items()}
     if pool == "eval":
-        return _replaced(_replaced(samples, "id", numbers), "sample_id", own)
+        return _replace_values(_replace_values(samples, "id", numbers), "sample_id", own)
     if pool != "rl":
-        return _replaced(samples, "id", own)
-    told = samples["extra_info"].to_pylist()
-    turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
-    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
-    return _replaced(samples, "extra_info", infos)
+        return _replace_values(samples, "id", own)
+    infos_before = samples["extra_info"].to_pylist()
+    turns = {row: infos_before[row]["id"].rpartition(":")[2] for row in own}
+    infos = {row: {**infos_before[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
+    return _replace_values(samples, "extra_info", infos)
 
 
-def _replaced(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
+def _replace_values(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
     """The table with other values in some rows of a column."""
-    held = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
+    new_values = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
     position = table.schema.get_field_index(name)
-    return table.set_column(position, table.schema.field(name), pa.array(held, table.schema.field(name).type))
+    return table.set_column(position, table.schema.field(name), pa.array(new_values, table.schema.field(name).type))

@@ -52,21 +52,23 @@ def read_instructions(path: str | Path) -> dict[str, str]:
     lacking = [name for name in _NEEDED if name not in table.column_names]
     if lacking:
         raise ConfigError(f"mix.instructions: {path} has no column {', '.join(lacking)}.")
-    found: dict[str, str] = {}
+    instructions: dict[str, str] = {}
     for key, text in zip(*(table[name].to_pylist() for name in _NEEDED), strict=True):
         if not isinstance(key, str) or not isinstance(text, str) or not text.strip():
             raise ConfigError(f"mix.instructions: {path} has a row without a trajectory or an instruction.")
-        if found.setdefault(key, text) != text:
+        if instructions.setdefault(key, text) != text:
             raise ConfigError(f"mix.instructions: {path} has two instructions for trajectory {key}.")
-    return found
+    return instructions
 
 
-def instructed_costs(costs: pa.Table, instructions: Mapping[str, str], counter: TokenCounter) -> pa.Table:
+def costs_with_instructions(costs: pa.Table, instructions: Mapping[str, str], counter: TokenCounter) -> pa.Table:
     """The costs of rows, with those of the instructions made for trajectories whose context has none."""
     if not instructions:
         return costs
     ids, sizes = costs["trajectory_id"].to_pylist(), costs[_COST].to_pylist()
     known = {key: counter.of(instructions[key]) for key in {*ids} & instructions.keys()}
-    told = [size or known.get(key, 0) for key, size in zip(ids, sizes, strict=True)]
-    place = costs.schema.get_field_index(_COST)
-    return costs.set_column(place, costs.schema.field(place), pa.array(told, costs.schema.field(place).type))
+    new_sizes = [size or known.get(key, 0) for key, size in zip(ids, sizes, strict=True)]
+    column_index = costs.schema.get_field_index(_COST)
+    return costs.set_column(
+        column_index, costs.schema.field(column_index), pa.array(new_sizes, costs.schema.field(column_index).type)
+    )

@@ -27,18 +27,18 @@ _FORM: Final = "response"
 """Of which near duplicates compare all words."""
 
 
-def batched(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
+def split_into_batches(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
     """The passages in batches, in order."""
-    held: list[Passage] = []
+    batch: list[Passage] = []
     size = 0
-    for one in passages:
-        held.append(one)
-        size += one.size
-        if size >= BATCH_CHARACTERS or len(held) >= BATCH_PASSAGES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+    for passage in passages:
+        batch.append(passage)
+        size += passage.size
+        if size >= BATCH_CHARACTERS or len(batch) >= BATCH_PASSAGES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _struct(kind: pa.DataType, fields: dict[str, pa.Array], rows: int) -> pa.StructArray:
@@ -52,27 +52,30 @@ def _struct(kind: pa.DataType, fields: dict[str, pa.Array], rows: int) -> pa.Str
 def as_transitions(passages: Sequence[Passage]) -> pa.RecordBatch:
     """A batch of `encoded_schema()` with a row for each text of each passage, in order."""
     schema = encoded_schema()
-    lengths = [len(one.messages) for one in passages]
+    lengths = [len(passage.messages) for passage in passages]
     rows = sum(lengths)
     owner = np.repeat(np.arange(len(passages)), lengths)
     steps = chain.from_iterable(range(length) for length in lengths)
-    texts = pa.array([message.content for one in passages for message in one.messages], pa.string())
+    texts = pa.array([message.content for passage in passages for message in passage.messages], pa.string())
     of_row = pa.array(owner)
 
     def spread(values: list[Any]) -> pa.Array:
         return pa.array(values, pa.string()).take(of_row).dictionary_encode()
 
-    shown = {"content": texts.dictionary_encode(), "form": pa.array([_FORM] * rows, pa.string()).dictionary_encode()}
+    observation = {
+        "content": texts.dictionary_encode(),
+        "form": pa.array([_FORM] * rows, pa.string()).dictionary_encode(),
+    }
     known = {
         "trajectory_id": pa.DictionaryArray.from_arrays(
             pa.array(owner.astype(np.int32)), pa.array([str(number) for number in range(len(passages))], pa.string())
         ),
-        "native_id": spread([one.native_id for one in passages]),
+        "native_id": spread([passage.native_id for passage in passages]),
         "step": pa.array(list(steps), pa.int32()),
         "context": _struct(
-            schema.field("context").type, {"action_space": spread([one.tools for one in passages])}, rows
+            schema.field("context").type, {"action_space": spread([passage.tools for passage in passages])}, rows
         ),
-        "next_observation": _struct(schema.field("next_observation").type, shown, rows),
+        "next_observation": _struct(schema.field("next_observation").type, observation, rows),
     }
     columns = [known.get(field.name, pa.nulls(rows, field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -88,33 +91,37 @@ def as_passages(batch: pa.RecordBatch, passages: Sequence[Passage]) -> list[Pass
     starts = trajectory_starts(batch)
     ends = np.append(starts[1:], batch.num_rows)
     texts = texts_of(batch).to_pylist()
-    first = pa.array(starts)
-    ids = batch["native_id"].take(first).to_pylist()
-    tools = struct_text(batch, "context", "action_space").take(first).to_pylist()
+    first_rows = pa.array(starts)
+    ids = batch["native_id"].take(first_rows).to_pylist()
+    tools = struct_text(batch, "context", "action_space").take(first_rows).to_pylist()
     return [
         replace(
-            one,
-            messages=tuple(Message(who.role, text) for who, text in zip(one.messages, texts[begin:end], strict=True)),
+            passage,
+            messages=tuple(
+                Message(message.role, text) for message, text in zip(passage.messages, texts[begin:end], strict=True)
+            ),
             native_id=name,
             tools=tool,
         )
-        for one, begin, end, name, tool in zip(passages, starts.tolist(), ends.tolist(), ids, tools, strict=True)
+        for passage, begin, end, name, tool in zip(passages, starts.tolist(), ends.tolist(), ids, tools, strict=True)
     ]
 
 
-def chosen(batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+def filter_passages(batch: pa.RecordBatch, is_kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The rows of the passages that are kept; `kept` has one value a passage."""
     starts = trajectory_starts(batch)
-    rows = np.repeat(kept, np.diff(np.append(starts, batch.num_rows)))
-    return batch if kept.all() else batch.filter(pa.array(rows))
+    rows = np.repeat(is_kept, np.diff(np.append(starts, batch.num_rows)))
+    return batch if is_kept.all() else batch.filter(pa.array(rows))
 
 
-def summed(batch: pa.RecordBatch, per_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def sum_per_passage(batch: pa.RecordBatch, per_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The sum of a number of each row over the rows of each passage."""
-    found: npt.NDArray[np.int64] = np.add.reduceat(per_row, trajectory_starts(batch)) if batch.num_rows else per_row
-    return found
+    sums: npt.NDArray[np.int64] = np.add.reduceat(per_row, trajectory_starts(batch)) if batch.num_rows else per_row
+    return sums
 
 
 def bearing(passages: Sequence[Passage]) -> npt.NDArray[np.bool_]:
     """Of each row whether it bears the loss: a text, or what an assistant said."""
-    return np.array([message.role in ("", "assistant") for one in passages for message in one.messages], np.bool_)
+    return np.array(
+        [message.role in ("", "assistant") for passage in passages for message in passage.messages], np.bool_
+    )

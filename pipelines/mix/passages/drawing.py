@@ -20,7 +20,7 @@ from trajmill.pipelines.mix.candidates import NOTHING, Candidates, Identities, W
 from trajmill.pipelines.mix.coded_names import Coded, numbers_of
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
-from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, made_schema
+from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS, unwritten_schema
 from trajmill.pipelines.render.fixed_texts import BETWEEN
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.pipelines.storage.units import check_unit
@@ -40,7 +40,7 @@ def samples_of_passages(
         pool: what they are for.
     """
     for row in part.to_pylist():
-        said = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]
+        messages = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]
         common = {
             "id": row["id"],
             "domain": component,
@@ -49,43 +49,43 @@ def samples_of_passages(
             "task_hash": None,
             "instance_hash": None,
             "group": row["group"],
-            "num_turns": sum(one["role"] == "assistant" for one in said),
+            "num_turns": sum(message["role"] == "assistant" for message in messages),
             "num_tokens": row["tokens"],
             "num_loss_tokens": row["loss_tokens"],
             "template": "",
             "_id": row["id"],
         }
         if pool == "cpt":
-            yield {**common, "text": _document(row, said), "spans": _document_spans(said)}
+            yield {**common, "text": _document(row, messages), "spans": _document_spans(messages)}
         else:
             tools = {"tools": row.get("tools")} if "tools" in SAMPLE_SCHEMAS["sft"].names else {}
-            yield {**common, "messages": said, "spans": _message_spans(said), **tools, "_screenshots": []}
+            yield {**common, "messages": messages, "spans": _message_spans(messages), **tools, "_screenshots": []}
 
 
-def _document(row: Mapping[str, Any], said: Sequence[Mapping[str, Any]]) -> str:
+def _document(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
     text: str | None = row.get("text")
-    return text if text is not None else BETWEEN.join(one["content"] for one in said) + "\n"
+    return text if text is not None else BETWEEN.join(message["content"] for message in messages) + "\n"
 
 
-def _learnt(one: Mapping[str, Any]) -> bool:
-    return bool(one["loss"] and one["content"])
+def _learnt(message: Mapping[str, Any]) -> bool:
+    return bool(message["loss"] and message["content"])
 
 
-def _document_spans(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    place = 0
-    for one in said:
-        end = place + len(one["content"])
-        found += [{"begin": place, "end": end, "label": None}] if _learnt(one) else []
-        place = end + len(BETWEEN)
-    return found
+def _document_spans(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    spans: list[dict[str, Any]] = []
+    begin = 0
+    for message in messages:
+        end = begin + len(message["content"])
+        spans += [{"begin": begin, "end": end, "label": None}] if _learnt(message) else []
+        begin = end + len(BETWEEN)
+    return spans
 
 
-def _message_spans(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _message_spans(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"message": number, "begin": 0, "end": len(one["content"]), "label": None}
-        for number, one in enumerate(said)
-        if _learnt(one)
+        {"message": number, "begin": 0, "end": len(message["content"]), "label": None}
+        for number, message in enumerate(messages)
+        if _learnt(message)
     ]
 
 
@@ -135,7 +135,7 @@ def _world_models(table: pa.Table, preparing: Preparation) -> Coded:
 
 
 def passage_identities(unit: PassageUnit, preparing: Preparation) -> Identities:
-    """Who the passages of a part are, in its order."""
+    """Read the identities of the passages of a part, in its order."""
     ids = _texts(read_table(preparing.parts, unit.part, ["id"]), "id")
     return Identities(ids, *(np.zeros(len(ids), np.uint64) for _ in range(2)))
 
@@ -145,10 +145,10 @@ def _texts(table: pa.Table, name: str) -> pa.Array:
     return table[name].combine_chunks().cast(pa.string())
 
 
-def drawn_passages(
+def render_passages(
     unit: PassageUnit, preparing: Preparation, draws: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """(pool, component, samples of `made_schema`) of the passages of a part that are drawn, each as often as it is.
+    """(pool, component, samples of `unwritten_schema`) of the drawn passages of a part, each as often as it is drawn.
 
     Args:
         unit: whose part it is.
@@ -161,15 +161,19 @@ def drawn_passages(
     check_unit(preparing.parts, unit.label)
     component, waiting = preparing.components[unit.component].name, iter(draws)
     for batch in read_batches(preparing.parts, unit.part):
-        told = [next(waiting) for _ in range(batch.num_rows)]
+        part_draws = [next(waiting) for _ in range(batch.num_rows)]
         for pool in ("cpt", "sft"):
-            mine = [bool(one["copies"]) and one["pool"] == pool for one in told]
+            mine = [bool(passage_draw["copies"]) and passage_draw["pool"] == pool for passage_draw in part_draws]
             samples = samples_of_passages(batch.filter(pa.array(mine, pa.bool_())), component, pool)
-            made: list[dict[str, Any]] = []
-            for one, sample in zip((one for one, its in zip(told, mine, strict=True) if its), samples, strict=True):
-                sample["group"] = one["group"]
+            rows: list[dict[str, Any]] = []
+            for passage_draw, sample in zip(
+                (passage_draw for passage_draw, is_mine in zip(part_draws, mine, strict=True) if is_mine),
+                samples,
+                strict=True,
+            ):
+                sample["group"] = passage_draw["group"]
                 sample["_hash"] = keyed_hash(f"order:{sample['_id']}", preparing.recipe.mix.seed)
                 sample["_row"] = sample["_id"]
-                made += [sample] * one["copies"]
-            if made:
-                yield pool, component, pa.RecordBatch.from_pylist(made, schema=made_schema(pool))
+                rows += [sample] * passage_draw["copies"]
+            if rows:
+                yield pool, component, pa.RecordBatch.from_pylist(rows, schema=unwritten_schema(pool))

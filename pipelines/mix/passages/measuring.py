@@ -52,11 +52,11 @@ def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage
         most: tokens of a piece; a single character may have more.
         counter: counts tokens under the recipe's tokenizer.
     """
-    (whole,) = passage.messages
+    (message,) = passage.messages
     document = int(hashes([passage.messages])[0][0, 0])
-    pieces = [text for text in _pieces(whole.content, most, counter) if text.strip()]
+    pieces = [text for text in _pieces(message.content, most, counter) if text.strip()]
     return [
-        replace(passage, messages=(Message(whole.role, text),), window=number, document=document)
+        replace(passage, messages=(Message(message.role, text),), window=number, document=document)
         for number, text in enumerate(pieces)
     ]
 
@@ -65,15 +65,15 @@ def _pieces(text: str, most: int, counter: TokenCounter) -> Iterator[str]:
     """The pieces in order: about equal parts, of which those that are still too long are cut again."""
     waiting = [text]
     while waiting:
-        one = waiting.pop()
-        tokens = int(counter.count(pa.array([one], pa.string()))[0])
-        if tokens <= most or len(one) < 2:
-            yield one
+        piece = waiting.pop()
+        tokens = int(counter.count(pa.array([piece], pa.string()))[0])
+        if tokens <= most or len(piece) < 2:
+            yield piece
         else:
-            waiting += reversed(_parted(one, -(-tokens // most)))
+            waiting += reversed(_split_evenly(piece, -(-tokens // most)))
 
 
-def _parted(text: str, count: int) -> list[str]:
+def _split_evenly(text: str, count: int) -> list[str]:
     """The text in so many parts, or fewer, cut at the best border near to equal lengths."""
     size = max(1, len(text) // count)
     cuts = {_border(text, size * number, size // _REACH) for number in range(1, count)}
@@ -81,15 +81,17 @@ def _parted(text: str, count: int) -> list[str]:
     return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def _border(text: str, place: int, reach: int) -> int:
-    """Where a part ends: behind the nearest border of the best kind within reach of the place, else at the place."""
-    low, high = max(0, place - reach), min(len(text), place + reach)
+def _border(text: str, position: int, reach: int) -> int:
+    """Find where a part ends: behind the nearest border of the best kind within reach of the position, else at the
+    position.
+    """
+    low, high = max(0, position - reach), min(len(text), position + reach)
     for border in _BORDERS:
-        before, after = text.rfind(border, low, place), text.find(border, place, high)
-        found = [at + len(border) for at in (before, after) if at >= 0]
-        if found:
-            return min(found, key=lambda at: (abs(at - place), at))
-    return place
+        before, after = text.rfind(border, low, position), text.find(border, position, high)
+        ends = [index + len(border) for index in (before, after) if index >= 0]
+        if ends:
+            return min(ends, key=lambda index: (abs(index - position), index))
+    return position
 
 
 CONTROL_TOKENS: Final = "control_tokens"
@@ -100,7 +102,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class _Reading:
-    """What has been read of a unit; rows of matches are numbered through.
+    """Progress of reading a unit; rows of matches are numbered through.
 
     Attributes:
         unit: what is read.
@@ -137,32 +139,34 @@ class _Reading:
     @cached_property
     def bounds(self) -> list[tuple[str, Signal, float, float]]:
         """(reason, signal, smallest and largest number that pass) of what is measured of each passage."""
-        found = [(reason, one, least, np.inf) for reason, one, least in self.component.signals()]
+        bounds = [
+            (reason, measured_signal, least, np.inf) for reason, measured_signal, least in self.component.signals()
+        ]
         if self.component.control_tokens == "drop":
-            found.insert(0, (CONTROL_TOKENS, signal("control_tokens"), -np.inf, 0.0))
-        return found
+            bounds.insert(0, (CONTROL_TOKENS, signal("control_tokens"), -np.inf, 0.0))
+        return bounds
 
-    def reject(self, one: Reject) -> None:
+    def reject(self, reject: Reject) -> None:
         """Takes in what is not carried on."""
         normalize = self.preparing.recipe.normalize
         salt, kinds = normalize.scrub_salt or "", normalize.scrub
-        if one.excerpt or one.member:
-            self.rejects.append(scrub_reject(one, salt, kinds))
+        if reject.excerpt or reject.member:
+            self.rejects.append(scrub_reject(reject, salt, kinds))
         else:
-            self.rejects.append(replace(one, uri=self.uri, detail=_scrubbed_words(one.detail, salt, kinds)))
+            self.rejects.append(replace(reject, uri=self.uri, detail=_scrub_words(reject.detail, salt, kinds)))
         if len(self.rejects) >= shape.BATCH_PASSAGES:
             self.flush()
 
     def flush(self) -> None:
         """Writes the rejects that wait."""
-        table = reject_table(sorted(self.rejects, key=lambda one: (one.offset, one.reason))).combine_chunks()
+        table = reject_table(sorted(self.rejects, key=lambda reject: (reject.offset, reject.reason))).combine_chunks()
         for batch in table.to_batches():
             self.sink.write(batch)
         self.rejects.clear()
 
     def drop(self, passages: Sequence[Passage], dropped: Flags, reason: str, detail: str) -> None:
         """Takes in passages that are not carried on."""
-        rows = (passages[place].row for place in np.flatnonzero(dropped).tolist())
+        rows = (passages[index].row for index in np.flatnonzero(dropped).tolist())
         self.rejects += [Reject("record", reason, detail, self.uri, offset=row) for row in rows]
 
     def passages(self) -> Iterator[Passage]:
@@ -173,16 +177,16 @@ class _Reading:
             self.reject(Reject("input", self.unit.fault, NOT_OPENED[self.unit.fault], self.unit.uri))
             return
         with StoredBlob(self.unit.uri, {"": self.unit.place}, limit) as blob:
-            for one in read_passages(self.component, blob, simulated=self.preparing.simulated):
+            for passage in read_passages(self.component, blob, simulated=self.preparing.simulated):
                 self.counts["rows"] += 1
-                if isinstance(one, Reject):
-                    self.reject(one)
+                if isinstance(passage, Reject):
+                    self.reject(passage)
                 else:
-                    yield one
+                    yield passage
 
 
 @lru_cache(maxsize=256)
-def _scrubbed_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
+def _scrub_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
     return scrub_name(detail, salt=salt, kinds=kinds)
 
 
@@ -201,12 +205,12 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     }
     if preparing.benchmarks:
         files["matches"] = (read_file(unit.label, "benchmarks"), MATCH_SCHEMA)
-    sinks = {what: ParquetSink(folder, *file) for what, file in files.items()}
+    sinks = {kind: ParquetSink(folder, *file) for kind, file in files.items()}
     reading = _Reading(unit, preparing, sinks["rejects"])
     try:
-        for passages in shape.batched(reading.passages()):
-            for what, batch in _measured(passages, reading):
-                sinks[what].write(batch)
+        for passages in shape.split_into_batches(reading.passages()):
+            for kind, batch in _measure_batch(passages, reading):
+                sinks[kind].write(batch)
         reading.flush()
     except BaseException:
         for sink in sinks.values():
@@ -217,58 +221,60 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     return finish_unit(folder, Manifest(READ, unit.label, digest, SCHEMA_VERSION, entries, counts))
 
 
-def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _measure_batch(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(which file, what it is given) of a batch of passages."""
     preparing = reading.preparing
     normalize = preparing.recipe.normalize
     batch, _ = scrub(
         shape.as_transitions(passages), normalize.scrub, salt=normalize.scrub_salt or "", per_trajectory=False
     )
-    batch, passages = _passing(batch, shape.as_passages(batch, passages), reading)
-    batch, passages, tokens = _bounded(batch, passages, reading)
+    batch, passages = _filter_passages(batch, shape.as_passages(batch, passages), reading)
+    batch, passages, tokens = _bound_passages(batch, passages, reading)
     if not passages:
         return
     yield from _rows(batch, passages, tokens, reading)
     if preparing.benchmarks:
-        found = exposed(batch, read_index(preparing.measures, preparing.benchmarks))
-        row = found["row"].to_numpy() + np.uint32(reading.pieces)
-        yield "matches", found.set_column(0, MATCH_SCHEMA.field(0), pa.array(row.astype(np.uint32)))
+        matches = exposed(batch, read_index(preparing.measures, preparing.benchmarks))
+        row = matches["row"].to_numpy() + np.uint32(reading.pieces)
+        yield "matches", matches.set_column(0, MATCH_SCHEMA.field(0), pa.array(row.astype(np.uint32)))
     reading.pieces += batch.num_rows
 
 
-def _bounded(
+def _bound_passages(
     batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
 ) -> tuple[pa.RecordBatch, list[Passage], npt.NDArray[np.int64]]:
     """Passages within the component's bound, with the tokens of each of their texts: longer ones are cut, or go."""
     component, counter = reading.component, reading.counter
     tokens = counter.count(shape.texts_of(batch))
-    lengths, most = shape.summed(batch, tokens), component.max_tokens
+    lengths, most = shape.sum_per_passage(batch, tokens), component.max_tokens
     if most is None or not (lengths > most).any():
         return batch, passages, tokens
     if component.kind == "text" and component.overflow == "windows":
         cut = [
             window
-            for one, length in zip(passages, lengths.tolist(), strict=True)
-            for window in (cut_text(one, most, counter) if length > most else [one])
+            for passage, length in zip(passages, lengths.tolist(), strict=True)
+            for window in (cut_text(passage, most, counter) if length > most else [passage])
         ]
         reading.counts["windows"] += len(cut) - len(passages)
         batch = shape.as_transitions(cut)
         return batch, cut, counter.count(shape.texts_of(batch))
     reading.drop(passages, lengths > most, TOO_LONG, f"longer than max_tokens, {most:,}")
-    of_row = np.repeat(lengths <= most, [len(one.messages) for one in passages])
+    of_row = np.repeat(lengths <= most, [len(passage.messages) for passage in passages])
     return *_chosen(batch, passages, lengths <= most), tokens[of_row]
 
 
-def _chosen(batch: pa.RecordBatch, passages: list[Passage], kept: Flags) -> tuple[pa.RecordBatch, list[Passage]]:
-    return shape.chosen(batch, kept), [passages[place] for place in np.flatnonzero(kept).tolist()]
+def _chosen(batch: pa.RecordBatch, passages: list[Passage], is_kept: Flags) -> tuple[pa.RecordBatch, list[Passage]]:
+    return shape.filter_passages(batch, is_kept), [passages[index] for index in np.flatnonzero(is_kept).tolist()]
 
 
-def _passing(batch: pa.RecordBatch, passages: list[Passage], reading: _Reading) -> tuple[pa.RecordBatch, list[Passage]]:
+def _filter_passages(
+    batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
+) -> tuple[pa.RecordBatch, list[Passage]]:
     """The passages that every measure lets pass; the first that does not gives the reason."""
-    for reason, one, least, most in reading.bounds:
+    for reason, measured_signal, least, most in reading.bounds:
         if not passages:
             break
-        measured = one.measure(Measured.of(batch, reading.counter)).astype(np.float64)
+        measured = measured_signal.measure(Measured.of(batch, reading.counter)).astype(np.float64)
         fails = (np.round(measured, 6) < least) | (np.round(measured, 6) > most)
         dropped = np.logical_or.reduceat(fails, trajectory_starts(batch))
         if dropped.any():
@@ -280,44 +286,50 @@ def _passing(batch: pa.RecordBatch, passages: list[Passage], reading: _Reading) 
 def _rows(
     batch: pa.RecordBatch, passages: Sequence[Passage], tokens: npt.NDArray[np.int64], reading: _Reading
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What is written of the passages themselves, and the keys of each."""
+    """Yield what is written of the passages themselves, and the keys of each."""
     component = reading.component
-    keys, exact = hashes([one.messages for one in passages])
+    keys, exact = hashes([passage.messages for passage in passages])
     high, low = keys[:, 0], keys[:, 1]
     contents = [f"{int(a):016x}{int(b):016x}" for a, b in keys]
-    ids = [f"{component.name}/{own_name(one, content)}" for one, content in zip(passages, contents, strict=True)]
+    ids = [
+        f"{component.name}/{own_name(passage, content)}" for passage, content in zip(passages, contents, strict=True)
+    ]
     learnt = shape.bearing(passages)
     columns: dict[str, Any] = {
         "id": ids,
         "source": [component.corpus] * len(passages),
-        "licence": [one.licence for one in passages],
+        "licence": [passage.licence for passage in passages],
         "uri": [reading.uri] * len(passages),
-        "row": [one.row for one in passages],
-        "group": [group_name(component.corpus, one, int(key)) for one, key in zip(passages, high, strict=True)],
-        "text_bytes": shape.summed(batch, text_bytes(shape.texts_of(batch))),
-        "tokens": shape.summed(batch, tokens),
-        "loss_tokens": shape.summed(batch, np.where(learnt, tokens, 0)),
+        "row": [passage.row for passage in passages],
+        "group": [group_name(component.corpus, passage, int(key)) for passage, key in zip(passages, high, strict=True)],
+        "text_bytes": shape.sum_per_passage(batch, text_bytes(shape.texts_of(batch))),
+        "tokens": shape.sum_per_passage(batch, tokens),
+        "loss_tokens": shape.sum_per_passage(batch, np.where(learnt, tokens, 0)),
     }
     if component.kind == "text":
-        columns["text"] = [one.messages[0].content for one in passages]
+        columns["text"] = [passage.messages[0].content for passage in passages]
     else:
-        columns["tools"] = [one.tools for one in passages]
+        columns["tools"] = [passage.tools for passage in passages]
         columns["messages"] = [
             [
-                {"role": m.role, "content": m.content, "loss": True if m.role == "assistant" else None}
-                for m in one.messages
+                {
+                    "role": message.role,
+                    "content": message.content,
+                    "loss": True if message.role == "assistant" else None,
+                }
+                for message in passage.messages
             ]
-            for one in passages
+            for passage in passages
         ]
-    columns["world_model"] = [one.world_model for one in passages]
+    columns["world_model"] = [passage.world_model for passage in passages]
     yield "payload", _batch(columns, reading.preparing.schema(reading.unit))
-    pieces = [len(one.messages) for one in passages]
-    told = {"id": ids, "high": high, "low": low, "exact": exact[:, 0], "pieces": pieces, "row": columns["row"]}
-    yield "keys", _batch(told, KEY_SCHEMA)
+    pieces = [len(passage.messages) for passage in passages]
+    key_columns = {"id": ids, "high": high, "low": low, "exact": exact[:, 0], "pieces": pieces, "row": columns["row"]}
+    yield "keys", _batch(key_columns, KEY_SCHEMA)
 
 
 def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(columns[one.name], one.type) for one in schema]
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -75,7 +75,7 @@ _WITHIN: Final = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one speaker said: a role of `system`, `user`, `assistant` or `tool`; of a text, which nobody says, none."""
+    """Message of one speaker: a role of `system`, `user`, `assistant` or `tool`; of a text, which nobody says, none."""
 
     role: str
     content: str
@@ -108,15 +108,15 @@ class Passage:
     @property
     def size(self) -> int:
         """Characters that it holds."""
-        return sum(len(one.content) for one in self.messages)
+        return sum(len(message.content) for message in self.messages)
 
 
-def said(messages: Sequence[Message]) -> str:
+def joined_text(messages: Sequence[Message]) -> str:
     """All that a passage says, with who says it, as one text."""
-    return _PIECES.join(f"{one.role}{_WITHIN}{one.content}" for one in messages)
+    return _PIECES.join(f"{message.role}{_WITHIN}{message.content}" for message in messages)
 
 
-def normalized(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The text as exact duplicates are compared: composed characters (NFC), and one blank for any white space."""
     composed = text if is_normalized("NFC", text) else normalize("NFC", text)
     return " ".join(composed.split())
@@ -124,8 +124,11 @@ def normalized(text: str) -> str:
 
 def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
     """128-bit hashes of what passages say: normalized, and letter by letter; each of shape (passages, 2)."""
-    plain = [said([Message(one.role, normalized(one.content)) for one in messages]) for messages in passages]
-    exact = [said(messages) for messages in passages]
+    plain = [
+        joined_text([Message(message.role, normalize_text(message.content)) for message in messages])
+        for messages in passages
+    ]
+    exact = [joined_text(messages) for messages in passages]
     return text_hashes(pa.array(plain, pa.string())), text_hashes(pa.array(exact, pa.string()))
 
 

@@ -1,4 +1,4 @@
-"""What preparing passages needs, on whichever worker: components, folders, and what units are called."""
+"""Settings for preparing passages, on whichever worker: components, folders, and names of units."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PassageUnit:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What preparing passages needs: picklable, the same for all units.
+    """Settings for preparing passages: picklable, the same for all units.
 
     Attributes:
         recipe: by which they are scrubbed, judged and counted.
@@ -93,12 +93,12 @@ class Preparation:
 
     @property
     def measures(self) -> Folder:
-        """Where the index of benchmarks lies."""
+        """Folder of the index of benchmarks."""
         return self.out / "measures"
 
     @property
     def simulated(self) -> bool:
-        """Whether rows that a world model answered are passages."""
+        """True if rows that a world model answered are passages."""
         return self.recipe.judge.simulated == "allow"
 
     def schema(self, unit: PassageUnit) -> pa.Schema:
@@ -111,15 +111,15 @@ class Preparation:
         Raises:
             ConfigError: a component's path names nothing.
         """
-        found: list[PassageUnit] = []
+        units: list[PassageUnit] = []
         for number, component in enumerate(self.components):
             files = [one for one in component_files(component) if self.only is None or one.place in self.only]
-            for place, file in enumerate(files):
-                label, part = f"{component.name}-{place:05d}", f"{component.name}/part-{place:05d}.parquet"
+            for index, file in enumerate(files):
+                label, part = f"{component.name}-{index:05d}", f"{component.name}/part-{index:05d}.parquet"
                 stamp = f"{file.bytes}:{file.changed}"
-                one = PassageUnit(len(found), number, label, part, file.name, file.place, stamp, file.fault)
-                found.append(one)
-        return found
+                one = PassageUnit(len(units), number, label, part, file.name, file.place, stamp, file.fault)
+                units.append(one)
+        return units
 
     def unit_digest(self, unit: PassageUnit) -> str:
         """Of everything that what is read of a unit depends on."""
@@ -144,10 +144,10 @@ class Prepared(Preparation):
     def units(self) -> list[PassageUnit]:
         """Every part, as the manifest of the stage names it."""
         names = [component.name for component in self.components]
-        found = sorted((names.index(part.partition("/")[0]), part) for part in part_names(self.parts))
+        parts = sorted((names.index(part.partition("/")[0]), part) for part in part_names(self.parts))
         return [
             PassageUnit(number, component, label_of(part), part, part, Place(""), "")
-            for number, (component, part) in enumerate(found)
+            for number, (component, part) in enumerate(parts)
         ]
 
 
@@ -170,9 +170,17 @@ def passage_inputs(components: Sequence[Passages]) -> list[Input]:
         ConfigError: a component's path names nothing.
     """
     return [
-        Input(file.name, f"{STAGE}/{one.name}", str(_VERSION), "", {"": file.place}, file.bytes, stamp_of({"": file}))
-        for one in components
-        for file in component_files(one)
+        Input(
+            file.name,
+            f"{STAGE}/{component.name}",
+            str(_VERSION),
+            "",
+            {"": file.place},
+            file.bytes,
+            stamp_of({"": file}),
+        )
+        for component in components
+        for file in component_files(component)
     ]
 
 

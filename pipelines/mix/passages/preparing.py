@@ -66,7 +66,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What decisions know of a unit's passages.
+    """Keys of a unit's passages, by which decisions are taken.
 
     Attributes:
         unit: number of the unit.
@@ -88,10 +88,10 @@ class Keys:
     @classmethod
     def of(cls, unit: int, component: int, table: pa.Table) -> Keys:
         """Those of a unit, from its table of `KEY_SCHEMA`."""
-        held = table.combine_chunks()
-        high, low, exact = (held[name].to_numpy() for name in ("high", "low", "exact"))
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(held["pieces"].to_numpy().astype(np.int64))])
-        ids = pa.concat_arrays([pa.array([], pa.string()), *held["id"].chunks])
+        columns = table.combine_chunks()
+        high, low, exact = (columns[name].to_numpy() for name in ("high", "low", "exact"))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["pieces"].to_numpy().astype(np.int64))])
+        ids = pa.concat_arrays([pa.array([], pa.string()), *columns["id"].chunks])
         return cls(unit, component, ids, high, low, exact, starts)
 
     @property
@@ -99,9 +99,9 @@ class Keys:
         """Passages."""
         return len(self.high)
 
-    def words(self, place: int) -> str:
-        """What a passage is called, for a person."""
-        return str(self.ids[place].as_py())
+    def words(self, index: int) -> str:
+        """Name a passage for a person."""
+        return str(self.ids[index].as_py())
 
 
 Left = dict[int, npt.NDArray[np.bool_]]
@@ -114,90 +114,94 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
     Raises:
         ShardError: what was read of a unit is not there.
     """
-    keys = {one.number: Keys.of(one.number, one.component + 1, read_keys(preparing.read, one.label)) for one in units}
-    left = {number: np.ones(one.size, np.bool_) for number, one in keys.items()}
-    lost: dict[int, list[Lost]] = {one.number: [] for one in units}
+    keys = {
+        item.number: Keys.of(item.number, item.component + 1, read_keys(preparing.read, item.label)) for item in units
+    }
+    is_kept = {number: np.ones(item.size, np.bool_) for number, item in keys.items()}
+    lost: dict[int, list[Lost]] = {item.number: [] for item in units}
     if preparing.benchmarks:
-        _drop_contaminated(preparing, units, keys, left, lost)
-    decided = kept_keys(preparing.decided, len(keys))
+        _drop_contaminated(preparing, units, keys, is_kept, lost)
+    decided = read_kept_keys(preparing.decided, len(keys))
     keys |= decided
-    left |= {number: np.ones(one.size, np.bool_) for number, one in decided.items()}
-    for unit, place, kept, kept_place in exact_copies(keys, left):
+    is_kept |= {number: np.ones(item.size, np.bool_) for number, item in decided.items()}
+    for unit, place, kept_unit, kept_place in exact_copies(keys, is_kept):
         if unit in lost:
-            lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
+            lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept_unit].words(kept_place)}"))
     return {number: sorted(some) for number, some in lost.items()}
 
 
 def read_keys(read: Folder, label: str) -> pa.Table:
-    """What decisions know of the passages that were read of a unit."""
+    """Read what decisions know of the passages that were read of a unit."""
     return pa.Table.from_batches(read_batches(read, read_file(label, "keys")), KEY_SCHEMA)
 
 
-def kept_keys(decided: Sequence[Folder], first: int) -> dict[int, Keys]:
+def read_kept_keys(decided: Sequence[Folder], first_number: int) -> dict[int, Keys]:
     """The keys of the passages that earlier runs keep, by unit, numbered from `first` on."""
-    found: dict[int, Keys] = {}
+    keys: dict[int, Keys] = {}
     for folder in decided:
         for part in part_names(folder / STAGE):
             table = read_keys(folder / READ, label_of(part))
-            kept = read_table(folder / STAGE, part, ["id", "row"])
-            names = set(zip(kept["id"].to_pylist(), kept["row"].to_pylist(), strict=True))
-            told = zip(table["id"].to_pylist(), table["row"].to_pylist(), strict=True)
-            some = table.filter(pa.array([one in names for one in told], pa.bool_()))
-            found[first + len(found)] = Keys.of(first + len(found), 0, some)
-    return found
+            kept_rows = read_table(folder / STAGE, part, ["id", "row"])
+            names = set(zip(kept_rows["id"].to_pylist(), kept_rows["row"].to_pylist(), strict=True))
+            rows = zip(table["id"].to_pylist(), table["row"].to_pylist(), strict=True)
+            kept_table = table.filter(pa.array([row in names for row in rows], pa.bool_()))
+            keys[first_number + len(keys)] = Keys.of(first_number + len(keys), 0, kept_table)
+    return keys
 
 
 def _drop_contaminated(
     preparing: Preparation,
     units: Sequence[PassageUnit],
     keys: Mapping[int, Keys],
-    left: Left,
+    is_kept: Left,
     lost: Mapping[int, list[Lost]],
 ) -> None:
     """Takes out what shows an item; passages that say the same are one task, as rollouts are."""
     index = read_index(preparing.measures, preparing.benchmarks)
     rules = preparing.recipe.judge.contamination
     matches = {
-        one.number: pa.Table.from_batches(
-            read_batches(preparing.read, read_file(one.label, "benchmarks")), MATCH_SCHEMA
+        unit.number: pa.Table.from_batches(
+            read_batches(preparing.read, read_file(unit.label, "benchmarks")), MATCH_SCHEMA
         )
-        for one in units
+        for unit in units
     }
-    shown = [np.zeros((0, 2), np.uint64)]
+    runs_and_tasks = [np.zeros((0, 2), np.uint64)]
     for number, table in matches.items():
         known = keys[number]
         run, task = tasks_showing(table, np.repeat(known.high, np.diff(known.starts)))
-        shown.append(np.stack([run, task], axis=1))
-    run, tasks = np.unique(np.unique(np.concatenate(shown), axis=0)[:, 0], return_counts=True)
+        runs_and_tasks.append(np.stack([run, task], axis=1))
+    run, tasks = np.unique(np.unique(np.concatenate(runs_and_tasks), axis=0)[:, 0], return_counts=True)
     weights = index.weights(rules.common, run, tasks.astype(np.uint64))
     for number, table in matches.items():
         rows, items, _ = decided(table, index, weights, rules.min_score)
-        for place, item in zip(np.searchsorted(keys[number].starts, rows).tolist(), items.tolist(), strict=True):
-            lost[number].append(Lost(place, CONTAMINATED, index.items[item]))
-            left[number][place] = False
+        for passage_index, item in zip(
+            np.searchsorted(keys[number].starts, rows).tolist(), items.tolist(), strict=True
+        ):
+            lost[number].append(Lost(passage_index, CONTAMINATED, index.items[item]))
+            is_kept[number][passage_index] = False
 
 
-def exact_copies(keys: Mapping[int, Keys], left: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
+def exact_copies(keys: Mapping[int, Keys], is_kept: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
     """(unit, place, unit and place of the one that stays) of each passage that says the same as one that stays.
 
     Args:
         keys: of all units.
-        left: of each unit's passages, whether they are compared.
+        is_kept: of each unit's passages, whether they are compared.
     """
-    some = {number: np.flatnonzero(left[number]) for number in keys}
+    rows = {number: np.flatnonzero(is_kept[number]) for number in keys}
     columns = [
-        np.concatenate([np.zeros(0, np.uint64), *(values.astype(np.uint64) for values in of)])
-        for of in zip(
+        np.concatenate([np.zeros(0, np.uint64), *(values.astype(np.uint64) for values in arrays)])
+        for arrays in zip(
             *(
                 (
-                    one.high[some[number]],
-                    one.low[some[number]],
-                    np.full(len(some[number]), one.component),
-                    one.exact[some[number]],
-                    np.full(len(some[number]), number),
-                    some[number],
+                    unit_keys.high[rows[number]],
+                    unit_keys.low[rows[number]],
+                    np.full(len(rows[number]), unit_keys.component),
+                    unit_keys.exact[rows[number]],
+                    np.full(len(rows[number]), number),
+                    rows[number],
                 )
-                for number, one in keys.items()
+                for number, unit_keys in keys.items()
             ),
             strict=True,
         )
@@ -205,13 +209,13 @@ def exact_copies(keys: Mapping[int, Keys], left: Mapping[int, npt.NDArray[np.boo
     if not columns or not len(columns[0]):
         return []
     order = np.lexsort(columns[::-1])
-    high, low, _, _, unit, place = (column[order] for column in columns)
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
-    keeper = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-    again = np.flatnonzero(~first)
-    found = [unit[again], place[again], unit[keeper[again]], place[keeper[again]]]
-    return [*zip(*(column.tolist() for column in found), strict=True)]
+    high, low, _, _, unit, index = (column[order] for column in columns)
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    keeper = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    again = np.flatnonzero(~is_first)
+    copies = [unit[again], index[again], unit[keeper[again]], index[keeper[again]]]
+    return [*zip(*(column.tolist() for column in copies), strict=True)]
 
 
 Over = Callable[[Sequence[Any], Step], None]
@@ -244,25 +248,25 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
         ContractError: a row is not accounted for, which is a bug.
     """
     units = preparing.units()
-    labels = [one.label for one in units]
-    todo = [one for one in units if not is_done(preparing.read, one.label, preparing.unit_digest(one))]
+    labels = [unit.label for unit in units]
+    todo = [unit for unit in units if not is_done(preparing.read, unit.label, preparing.unit_digest(unit))]
     check_components(preparing, todo)
-    intend(intended_names(units))
+    intend(names_to_write(units))
     over(todo, UnitsToPassages(preparing))
     read = unit_manifests(preparing.read, labels)
-    digest = preparing.digest(file.sha256 for one in read for file in one.files)
+    digest = preparing.digest(file.sha256 for unit in read for file in unit.files)
     finish_stage(preparing.read, READ, digest, labels)
     folders = preparing.parts, preparing.rejects
-    undone = [one for one in units if not all(is_done(folder, one.label, digest) for folder in folders)]
+    undone = [unit for unit in units if not all(is_done(folder, unit.label, digest) for folder in folders)]
     if undone:
         lost = lost_passages(preparing, units)
-        over([PartWork(one, tuple(lost[one.number]), digest) for one in undone], PartsToFiles(preparing))
+        over([PartWork(unit, tuple(lost[unit.number]), digest) for unit in undone], PartsToFiles(preparing))
     finish_stage(preparing.rejects, STAGE, digest, labels)
     return finish_stage(preparing.parts, STAGE, digest, labels)
 
 
 def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None = None) -> None:
-    """Nothing, if the first table of each component has the columns that the recipe names.
+    """Check that the first table of each component has the columns that the recipe names.
 
     Args:
         preparing: components and recipe.
@@ -280,17 +284,17 @@ def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None
                 check_columns(preparing.components[unit.component], blob)
 
 
-def intended_names(units: Sequence[PassageUnit]) -> set[str]:
+def names_to_write(units: Sequence[PassageUnit]) -> set[str]:
     """The names of everything that preparing may write, relative to the output folder."""
-    labels = [one.label for one in units]
-    names = {f"{STAGE}/{one.part}" for one in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
+    labels = [unit.label for unit in units]
+    names = {f"{STAGE}/{unit.part}" for unit in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
     names |= {f"{READ}/{read_file(label, kind)}" for label in labels for kind in ("", "keys", "benchmarks", "rejects")}
     return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
 
 
-def kept_names(preparing: Preparation) -> Iterator[tuple[str, set[str]]]:
+def names_to_keep(preparing: Preparation) -> Iterator[tuple[str, set[str]]]:
     """(stage's folder, names of what it holds now that all is prepared), so that what is older can be removed."""
-    labels = [one.label for one in preparing.units()]
+    labels = [unit.label for unit in preparing.units()]
     for stage in (READ, STAGE, REJECTS):
         yield stage, stage_names(preparing.out, stage, labels)
 
@@ -304,14 +308,14 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     """
     unit = work.unit
     component = preparing.components[unit.component]
-    kept = Counter[str]()
+    kept_counts = Counter[str]()
     sink = ParquetSink(preparing.parts, unit.part, preparing.schema(unit), shard=True)
     try:
-        for batch in _kept(work, preparing):
+        for batch in _kept_batches(work, preparing):
             sink.write(batch)
-            kept["kept"] += batch.num_rows
+            kept_counts["kept"] += batch.num_rows
             for name in ("tokens", "loss_tokens"):
-                kept[name] += pa.compute.sum(batch[name], min_count=0).as_py()
+                kept_counts[name] += pa.compute.sum(batch[name], min_count=0).as_py()
         rejects = _rejects(work, preparing)
     except BaseException:
         sink.abandon()
@@ -319,24 +323,26 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     entry = sink.close()
     rejected = write_parquet(preparing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
     finish_unit(preparing.rejects, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (rejected,)))
-    told = rejects["reason"].value_counts().to_pylist()
-    dropped = Counter({one["values"]: one["counts"] for one in told})
+    reason_counts = rejects["reason"].value_counts().to_pylist()
+    dropped = Counter({reason_count["values"]: reason_count["counts"] for reason_count in reason_counts})
     (read,) = unit_manifests(preparing.read, [unit.label])
     entered = {name: read.counts.get(f"{component.name}.{name}", 0) for name in ("rows", "windows")}
-    if sum(entered.values()) != kept["kept"] + sum(dropped.values()):
-        raise ContractError(f"{unit.label}: {entered} were read, and {kept['kept']} and {dropped} are accounted for.")
-    counts = {**entered, **kept, **{f"dropped.{reason}": number for reason, number in dropped.items()}}
+    if sum(entered.values()) != kept_counts["kept"] + sum(dropped.values()):
+        raise ContractError(
+            f"{unit.label}: {entered} were read, and {kept_counts['kept']} and {dropped} are accounted for."
+        )
+    counts = {**entered, **kept_counts, **{f"dropped.{reason}": number for reason, number in dropped.items()}}
     named = {f"{component.name}.{name}": number for name, number in sorted(counts.items())}
     return finish_unit(preparing.parts, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (entry,), named))
 
 
-def _kept(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
+def _kept_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
     """The passages of a unit that are kept, in the order of the file."""
-    places = np.array([one.place for one in work.lost], np.int64)
+    lost_indices = np.array([lost_passage.place for lost_passage in work.lost], np.int64)
     begun = 0
     for batch in read_batches(preparing.read, read_file(work.unit.label)):
         mask = np.ones(batch.num_rows, np.bool_)
-        mask[places[(places >= begun) & (places < begun + batch.num_rows)] - begun] = False
+        mask[lost_indices[(lost_indices >= begun) & (lost_indices < begun + batch.num_rows)] - begun] = False
         begun += batch.num_rows
         chosen = (
             pa.Table.from_batches([batch]).cast(preparing.schema(work.unit)).filter(pa.array(mask)).combine_chunks()
@@ -357,7 +363,8 @@ def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     )
     uri = uris["uri"][0].as_py() if uris.num_rows else unit.uri
     decided = reject_table(
-        Reject("record", one.reason, one.detail, uri, offset=offsets[one.place]) for one in work.lost
+        Reject("record", lost_passage.reason, lost_passage.detail, uri, offset=offsets[lost_passage.place])
+        for lost_passage in work.lost
     )
     return pa.concat_tables([before, decided]).cast(REJECT_SCHEMA).combine_chunks()
 

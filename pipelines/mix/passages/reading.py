@@ -45,7 +45,7 @@ _CALLING: Final = frozenset(("function_call", "tool_call", "tool_calls"))
 
 
 class _FaultError(Exception):
-    """Why a row is no passage: a reason, and a line for a person."""
+    """Error for a row that is no passage: a reason, and a line for a person."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -58,13 +58,13 @@ def component_files(component: Passages) -> list[RawFile]:
     Raises:
         ConfigError: there is nothing there.
     """
-    found = list_raw(component.path, Dataset(config=component.config, splits=component.splits))
-    tables = [file for file in found if _ENDINGS.search(file.name) is not None] or found
+    files = list_raw(component.path, Dataset(config=component.config, splits=component.splits))
+    tables = [file for file in files if _ENDINGS.search(file.name) is not None] or files
     return sorted(tables, key=lambda file: file.name)
 
 
 def check_columns(component: Passages, blob: Blob) -> None:
-    """Nothing, if a table has the columns that the component names, or says only by its rows which it has.
+    """Check that a table has the columns that the component names, or says only by its rows which it has.
 
     Raises:
         ConfigError: it has not.
@@ -76,17 +76,17 @@ def check_columns(component: Passages, blob: Blob) -> None:
     if schema is None:
         return
     names = list(schema.names)
-    for column in _needed(component):
+    for column in _required_columns(component):
         if column not in names and column.partition(".")[0] not in names:
             nearest = get_close_matches(column, names, 1)
             message = f"Component '{component.name}' has no column '{column}' in {blob.uri}"
             raise ConfigError(f"{message}; it has {', '.join(names)}.", nearest[0] if nearest else None)
 
 
-def _needed(component: Passages) -> list[str]:
+def _required_columns(component: Passages) -> list[str]:
     columns = component.columns
     named = (component.content, columns.tools, columns.id, columns.licence)
-    return [*(one for one in named if one is not None), *component.where]
+    return [*(name for name in named if name is not None), *component.where]
 
 
 def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -> Iterator[Passage | Reject]:
@@ -97,39 +97,43 @@ def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -
         blob: of one file.
         simulated: whether rows are wanted that say of themselves that a world model answered them.
     """
-    wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _needed(component))]
-    place, begun = 0, False
+    wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _required_columns(component))]
+    offset, begun = 0, False
     try:
         table = Table(blob)
-        told = _telling(table.schema)
-        for place, row in table.rows([*wanted, *told]):
+        telling_columns = _telling(table.schema)
+        for offset, row in table.rows([*wanted, *telling_columns]):
             begun = True
             if isinstance(row, ParseError):
                 yield Reject.of(row)
                 continue
             try:
-                yield replace(_passage(component, place, row), world_model=_world_model(row, allowed=simulated))
+                yield replace(_passage(component, offset, row), world_model=_world_model(row, allowed=simulated))
             except _FaultError as fault:
-                yield Reject("record", fault.reason, fault.detail, blob.uri, offset=place)
+                yield Reject("record", fault.reason, fault.detail, blob.uri, offset=offset)
     except ParseError as error:
         yield replace(Reject.of(error, "record" if begun else "input"), excerpt="")
 
 
 def _telling(schema: pa.Schema | None) -> list[str]:
     """The columns of a table that can say that a world model answered a row."""
-    found = [] if schema is None else [field.name for field in schema if pa.types.is_struct(field.type)]
-    return [name for name in _TELLING if name in found]
+    struct_columns = [] if schema is None else [field.name for field in schema if pa.types.is_struct(field.type)]
+    return [name for name in _TELLING if name in struct_columns]
 
 
 def _world_model(row: Mapping[str, Any], *, allowed: bool) -> str | None:
     """The world model that a row says it was answered by, as what `trajmill model reason` makes does; None if none."""
-    told = [_at(row, name) for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")]
-    found = [one for one in told if isinstance(one, Mapping) and one.get("kind") == "model"]
-    if not found:
+    environments = [_at(row, name) for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")]
+    models = [
+        environment
+        for environment in environments
+        if isinstance(environment, Mapping) and environment.get("kind") == "model"
+    ]
+    if not models:
         return None
     if not allowed:
         raise _FaultError("simulated", "a world model answered it, and the recipe does not say judge.simulated: allow")
-    name, sampling = str(found[0].get("world_model") or ""), found[0].get("sampling")
+    name, sampling = str(models[0].get("world_model") or ""), models[0].get("sampling")
     if re.fullmatch(WORLD_MODEL, name) is None or not _is_object(sampling):
         raise _FaultError("unstated_world_model", "wanted are world_model as name@revision, and sampling as an object")
     return name
@@ -142,7 +146,7 @@ def _is_object(value: Any) -> bool:
         return False
 
 
-def _passage(component: Passages, place: int, row: Mapping[str, Any]) -> Passage:
+def _passage(component: Passages, offset: int, row: Mapping[str, Any]) -> Passage:
     columns = component.columns
     for column, values in component.where.items():
         if _at(row, column) not in values:
@@ -151,18 +155,18 @@ def _passage(component: Passages, place: int, row: Mapping[str, Any]) -> Passage
     messages = (
         (Message("", _text(value, component.content)),) if component.kind == "text" else _messages(columns, value)
     )
-    size = sum(len(one.content.strip()) for one in messages)
+    size = sum(len(message.content.strip()) for message in messages)
     if size < component.min_chars:
         raise _FaultError("too_short", f"{size} characters, and min_chars is {component.min_chars}")
     tools, native_id = _tools(_at(row, columns.tools)), _identity(_at(row, columns.id))
-    for text in (*(one.content for one in messages), tools, native_id):
+    for text in (*(message.content for message in messages), tools, native_id):
         if text is not None and _has_surrogate(text):
             raise _FaultError("lone_surrogate", "half of a pair of UTF-16 stands alone, which is no character")
-    return Passage(place, _licence(component, row), messages, native_id, tools)
+    return Passage(offset, _licence(component, row), messages, native_id, tools)
 
 
 def _at(row: Mapping[str, Any], column: str | None) -> Any:
-    """What a row holds in a column, which may lie within structs."""
+    """Return what a row holds in a column, which may lie within structs."""
     if column is None or column in row:
         return row.get(column) if column is not None else None
     value: Any = row
@@ -189,21 +193,21 @@ def _messages(columns: Any, value: Any) -> tuple[Message, ...]:
             raise _FaultError("bad_messages", f"column '{columns.messages}' is no JSON: {error}") from error
     if not isinstance(value, list) or not value:
         raise _FaultError("no_messages", f"column '{columns.messages}' holds no list of messages")
-    found = tuple(_message(columns, one) for one in value)
-    if not any(one.role == "assistant" and one.content.strip() for one in found):
+    messages = tuple(_message(columns, one) for one in value)
+    if not any(one.role == "assistant" and one.content.strip() for one in messages):
         raise _FaultError("no_target", "no message of an assistant to learn from")
-    return found
+    return messages
 
 
 def _message(columns: Any, value: Any) -> Message:
     if not isinstance(value, Mapping):
         raise _FaultError("bad_messages", f"a message is a {type(value).__name__}, and an object is wanted")
-    told = str(_at(value, columns.role)).strip().lower()
-    if told in _CALLING or any(value.get(name) for name in _CALLS):
+    role = str(_at(value, columns.role)).strip().lower()
+    if role in _CALLING or any(value.get(name) for name in _CALLS):
         raise _FaultError("tool_calls", "a message calls tools beside its text, which samples cannot show")
-    if told not in _ROLES:
-        raise _FaultError("unknown_role", f"nobody is known by the role '{told[:40]}'")
-    return Message(_ROLES[told], _content(_at(value, columns.content), columns.content))
+    if role not in _ROLES:
+        raise _FaultError("unknown_role", f"nobody is known by the role '{role[:40]}'")
+    return Message(_ROLES[role], _content(_at(value, columns.content), columns.content))
 
 
 def _content(value: Any, column: str) -> str:
@@ -211,8 +215,8 @@ def _content(value: Any, column: str) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        parts: list[Any] = [one.get("text") if isinstance(one, Mapping) else one for one in value]
-        if not all(isinstance(one, str) for one in parts):
+        parts: list[Any] = [part.get("text") if isinstance(part, Mapping) else part for part in value]
+        if not all(isinstance(part, str) for part in parts):
             raise _FaultError("not_text", "a message holds more than text")
         value = "".join(parts)
     return _text(value, column)
@@ -232,13 +236,13 @@ def _identity(value: Any) -> str | None:
 def _licence(component: Passages, row: Mapping[str, Any]) -> str:
     value = _at(row, component.columns.licence)
     values: list[Any] = value if isinstance(value, list) else [value]
-    told = [one.strip() for one in values if isinstance(one, str)]
-    found = " AND ".join(str(one) for one in told if one) or component.licence
-    if found is None:
+    statements = [statement.strip() for statement in values if isinstance(statement, str)]
+    licence = " AND ".join(str(statement) for statement in statements if statement) or component.licence
+    if licence is None:
         raise _FaultError("no_licence", f"column '{component.columns.licence}' states none")
-    if not is_licence(found):
-        raise _FaultError("no_licence", f"'{found[:80]}' is no SPDX id or expression")
-    return found
+    if not is_licence(licence):
+        raise _FaultError("no_licence", f"'{licence[:80]}' is no SPDX id or expression")
+    return licence
 
 
 def _has_surrogate(text: str) -> bool:

@@ -13,13 +13,13 @@ from tests.conftest import ROOT
 from trajmill.pipelines.mix import reward
 from trajmill.pipelines.mix.checks import (
     checks_of,
-    drawn,
+    choose_considered,
+    draw_key,
     echoes,
     ground_truth,
     keeps_no_change,
-    looked_at,
-    mutated,
-    resampled,
+    mutate_target,
+    resample_volatile,
     rubric_id,
     stands,
     weight,
@@ -284,8 +284,8 @@ def test_volatile_words_are_not_asked_for():
     assert not any("4711" in json.dumps(check) for check in checks)
     assert "exact" not in types(checks)
     for number in range(5):
-        assert resampled(one, number) != text
-        assert reward.scored(resampled(one, number), ground_truth(one, checks))["rules"] == 1.0
+        assert resample_volatile(one, number) != text
+        assert reward.scored(resample_volatile(one, number), ground_truth(one, checks))["rules"] == 1.0
 
 
 def test_answers_with_placeholders_are_not_asked_for_letter_by_letter():
@@ -313,7 +313,7 @@ def test_no_check_stands_that_something_false_passes(observation, before, comman
     truth = json.loads(ground_truth(one, checks))
     for check in checks:
         assert reward.passes(check, reward.prediction(observation) or "", truth)
-        false = ["", *echoes(one), mutated(check, observation, form)]
+        false = ["", *echoes(one), mutate_target(check, observation, form)]
         false += [] if check["type"] == "no_change" else [before]
         assert not any(reward.passes(check, text, truth) for text in false)
     if checks:
@@ -337,7 +337,7 @@ def test_no_check_stands_that_something_false_passes(observation, before, comman
 def test_a_mutation_changes_what_a_check_asks_for(check, text):
     truth = json.loads(ground_truth(turn(text), [check]))
     assert reward.passes(check, text, truth)
-    assert not reward.passes(check, mutated(check, text, "response"), truth)
+    assert not reward.passes(check, mutate_target(check, text, "response"), truth)
 
 
 def test_a_check_whose_mutation_passes_does_not_stand():
@@ -381,7 +381,7 @@ def test_very_long_answers_are_not_held():
 
 
 def drawn_of(weights, seed):
-    return drawn(weights, weights.__getitem__, seed)
+    return draw_key(weights, weights.__getitem__, seed)
 
 
 def test_turns_are_drawn_by_their_weights_whatever_their_order():
@@ -401,7 +401,7 @@ def test_no_more_turns_are_weighed_than_could_be_drawn(weights, most):
         asked.append(key)
         return of[key]
 
-    chosen = drawn(of, weighed, 3)
+    chosen = draw_key(of, weighed, 3)
     lots = {key: -math.log(xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), 3) / 2**64) for key in of}
     assert chosen == min((key for key in of if of[key]), key=lambda key: lots[key] / of[key])
     assert len(asked) <= most
@@ -409,9 +409,9 @@ def test_no_more_turns_are_weighed_than_could_be_drawn(weights, most):
 
 def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():
     keys = [f"t:{number}" for number in range(50)]
-    assert looked_at(keys, 1) == looked_at(reversed(keys), 1) != looked_at(keys, 2)
-    assert len(looked_at(keys, 1)) == 8
-    assert looked_at(keys[:3], 1) == set(keys[:3])
+    assert choose_considered(keys, 1) == choose_considered(reversed(keys), 1) != choose_considered(keys, 2)
+    assert len(choose_considered(keys, 1)) == 8
+    assert choose_considered(keys[:3], 1) == set(keys[:3])
 
 
 def test_checked_turns_weigh_more_and_empty_answers_nothing():

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from trajmill.pipelines.mix import draw
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, weights_of
+from trajmill.pipelines.mix.draw import NOTHING, Drawing, Items, PriorDraws, draw_stage, weights_of
 from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.schemas import ConfigError
 
@@ -115,7 +115,7 @@ def may_be_drawn(items: Items, asked: Stage, copies: Any, number: int) -> bool:
 @given(ITEMS, STAGES, st.integers(1, 8000))
 def test_a_budget_is_never_passed_and_nothing_that_would_fit_is_left(rows, values, budget):
     items, asked = items_of(rows), stage(**values, budget=budget)
-    found = drawing(items, asked)
+    found = draw_stage(items, asked)
     assert int((found.copies * items.tokens).sum()) == sum(category.tokens for category in found.categories) <= budget
     by_key = np.argsort(items.key, kind="stable")
     groups = {group: [one for one in by_key if items.group[one] == group] for group in set(items.group.tolist())}
@@ -127,9 +127,9 @@ def test_a_budget_is_never_passed_and_nothing_that_would_fit_is_left(rows, value
 @given(ITEMS, STAGES, st.integers(1, 8000))
 def test_a_budget_that_passes_nothing_over_draws_what_a_larger_one_does(rows, values, budget):
     items = items_of(rows)
-    less = drawing(items, stage(**values, budget=budget))
+    less = draw_stage(items, stage(**values, budget=budget))
     first_of_all = int(items.tokens[(less.copies == 0) | (values.get("on_shortfall") == "repeat")].max(initial=0))
-    more = drawing(items, stage(**values, budget=budget + first_of_all))
+    more = draw_stage(items, stage(**values, budget=budget + first_of_all))
     if int((less.copies * items.tokens).sum()) + first_of_all <= budget:
         assert (less.copies <= more.copies).all()
 
@@ -138,14 +138,14 @@ def test_where_the_next_sample_does_not_fit_the_largest_that_does_is_drawn_inste
     rows = [{"tokens": tokens} for tokens in (30_000, 40_000, 9_000, 18_500, 22_157, 12_000)]
     items = replace(items_of(rows), key=np.arange(len(rows), dtype=np.uint64))
     # 30,000 are drawn, 40,000 do not fit, then 22,157, of the rest nothing but 12,000 does not pass 65,000
-    assert drawing(items, stage(budget=65_000)).copies.tolist() == [1, 0, 0, 0, 1, 1]
+    assert draw_stage(items, stage(budget=65_000)).copies.tolist() == [1, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("there", [20, 19])
 def test_what_a_domain_lacks_is_told_exactly_where_nothing_of_it_is_left(there):
     rows = [{"domain": "web"} for _ in range(50)] + [{"domain": "swe"} for _ in range(there)]
     asked = stage(budget=4_000, components={"all": {"weights": {"web": 0.5, "swe": 0.5}}})
-    short = {one.domain: one.shortfall for one in drawing(items_of(rows), asked).categories}
+    short = {one.domain: one.shortfall for one in draw_stage(items_of(rows), asked).categories}
     assert short == {"swe": 2_000 - 100 * there, "web": 0}
 
 
@@ -161,8 +161,8 @@ def test_columns_of_numbers_and_of_objects_are_drawn_alike(rows, values, budget)
         values={**items.values, **named},
     )
     chosen = stage(**values, budget=budget)
-    assert (drawing(items, chosen).copies == drawing(small, chosen).copies).all()
-    assert drawing(items, chosen).categories == drawing(small, chosen).categories
+    assert (draw_stage(items, chosen).copies == draw_stage(small, chosen).copies).all()
+    assert draw_stage(items, chosen).categories == draw_stage(small, chosen).categories
 
 
 @given(ITEMS, STAGES, st.integers(1, 8000), st.randoms(use_true_random=False))
@@ -179,12 +179,12 @@ def test_the_order_of_items_changes_nothing(rows, values, budget, random):
         {name: values[order] for name, values in items.values.items()},
     )
     chosen = stage(**values, budget=budget)
-    assert (drawing(items, chosen).copies[order] == drawing(other, chosen).copies).all()
-    assert drawing(items, chosen).categories == drawing(other, chosen).categories
+    assert (draw_stage(items, chosen).copies[order] == draw_stage(other, chosen).copies).all()
+    assert draw_stage(items, chosen).categories == draw_stage(other, chosen).categories
 
 
 def test_without_a_budget_all_is_drawn_once():
-    found = drawing(items_of([{}, {"domain": "swe"}, {}]), stage())
+    found = draw_stage(items_of([{}, {"domain": "swe"}, {}]), stage())
     assert found.copies.tolist() == [1, 1, 1]
     assert [(one.domain, one.samples, one.tokens, one.loss_tokens, one.share) for one in found.categories] == [
         ("swe", 1, 100, 50, None),
@@ -194,7 +194,7 @@ def test_without_a_budget_all_is_drawn_once():
 
 def test_weights_are_held_where_there_is_enough():
     rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(1000)]
-    found = drawing(items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}}))
+    found = draw_stage(items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}}))
     assert share(found, "web") == pytest.approx(0.8, abs=0.01)
 
 
@@ -204,7 +204,7 @@ def test_components_have_their_weights_and_domains_theirs_within():
         "a": {"weight": 0.7, "weights": {"web": 0.5, "swe": 0.5}},
         "b": {"weight": 0.3, "weights": {"web": 1}},
     }
-    found = drawing(items_of(rows), stage(budget=40_000, components=components))
+    found = draw_stage(items_of(rows), stage(budget=40_000, components=components))
     assert [(one.component, one.domain, one.tokens) for one in found.categories] == [
         ("a", "swe", 14_000),
         ("a", "web", 14_000),
@@ -217,7 +217,7 @@ def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
     assert weights_of(Component(), sizes)["swe"] == pytest.approx(0.0099, abs=1e-4)
     assert weights_of(Component(temperature=2), sizes)["swe"] == pytest.approx(1 / 11)
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
-    found = drawing(items_of(rows), stage(budget=30_000, components={"all": {"unimax": 3}}))
+    found = draw_stage(items_of(rows), stage(budget=30_000, components={"all": {"unimax": 3}}))
     assert {one.domain: (one.tokens, one.epochs) for one in found.categories} == {
         "swe": (6000, 3.0),
         "web": (24_000, 0.48),
@@ -227,20 +227,20 @@ def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
 def test_what_falls_short_of_a_number_of_samples_is_told_of_what_was_drawn():
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
     values = {"samples": 100, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
-    found = drawing(items_of(rows), stage(**values))
+    found = draw_stage(items_of(rows), stage(**values))
     assert [(one.domain, one.samples, one.tokens, one.share, one.shortfall) for one in found.categories] == [
         ("swe", 20, 2000, 0.5, 3000),
         ("web", 80, 8000, 0.5, 0),
     ]
     with pytest.raises(ConfigError, match="swe"):
-        drawing(items_of(rows), stage(**values, on_shortfall="stop"))
+        draw_stage(items_of(rows), stage(**values, on_shortfall="stop"))
 
 
 def test_what_falls_short_is_given_to_others_repeated_or_an_error():
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
     values = {"budget": 20_000, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}, "epochs": 4}}}
     given_away, repeated = (
-        drawing(items_of(rows), stage(**values, on_shortfall=how)) for how in ("redistribute", "repeat")
+        draw_stage(items_of(rows), stage(**values, on_shortfall=how)) for how in ("redistribute", "repeat")
     )
     assert [(one.domain, one.tokens, one.shortfall) for one in given_away.categories] == [
         ("swe", 2000, 8000),
@@ -251,7 +251,7 @@ def test_what_falls_short_is_given_to_others_repeated_or_an_error():
         ("web", 12_000, 0.24),
     ]
     with pytest.raises(ConfigError, match="swe"):
-        drawing(items_of(rows), stage(**values, on_shortfall="stop"), "mix.stages.sft")
+        draw_stage(items_of(rows), stage(**values, on_shortfall="stop"), "mix.stages.sft")
 
 
 def test_a_stage_that_stops_at_a_shortfall_tells_all_that_falls_short():
@@ -263,7 +263,7 @@ def test_a_stage_that_stops_at_a_shortfall_tells_all_that_falls_short():
     rows = [{"component": "a", "domain": "web"} for _ in range(50)]
     rows += [{"component": "c", "domain": "swe"} for _ in range(10)]
     with pytest.raises(ConfigError) as met:
-        drawing(items_of(rows), stage(budget=20_000, components=components, on_shortfall="stop"))
+        draw_stage(items_of(rows), stage(budget=20_000, components=components, on_shortfall="stop"))
     assert [line.split(",")[0] for line in met.value.message.split("; ")] == [
         "mix.stages: web of component 'a' falls short: 5",  # 7,000 are asked for, 5,000 are there
         "mcp of component 'a' falls short: 0 tokens are there",
@@ -274,11 +274,11 @@ def test_a_stage_that_stops_at_a_shortfall_tells_all_that_falls_short():
 def test_a_stage_that_stops_at_a_shortfall_goes_on_where_there_is_none():
     rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(50)]
     asked = {"components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}, "on_shortfall": "stop"}
-    whole = drawing(items_of(rows), stage(budget=10_000, **asked))
+    whole = draw_stage(items_of(rows), stage(budget=10_000, **asked))
     assert whole.copies.tolist() == [1] * 100
     with pytest.raises(ConfigError, match="101"):
-        drawing(items_of(rows), stage(samples=101, **asked))
-    assert drawing(items_of(rows), stage(samples=10, budget=10_000, **asked)).copies.sum() == 10
+        draw_stage(items_of(rows), stage(samples=101, **asked))
+    assert draw_stage(items_of(rows), stage(samples=10, budget=10_000, **asked)).copies.sum() == 10
 
 
 def test_what_a_bound_keeps_out_is_a_shortfall_too():
@@ -288,15 +288,15 @@ def test_what_a_bound_keeps_out_is_a_shortfall_too():
         "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}},
         "bounds": [{"by": "domain", "value": "web", "max_tokens": 2000}],
     }
-    short = {one.domain: one.shortfall for one in drawing(items_of(rows), stage(**values)).categories}
+    short = {one.domain: one.shortfall for one in draw_stage(items_of(rows), stage(**values)).categories}
     assert short == {"swe": 0, "web": 6000}
     with pytest.raises(ConfigError, match="web"):
-        drawing(items_of(rows), stage(**values, on_shortfall="stop"))
+        draw_stage(items_of(rows), stage(**values, on_shortfall="stop"))
 
 
 def test_what_has_a_share_and_is_not_there_at_all_is_told():
     asked = {"components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
-    found = drawing(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
+    found = draw_stage(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
     assert [(one.domain, one.tokens, one.share, one.shortfall) for one in found.categories] == [
         ("web", 20_000, 0.5, 0),
         ("swe", 0, 0.5, 10_000),
@@ -306,28 +306,28 @@ def test_what_has_a_share_and_is_not_there_at_all_is_told():
 def test_bounds_hold_by_share_and_by_tokens():
     rows = [{"domain": domain, "task": task} for domain in ("web", "swe") for task in range(1, 11) for _ in range(100)]
     items = items_of(rows)
-    found = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
+    found = draw_stage(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
     assert share(found, "web") == pytest.approx(0.1, abs=0.003)
-    most = drawing(items, stage(budget=50_000, bounds=[{"by": "task", "max_tokens": 700}])).copies * items.tokens
+    most = draw_stage(items, stage(budget=50_000, bounds=[{"by": "task", "max_tokens": 700}])).copies * items.tokens
     assert np.bincount(np.tile(np.repeat(np.arange(1, 11), 100), 2), weights=most)[1:].tolist() == [700.0] * 10
-    least = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "swe", "min_share": 0.9}]))
+    least = draw_stage(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "swe", "min_share": 0.9}]))
     assert share(least, "swe") == pytest.approx(0.9, abs=0.003)
 
 
 def test_what_is_not_known_is_not_bounded():
     items = items_of([{"task": 0} for _ in range(50)])
-    assert drawing(items, stage(bounds=[{"by": "task", "max_tokens": 100}])).copies.sum() == 50
+    assert draw_stage(items, stage(bounds=[{"by": "task", "max_tokens": 100}])).copies.sum() == 50
 
 
 def test_a_group_gives_no_more_samples_than_the_stage_allows():
     items = items_of([{"group": number % 3} for number in range(30)])
-    found = drawing(items, stage(max_per_group=4)).copies
+    found = draw_stage(items, stage(max_per_group=4)).copies
     assert np.bincount(items.group.astype(np.int64), weights=found).tolist() == [4.0, 4.0, 4.0]
 
 
 def test_a_number_of_samples_ends_a_stage_as_a_budget_does():
     items = items_of([{} for _ in range(30)])
-    few, more = (drawing(items, stage(samples=number)).copies for number in (7, 12))
+    few, more = (draw_stage(items, stage(samples=number)).copies for number in (7, 12))
     assert (few.sum(), more.sum()) == (7, 12)
     assert (few <= more).all()
 
@@ -351,7 +351,7 @@ def test_a_stage_that_cannot_be_meant_is_refused(values):
         Stage.model_validate(values)
 
 
-def carried_from(items: Items, found: Drawing, asked: Stage, before: Carried = NOTHING) -> Carried:
+def carried_from(items: Items, found: Drawing, asked: Stage, before: PriorDraws = NOTHING) -> PriorDraws:
     """What a stage drew of items, and what it had drawn before, as the next drawing is told it."""
 
     def summed(old: Mapping[Any, int], values: Any, amounts: Any) -> dict[Any, int]:
@@ -372,7 +372,7 @@ def carried_from(items: Items, found: Drawing, asked: Stage, before: Carried = N
     groups = summed(before.groups, items.group, (found.copies > 0).astype(np.int64))
     samples = before.samples + int(found.copies.sum())
     drawn, available = told("tokens", before.drawn), told("available", before.available)
-    return Carried(samples, drawn, available, tuple(bounds), groups)
+    return PriorDraws(samples, drawn, available, tuple(bounds), groups)
 
 
 @given(st.lists(ITEMS, min_size=2, max_size=3), STAGES, st.integers(100, 5000), st.integers(1, 40))
@@ -383,7 +383,7 @@ def test_generations_together_hold_to_budget_samples_groups_and_bounds(arrivals,
     by_domain: Counter[str] = Counter()
     for rows in arrivals:
         items = items_of(rows)
-        found = drawing(items, asked, carried=carried)
+        found = draw_stage(items, asked, carried=carried)
         tokens, count = tokens + int((items.tokens * found.copies).sum()), count + int(found.copies.sum())
         for number in np.flatnonzero(found.copies).tolist():
             by_group[int(items.group[number])] += 1
@@ -400,11 +400,11 @@ def test_a_domain_that_earlier_generations_lacked_catches_up():
     weights = {"all": {"weights": {"web": 0.5, "swe": 0.5}}}
     first = items_of([{"domain": "web"}] * 40 + [{"domain": "swe"}] * 10)
     asked = stage(components=weights, budget=4_000)
-    before = drawing(first, asked)
+    before = draw_stage(first, asked)
     assert share(before, "swe") == 0.25
     second = items_of([{"domain": "web"}] * 40 + [{"domain": "swe"}] * 40)
     more = stage(components=weights, budget=6_000)
-    after = drawing(second, more, carried=carried_from(first, before, asked))
+    after = draw_stage(second, more, carried=carried_from(first, before, asked))
     assert share(after, "swe") == 1.0
 
 
@@ -419,6 +419,6 @@ def test_items_that_wait_are_looked_at_a_few_times_each(monkeypatch):
 
     monkeypatch.setattr(draw._Draw, "_needed", counted)
     rows = [{"task": 1 + (number % 7 if number % 3 else 0), "tokens": 1 + number % 50} for number in range(3000)]
-    found = drawing(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
+    found = draw_stage(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
     assert found.copies.sum() > 1000
     assert looked < 5 * len(rows)

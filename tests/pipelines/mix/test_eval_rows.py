@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.mix.candidates import trained_environments
+from trajmill.pipelines.mix.candidates import training_environments
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.mixture import familiarity
-from trajmill.pipelines.mix.samples import began_at, held_out_kinds
+from trajmill.pipelines.mix.samples import began_at, count_eval_kinds
 from trajmill.pipelines.publish.card import told_apart
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
@@ -23,7 +23,7 @@ from trajmill.schemas import DOMAINS
 
 def told(environment, pool, copies):
     known = np.array(environment, np.uint64)
-    return familiarity(known, trained_environments(known, Coded.of(pool), np.array(copies))).tolist()
+    return familiarity(known, training_environments(known, Coded.of(pool), np.array(copies))).tolist()
 
 
 def test_an_environment_that_a_training_pool_draws_is_seen():
@@ -49,7 +49,7 @@ def test_a_moment_is_iso_and_empty_where_it_is_not_known():
 
 def test_kinds_of_rows_are_counted_and_summed_by_domain():
     rows = pa.table({"environment": ["seen", "unseen", "seen"], "time": ["after", "unknown", "after"]})
-    kinds = held_out_kinds(rows)
+    kinds = count_eval_kinds(rows)
     assert kinds == {"environment_seen": 2, "environment_unseen": 1, "time_after": 2, "time_unknown": 1}
     counts = {"samples.eval.web": 3, **{f"{kind}.eval.web": number for kind, number in kinds.items()}}
     assert told_apart(counts)["web"] | {"time_before": 0} == {

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trajmill.pipelines.mix.candidates import read_values, weighed_keys, weights_by
+from trajmill.pipelines.mix.candidates import read_values, weigh_keys, weights_by
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.schemas import ConfigError
 
@@ -48,18 +48,18 @@ def test_who_weighs_more_comes_earlier_by_chance_and_who_weighs_nothing_last():
     chance = np.random.default_rng(1)
     keys = chance.integers(0, 1 << 63, 30_000).astype(np.uint64) * np.uint64(2)
     weights = np.repeat([3.0, 1.0, 0.0], 10_000)
-    order = np.argsort(weighed_keys(keys, weights), kind="stable")
+    order = np.argsort(weigh_keys(keys, weights), kind="stable")
     first = np.bincount(order[:2_000] // 10_000, minlength=3)
     assert first[0] / first[1] == pytest.approx(3, rel=0.15)
     assert set((order[20_000:] // 10_000).tolist()) == {2}
     some = chance.permutation(len(keys))
-    assert (weighed_keys(keys[some], weights[some]) == weighed_keys(keys, weights)[some]).all()
+    assert (weigh_keys(keys[some], weights[some]) == weigh_keys(keys, weights)[some]).all()
 
 
 def test_lots_hold_at_both_ends_of_hashes_and_weights():
     keys = np.array([0, 1 << 63, (1 << 64) - 1] * 3, np.uint64)
     weights = np.array([1e-290, 1.0, 1e9, 0.0, -1.0, np.nan, 1e-320, 5.0, 1.0])
-    found = weighed_keys(keys, weights)
+    found = weigh_keys(keys, weights)
     assert len(np.unique(found)) == len(found)
     assert found[[3, 4, 5]].min() > np.delete(found, [3, 4, 5]).max()
 

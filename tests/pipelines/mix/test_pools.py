@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.pools import grouped, pools_of, widened
+from trajmill.pipelines.mix.pools import group_by_domain, merge_groups, pools_of
 from trajmill.schemas import ConfigError
 
 SHARES = {"cpt": 0.4, "sft": 0.25, "rl": 0.2, "eval": 0.15}
@@ -20,7 +20,7 @@ SHARES = {"cpt": 0.4, "sft": 0.25, "rl": 0.2, "eval": 0.15}
 
 def pools(group: list[int], domain: list[str], shares: dict[str, float] = SHARES, seed: int = 0) -> dict[int, str]:
     """The pool of each group of trajectories."""
-    groups = grouped(np.array(group, np.uint64), Coded.of(domain))
+    groups = group_by_domain(np.array(group, np.uint64), Coded.of(domain))
     assert groups.names[groups.number].tolist() == group
     names = [*shares]
     return {name: names[pool] for name, pool in zip(groups.names.tolist(), pools_of(groups, shares, seed), strict=True)}
@@ -97,9 +97,9 @@ def test_trajectories_that_share_a_repository_or_a_site_belong_together():
     group = np.array([1, 2, 3, 4, 5], np.uint64)
     repository = np.array([7, 7, 0, 9, 0], np.uint64)
     site = np.array([0, 0, 0, 7, 7], np.uint64)
-    assert widened(group, [repository]).tolist() == [1, 1, 3, 4, 5]
-    assert widened(group, [repository, site]).tolist() == [1, 1, 3, 4, 4]
-    assert widened(group, []).tolist() == [1, 2, 3, 4, 5]
+    assert merge_groups(group, [repository]).tolist() == [1, 1, 3, 4, 5]
+    assert merge_groups(group, [repository, site]).tolist() == [1, 1, 3, 4, 4]
+    assert merge_groups(group, []).tolist() == [1, 2, 3, 4, 5]
 
 
 def test_a_site_ties_its_trajectories_up_to_its_share_of_the_domain():

@@ -25,7 +25,7 @@ from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.execution.exchange import BLOCK_BYTES
 from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.mix.mix import blocks_by_shard
-from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
@@ -245,7 +245,7 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool):
     )
     made = [one for one in assembler.of(stretch) if isinstance(one, pa.RecordBatch)]
     blocks = [block for batch in made for block in blocks_by_shard(batch, 3, seed=0)]
-    found = pa.Table.from_batches([block for _, block in blocks], made_schema(pool))
+    found = pa.Table.from_batches([block for _, block in blocks], unwritten_schema(pool))
     index = np.repeat([index for index, _ in blocks], [block.num_rows for _, block in blocks])
     assert found.num_rows == 12
     assert all(block.nbytes <= BLOCK_BYTES for _, block in blocks)

@@ -15,7 +15,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.mix.screenshots import resized
+from trajmill.pipelines.mix.screenshots import resize_picture
 from trajmill.pipelines.publish.hub.push import Request, push
 from trajmill.pipelines.publish.hub.repository import Repository
 from trajmill.pipelines.publish.loading import loaded
@@ -148,7 +148,7 @@ def test_a_picture_is_made_smaller_never_larger_and_only_its_pixels_go_along() -
     told = PngInfo()
     told.add_text("path", "a secret")
     for size, longest, expected in (((90, 60), 45, (45, 30)), ((60, 90), 45, (30, 45)), ((90, 60), 90, (90, 60))):
-        made = resized(png((1, 2, 3), size, pnginfo=told), longest)
+        made = resize_picture(png((1, 2, 3), size, pnginfo=told), longest)
         assert made is not None
         assert b"secret" not in made
         with Image.open(BytesIO(made)) as image:
@@ -156,8 +156,8 @@ def test_a_picture_is_made_smaller_never_larger_and_only_its_pixels_go_along() -
 
 
 def test_what_is_no_picture_or_unfolds_to_too_many_pixels_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resized(b"", 64) is None
-    assert resized(b"<svg/>", 64) is None
-    assert resized(png((0, 0, 0))[:45], 64) is None
+    assert resize_picture(b"", 64) is None
+    assert resize_picture(b"<svg/>", 64) is None
+    assert resize_picture(png((0, 0, 0))[:45], 64) is None
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 90 * 60 - 1)
-    assert resized(png((0, 0, 0)), 64) is None
+    assert resize_picture(png((0, 0, 0)), 64) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.simulated import check_components, drawn_simulated, shares, summed
+from trajmill.pipelines.mix.simulated import check_components, shares, sum_mixtures, sum_simulated
 from trajmill.schemas import ConfigError
 
 COMPONENT = Coded.of(["a", "a", "b", "b", "a"])
@@ -13,17 +13,17 @@ MODELS = Coded.of(["m@1", "", "n@1", "n@1", "m@1"])
 
 def test_samples_count_as_often_as_they_are_drawn_and_real_ones_not_at_all():
     tokens, copies = np.array([10, 20, 30, 40, 50]), np.array([2, 1, 0, 1, 1])
-    assert drawn_simulated("sft", COMPONENT, MODELS, tokens, copies) == [
+    assert sum_simulated("sft", COMPONENT, MODELS, tokens, copies) == [
         {"stage": "sft", "component": "a", "world_model": "m@1", "samples": 3, "tokens": 70},
         {"stage": "sft", "component": "b", "world_model": "n@1", "samples": 1, "tokens": 40},
     ]
-    assert drawn_simulated("sft", COMPONENT, MODELS, tokens, copies * 0) == []
+    assert sum_simulated("sft", COMPONENT, MODELS, tokens, copies * 0) == []
 
 
 def test_generations_add_up_and_shares_are_of_all_that_their_stage_drew():
-    one = drawn_simulated("sft", COMPONENT, MODELS, np.full(5, 10), np.ones(5, np.int32))
+    one = sum_simulated("sft", COMPONENT, MODELS, np.full(5, 10), np.ones(5, np.int32))
     mixtures = [{"simulated": one}, {}, {"simulated": one[:1]}]
-    added = summed(mixtures)
+    added = sum_mixtures(mixtures)
     assert [(row["world_model"], row["samples"], row["tokens"]) for row in added] == [("m@1", 4, 40), ("n@1", 2, 20)]
     assert one[0]["tokens"] == 20
     told = shares({"simulated": added, "stages": {"sft": [{"tokens": 60}, {"tokens": 20}]}})

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.pipelines.mix.drawn_rows import Stretch
-from trajmill.pipelines.mix.sample_columns import made_schema
+from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.mix.sample_plan import Plan
 from trajmill.pipelines.mix.samples import Assembler
-from trajmill.pipelines.mix.simulation_instructions import instructed_costs
+from trajmill.pipelines.mix.simulation_instructions import costs_with_instructions
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.costs import COST_HASHES, Costing
@@ -72,7 +72,7 @@ def assembler_of(
     """Who makes the samples of rows of one domain, and the rows as it takes them."""
     counter = counter or TokenCounter()
     costs, use = costs_of(rows, View.of(mix), counter), np.array([one["use"] for one in rows], object)
-    own = instructed_costs(costs, instructions or {}, counter)
+    own = costs_with_instructions(costs, instructions or {}, counter)
     plan = Plan(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
     firsts = [rows[place] for place in plan.unit.begins.tolist()]
     draws = [{**OWNED, "trajectory_id": one["trajectory_id"], "copies": copies} for one in firsts]
@@ -102,7 +102,7 @@ def made_of(
     assembler, stretch = assembler_of(pool, rows, mix or Mix(), counter, others, 1, instructions)
     found: list[dict[str, Any] | Reject] = []
     for one in assembler.of(stretch):
-        found += [one] if isinstance(one, Reject) else pa.Table.from_batches([one], made_schema(pool)).to_pylist()
+        found += [one] if isinstance(one, Reject) else pa.Table.from_batches([one], unwritten_schema(pool)).to_pylist()
     return found
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import FUZZ
 from tests.pipelines.render.assembled import costs_of, samples_of
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.mix.sample_plan import budgeted
+from trajmill.pipelines.mix.sample_plan import budget_samples
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories
@@ -179,7 +179,7 @@ def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most, share):
     for domain in sorted({one["domain"] for one in rows}):
         own = [one for one in rows if one["domain"] == domain]
         costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = budgeted(costs, use, domain, pool, mix, counter)
+        told = budget_samples(costs, use, domain, pool, mix, counter)
         made = made_of(pool, own, mix, counter)
         assert len(told.begins) == len(made)
         if most is None or domain not in ("terminal", "swe"):
@@ -197,7 +197,7 @@ def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
     for domain in sorted({one["domain"] for one in rows}):
         own = [one for one in rows if one["domain"] == domain]
         costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = budgeted(costs, use, domain, pool, mix, counter).samples.tolist()
+        told = budget_samples(costs, use, domain, pool, mix, counter).samples.tolist()
         made = made_of(pool, own, mix, counter)
         assert all(bool(number) >= bool(some) for number, some in zip(told, made, strict=True))
         if pool == "eval":
@@ -229,7 +229,7 @@ def test_a_state_that_an_omitted_row_led_to_is_not_counted_where_it_was_shown_be
     counter, mix = TokenCounter(), Mix()
     costs = costs_of(rows, View(), counter)
     told = [
-        budgeted(costs, np.array(use, object), "web", "sft", mix, counter).tokens[0]
+        budget_samples(costs, np.array(use, object), "web", "sft", mix, counter).tokens[0]
         for use in (["target", "omit", "target", "target"], ["target", "omit", "target", "omit"])
     ]
     last = costs.to_pylist()[3]

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tests.pipelines.mix.passages.corpora import RECIPE, component, prepared, prose, written
-from trajmill.pipelines.mix.candidates import Wanted, gathered
-from trajmill.pipelines.mix.draw import Items, drawing
+from trajmill.pipelines.mix.candidates import Wanted, gather_candidates
+from trajmill.pipelines.mix.draw import Items, draw_stage
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.passages.drawing import drawn_passages, passage_candidates, passage_identities
+from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities, render_passages
 from trajmill.pipelines.mix.passages.preparation import Preparation
 from trajmill.pipelines.recipe.mixture import Stage
 from trajmill.pipelines.storage.folders import Folder
@@ -35,7 +35,7 @@ def made(tmp_path):
 def test_passages_are_candidates_with_the_sizes_that_their_part_tells(tmp_path):
     preparing, units = made(tmp_path)
     wanted = Wanted(3, ["length"])
-    found = gathered((passage_candidates(unit, preparing, wanted) for unit in units), wanted.signals)
+    found = gather_candidates((passage_candidates(unit, preparing, wanted) for unit in units), wanted.signals)
     rows = [row for unit in units for row in pq.read_table(preparing.parts.path(unit.part)).to_pylist()]
     for name in ("tokens", "loss_tokens", "text_bytes"):
         assert getattr(found, name).tolist() == [row[name] for row in rows]
@@ -50,7 +50,7 @@ def test_passages_are_candidates_with_the_sizes_that_their_part_tells(tmp_path):
 
 def test_a_stage_draws_components_of_passages_by_their_weights(tmp_path):
     preparing, units = made(tmp_path)
-    found = gathered(passage_candidates(unit, preparing) for unit in units)
+    found = gather_candidates(passage_candidates(unit, preparing) for unit in units)
     items = Items(
         key=np.arange(len(found), dtype=np.uint64),
         tokens=found.tokens,
@@ -61,7 +61,7 @@ def test_a_stage_draws_components_of_passages_by_their_weights(tmp_path):
     )
     budget = int(found.tokens[:20].sum())
     stage = Stage.model_validate({"budget": budget, "components": {"law": {"weight": 0.75}, "talk": {"weight": 0.25}}})
-    by_name = {one.component: one for one in drawing(items, stage).categories}
+    by_name = {one.component: one for one in draw_stage(items, stage).categories}
     assert abs(by_name["law"].tokens - 0.75 * budget) <= 2 * int(found.tokens.max())
     assert sum(one.tokens for one in by_name.values()) <= budget
 
@@ -72,14 +72,14 @@ def test_what_is_drawn_is_a_sample_of_its_pool_as_often_as_it_is_drawn(tmp_path)
         {"pool": "sft" if number % 2 else "cpt", "copies": number % 3, "group": f"{number:016x}"}
         for number in range(20)
     ]
-    drawn = drawn_passages(law, preparing, draws)
+    drawn = render_passages(law, preparing, draws)
     samples = [(pool, component, one) for pool, component, batch in drawn for one in batch.to_pylist()]
     assert len(samples) == sum(number % 3 for number in range(20))
     assert all(("text" in sample) == (pool == "cpt") for pool, _, sample in samples)
     told = {(pool, sample["group"]) for pool, _, sample in samples}
     assert told == {(one["pool"], one["group"]) for one in draws if one["copies"]}
     assert {component for _, component, _ in samples} == {"law"}
-    ((_, _, talks),) = drawn_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
+    ((_, _, talks),) = render_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
     first = talks.to_pylist()[0]
     assert [one["role"] for one in first["messages"]] == ["user", "assistant"]
     assert first["_row"] == first["id"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.pipelines.mix.passages.corpora import RECIPE, SALT, component, here, prepared, prose, written
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.mix.passages.preparation import Preparation
-from trajmill.pipelines.mix.passages.preparing import intended_names, kept_names, prepare
+from trajmill.pipelines.mix.passages.preparing import names_to_keep, names_to_write, prepare
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run_record.conservation import passage_lines
 from trajmill.pipelines.storage.folders import Folder
@@ -215,8 +215,8 @@ def test_every_file_was_told_before_and_every_row_is_accounted_for(tmp_path):
     manifest, _, rejects = prepared(tmp_path / "out", *components)
     preparing = Preparation(RECIPE, components, Folder(str(tmp_path / "out")))
     there = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert there <= intended_names(preparing.units())
-    assert there == set().union(*(names for _, names in kept_names(preparing)))
+    assert there <= names_to_write(preparing.units())
+    assert there == set().union(*(names for _, names in names_to_keep(preparing)))
     lines = passage_lines(["corpus", "chats"], manifest.counts)
     assert [line.entered for line in lines] == [len(MIXED) + 2, 1]
     assert sum(line.entered - line.kept for line in lines) == len(rejects)
@@ -231,7 +231,7 @@ def test_a_run_owns_what_it_prepared_and_checks_it_as_the_rest(tmp_path):
     with owner.held():
         owner.keep()
         prepare(preparing, here(preparing), owner.intend)
-        for stage, names in kept_names(preparing):
+        for stage, names in names_to_keep(preparing):
             owner.prune([stage, units_folder(stage)], names)
     found = verify(out.url)
     assert found.is_whole
