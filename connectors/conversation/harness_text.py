@@ -9,7 +9,7 @@ version or tool, lines of all of them count; lines of failed answers count only 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -310,6 +310,13 @@ def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
     if (before and put_out and not before.endswith("\n")) or (behind and not behind.startswith("\n")):
         return text, ()
     return put_out, tuple(part for one in (before, behind) if (part := one.strip("\n")) and not part.isspace())
+
+
+def put_out(told: Mapping[str, Any]) -> str | None:
+    """The output of a shell in Claude Code's `toolUseResult`; null where that holds none, or its command was stopped."""
+    streams = [told.get("stdout"), told.get("stderr", "")]
+    known = all(isinstance(stream, str) for stream in streams) and told.get("interrupted") is not True
+    return "\n".join(filter(None, streams)) if known else None
 
 
 @cache
