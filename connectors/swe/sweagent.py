@@ -75,7 +75,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     companions = re.compile(
