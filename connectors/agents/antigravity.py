@@ -57,7 +57,7 @@ class Antigravity(AgentSession):
     """Transcripts of Google's Antigravity, of the editor and of its command line."""
 
     name: ClassVar[str] = "antigravity"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     title: ClassVar[str] = "Antigravity transcript (JSONL)"
     agent = "antigravity"
 

@@ -1,4 +1,4 @@
-"""Who answers the tools of Codex, and whose words a user's message holds.
+"""Who answers the tools of Codex, and when it killed a command.
 
 The client's own words are rows of `conversation.harness_text`. Nothing here knows a line; see `codex.items`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.harness_text import CODEX, Source, is_clients, speaker, tools_of_others
+from trajmill.connectors.conversation.harness_text import CODEX, Source, speaker, tools_of_others
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.wrapped_output import limit_of
 from trajmill.connectors.reading.values import value_or_none
@@ -17,9 +17,6 @@ CLIENT: Final = Source(CODEX)
 SEARCHES: Final = frozenset({"web_search", "web_fetch"})
 _OUT_OF_TIME: Final = 124
 _LONGEST_REFUSAL: Final = 4096
-
-_IDE: Final = "# Context from my IDE setup:"
-_REQUEST: Final = "\n## My request for Codex:\n"
 
 
 def killed_by_code(command: str | None, code: int | None) -> bool:
@@ -45,21 +42,3 @@ def origin(name: str, text: str) -> str:
 def domain(names: Iterator[str]) -> str:
     """The domain of a trajectory whose actions have these names."""
     return domain_of(names, "terminal", tools_of_others(CODEX))
-
-
-def voices(text: str) -> Iterator[tuple[str, str]]:
-    """(`user` or `harness`, text) of each piece of one text of a user's message; blank pieces are left out.
-
-    What an editor says of its open files before the request is the harness's.
-    """
-    if not text or text.isspace():
-        return
-    if is_clients(text, CODEX):
-        yield "harness", text
-        return
-    place = text.find(_REQUEST) if text.startswith(_IDE) else -1
-    if place >= 0:
-        yield "harness", text[:place].rstrip()
-        text = text[place + len(_REQUEST) :].strip()
-    if text:
-        yield "user", text

@@ -28,6 +28,7 @@ from trajmill.connectors.agents.event_stream import head_events
 from trajmill.connectors.connector import Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call
 from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, str_of, text_in
 from trajmill.connectors.reading.times import microseconds
@@ -45,7 +46,7 @@ _WIRE: Final = re.compile(
 _ROLES: Final = frozenset({"_checkpoint", "_usage", "_system_prompt"})
 _FILE: Final = re.compile(r"(?:(.*)/)?agents/([^/]+)/wire\.jsonl")
 _STARTED: Final = re.compile(r"agent_id: (\S{1,80})\n")
-_EXIT: Final = re.compile(r"\b[Ff]ailed with exit code: (\d{1,9})\b")
+_CLIENT: Final = Source("kimi-cli")
 _SAID_BY_CLIENT: Final = re.compile(r"\s*<system>(.*)</system>\s*", re.DOTALL)
 
 
@@ -53,7 +54,7 @@ class KimiCli(AgentSession):
     """Session logs of Moonshot's Kimi in a terminal."""
 
     name: ClassVar[str] = "kimi_cli"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
     agent = "kimi-cli"
 
@@ -148,7 +149,7 @@ def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part]
         value = object_of(payload.get("return_value"))
         seen = shown(value.get("output") or (value.get("message") if value.get("is_error") else ""))
         error = value.get("is_error") is True
-        key, code = key_of(payload.get("tool_call_id")), _code(str_of(value.get("message")))
+        key, code = key_of(payload.get("tool_call_id")), read_output(str_of(value.get("message")), _CLIENT).exit_code
         return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, code, lost=seen.lost)]
     if kind == "Notification":
         return [Said("harness", str_of(payload.get("body")))]
@@ -176,18 +177,13 @@ def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
         yield from (Said("harness", words) for words, _ in notes if role == "user")
         if role == "tool":
             text = "\n".join(words for words, _ in notes) if failed and seen.text is None else seen_text(seen) or ""
-            key, code = key_of(message.get("tool_call_id")), _code("\n".join(words for words, _ in notes))
-            yield Result(key, None, text, offset, failed, seen.attachments, exit_code=code, lost=seen.lost)
+            told = read_output("\n".join(words for words, _ in notes), _CLIENT)
+            key = key_of(message.get("tool_call_id"))
+            yield Result(key, None, text, offset, failed, seen.attachments, exit_code=told.exit_code, lost=seen.lost)
         elif seen.text or seen.attachments:
             yield Said("user", seen.text or "", seen.attachments)
     elif role not in _ROLES:
         raise MessageError("unknown_role", f"wanted a role of a context, met {brief(role)}")
-
-
-def _code(words: str) -> int | None:
-    """The exit code that the client names in its words on a command."""
-    found = _EXIT.search(words)
-    return int(found[1]) if found is not None else None
 
 
 def _content(blocks: list[Any], offset: int, at: int | None) -> Iterator[Part]:

@@ -9,7 +9,7 @@ version or tool, lines of all of them count; lines of failed answers count only 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -20,7 +20,9 @@ from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
 
-Meaning = Literal["before", "status", "after", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said"]
+Meaning = Literal[
+    "before", "status", "after", "behind", "empty", "user", "harness", "agent", "cut", "lost", "said", "tag"
+]
 r"""The meaning of a form, and its place.
 
 - `before`, `after`: at the beginning of an answer, or its last lines. The groups of the pattern tell how its command
@@ -34,7 +36,9 @@ r"""The meaning of a form, and its place.
 - `user`, `harness`, `agent`: at the beginning of an answer, who gave it: the person, the client, or a language model;
   `\A` is in any answer, and says who answers these tools.
 - `cut`, `lost`: anywhere, that the agent saw the answer cut, or that the log has lost what it saw.
-- `said`: at the beginning of a text in a user's message, that the client put it there.
+- `said`: at the beginning of a text in a user's message, that the client put it there; a group `user` is what the user
+  said behind it, a group `note` what the client said.
+- `tag`: the names of tags in which the client puts what it adds to the ends of an answer or to a user's message.
 """
 
 CLAUDE_CODE: Final = "claude-code"
@@ -290,8 +294,17 @@ def truncation(text: str, source: Source) -> str:
 
 
 def is_clients(text: str, agent: str) -> bool:
-    """Whether a text in a user's message is the client's as a whole."""
+    """Whether a text in a user's message begins with what the client put there."""
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
+
+
+def voices(text: str, agent: str) -> Iterator[tuple[str, str]]:
+    """(`user` or `harness`, text) of each piece of one text of a user's message; blank pieces are left out."""
+    _, match = next(_matches(text.lstrip(), Source(agent), "said"), (None, None))
+    pieces = [("user" if match is None else "harness", text)]
+    if match is not None and "user" in match.re.groupindex:
+        pieces = [("harness", match["note"].rstrip()), ("user", match["user"].strip())]
+    yield from ((role, piece) for role, piece in pieces if piece and not piece.isspace())
 
 
 def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
@@ -310,6 +323,13 @@ def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
     if (before and put_out and not before.endswith("\n")) or (behind and not behind.startswith("\n")):
         return text, ()
     return put_out, tuple(part for one in (before, behind) if (part := one.strip("\n")) and not part.isspace())
+
+
+def put_out(told: Mapping[str, Any]) -> str | None:
+    """The output of a shell in Claude Code's `toolUseResult`; null where none is held, or its command was stopped."""
+    streams = [told.get("stdout"), told.get("stderr", "")]
+    known = all(isinstance(stream, str) for stream in streams) and told.get("interrupted") is not True
+    return "\n".join(filter(None, streams)) if known else None
 
 
 @cache

@@ -30,7 +30,7 @@ from trajmill.connectors.conversation.harness_text import (
 )
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.mcp_printed import printed
-from trajmill.connectors.conversation.reminders import CLOSE, apart, voices
+from trajmill.connectors.conversation.reminders import CLOSING, apart, voices
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import (
@@ -144,7 +144,7 @@ class Pairing:
         elif isinstance(part, Said):
             if part.role == "user" and asks_again(part.text):
                 part = replace(part, role="harness", answers=True)
-            self._hear(*(_voices(part) if part.role == "user" and CLOSE in part.text else (part,)))
+            self._hear(*(_voices(part) if part.role == "user" and CLOSING.search(part.text) else (part,)))
         elif isinstance(part, System) and self._turn is not None:
             self._hear(Said("harness", part.text))
         elif isinstance(part, System) and part.text:

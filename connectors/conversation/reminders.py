@@ -9,17 +9,19 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.harness_text import ANYONE, CLAUDE_CODE, Source, is_clients, is_empty, line_behind
+from trajmill.connectors.conversation import harness_text
+from trajmill.connectors.conversation.harness_text import ANYONE, CLAUDE_CODE, Source, is_empty, line_behind
 
-OPEN: Final = "<system-reminder>"
-CLOSE: Final = "</system-reminder>"
+_TAGS: Final = "|".join(form.pattern.pattern for form in harness_text.FORMS if form.meaning == "tag")
+_OPENING: Final = re.compile(f"<({_TAGS})>")
+CLOSING: Final = re.compile(f"</({_TAGS})>")
+_LONGEST_TAG: Final = 64
+
 _REMINDERS: Final = 16
 """Reminders looked for at each end of a result; more than a few never stand there."""
 
-_CLOSING: Final = 256
+_END: Final = 256
 """Characters of an end in which a reminder at the end closes, with the white space behind it."""
-
-_ENCLOSED: Final = re.compile("<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics)>")
 
 
 def apart(text: str, source: Source = ANYONE) -> tuple[str, tuple[str, ...]]:
@@ -51,21 +53,24 @@ def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, .
 
 def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
     """An answer without the reminders at its ends, and the client's lines before them, and these in order."""
-    if CLOSE not in text[-_CLOSING:] and not text.startswith(OPEN):
+    if CLOSING.search(text, max(len(text) - _END, 0)) is None and _OPENING.match(text) is None:
         return text, ()
     head, tail = list[str](), list[str]()
     begin, end = 0, len(text)
     for _ in range(_REMINDERS):
         stop = _without_space(text, end)
-        start = text.rfind(OPEN, 0, stop) if text.endswith(CLOSE, 0, stop) else -1
+        last = CLOSING.fullmatch(text, text.rfind("<", max(stop - _LONGEST_TAG, 0), stop), stop)
+        start = text.rfind(f"<{last[1]}>", 0, stop) if last is not None else -1
         if start < 0 or (start > 0 and text[start - 1] != "\n"):
             break
         tail.append(text[start:stop])
         end, lines = _lines_apart(text, start - text.count("\n", max(start - 2, 0), start), source)
         tail += reversed(lines)
     for _ in range(_REMINDERS):
-        stop = text.find(CLOSE, begin, end) + len(CLOSE) if text.startswith(OPEN, begin, end) else 0
-        if stop < len(CLOSE):
+        first = _OPENING.match(text, begin, end)
+        closing = f"</{first[1]}>" if first is not None else ""
+        stop = text.find(closing, begin, end) + len(closing)
+        if first is None or stop < len(closing):
             break
         head.append(text[begin:stop])
         begin = stop + text.count("\n", stop, min(stop + 2, end))
@@ -90,17 +95,12 @@ def voices(text: str, own: bool) -> Iterator[tuple[str, str]]:
             yield "harness", text
         return
     start = 0
-    while (match := _ENCLOSED.search(text, start)) is not None:
+    while (match := _OPENING.search(text, start)) is not None:
         close = f"</{match[1]}>"
         stop = text.find(close, match.end())
         if stop < 0:
             break
-        yield from _voice(text[start : match.start()].strip())
+        yield from harness_text.voices(text[start : match.start()].strip(), CLAUDE_CODE)
         start = stop + len(close)
         yield "harness", text[match.start() : start]
-    yield from _voice(text[start:].strip() if start else text)
-
-
-def _voice(text: str) -> Iterator[tuple[str, str]]:
-    if text and not text.isspace():
-        yield ("harness" if is_clients(text, CLAUDE_CODE) else "user"), text
+    yield from harness_text.voices(text[start:].strip() if start else text, CLAUDE_CODE)

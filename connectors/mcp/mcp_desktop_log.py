@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
+from trajmill.connectors.conversation.harness_text import Source, truncation
 from trajmill.connectors.mcp.wire_find import is_message
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
@@ -39,7 +40,7 @@ _LINE: Final = re.compile(
 _WORD: Final = re.compile(rb"\[([^\]]+)\]")
 _LEVELS: Final = frozenset({b"info", b"error", b"warn", b"warning", b"debug", b"trace"})
 _AFTER: Final = b" { metadata: undefined }"
-_CUT: Final = re.compile(rb"\.\.\.\s?\[\d+ chars truncated\]\s?\.\.\.")
+_LOG: Final = Source("claude-desktop")
 
 
 class McpDesktopLog(Connector):
@@ -88,7 +89,7 @@ def _told(data: bytes | None, offset: int, ended: bool, uri: str) -> tuple[Messa
         return None
     words = [word for word in _WORD.findall(found[2]) if word not in _LEVELS]
     server = words[0].decode("utf-8", "replace") if words else ""
-    cut = _CUT.search(data, found.end()) is not None
+    cut = truncation(data[found.end() :].decode("utf-8", "replace"), _LOG) == "recorder"
     body = _body(data[found.end() :], offset, ended, cut, uri)
     if not is_message(body):
         raise ParseError(uri, offset, "abbreviated", "wanted a JSON-RPC message", excerpt=data[:1024])

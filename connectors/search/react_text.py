@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from trajmill.connectors.conversation import search_tools as vocabulary
+from trajmill.connectors.conversation.harness_text import Source, speaker
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.schemas import COMPLETE, Observation, Step
@@ -28,7 +29,7 @@ from trajmill.schemas import COMPLETE, Observation, Step
 _MARKER: Final = re.compile(r"(?:Thought|Action|Observation) ([0-9]{1,9}):")
 _CALL: Final = re.compile(r"(\w{1,64})\[(.*)\]")
 _VERDICT: Final = re.compile(r"Answer is (CORRECT|INCORRECT)|Episode finished, reward = (-?[0-9]+(?:\.[0-9]+)?)")
-_REFUSED: Final = ("Invalid Action. ", "Invalid action: ")
+_CLIENT: Final = Source("react", None, "")
 _PRINTED: Final = "ohh... "
 """Before a step, ReAct's notebooks print so what the model wrote, if it could not be split into thought and action."""
 
@@ -147,7 +148,7 @@ def verdict_of(seen: Observation | None) -> float | None:
 
 
 def _observation(text: str) -> Observation:
-    by_harness = text.startswith(_REFUSED) or _VERDICT.fullmatch(text.strip()) is not None
+    by_harness = speaker(text, _CLIENT) is not None or _VERDICT.fullmatch(text.strip()) is not None
     return Observation(text, origin="harness" if by_harness else "environment")
 
 

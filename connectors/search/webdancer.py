@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation import search_tools as vocabulary
-from trajmill.connectors.conversation.harness_text import ANY, strip_forms
+from trajmill.connectors.conversation.harness_text import strip_forms
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.reading.documents import head_rows, json_rows
@@ -62,11 +62,6 @@ _PYTHON: Final = "python"
 _OPEN: Final = "<tool_response>"
 _CLOSE: Final = "</tool_response>"
 _TASK: Final = "\n\nUser: "
-_BY_HARNESS: Final = (
-    "Error: Tool call is not a valid JSON.",
-    "[Python Interpreter Error]: Formatting error.",
-)
-_NO_TOOL: Final = re.compile(r"Error: Tool .{1,100} not found\Z")
 _SNIFFED_LINES: Final = 8
 """Questions that failed before the model answered have no messages, so the first line need not tell."""
 
@@ -101,7 +96,7 @@ class WebDancer(Connector):
                 yield Reject.of(error, connector=self.name)
                 continue
             empty = False
-            yield strip_forms(found, ANY)
+            yield strip_forms(found, self.name)
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds a conversation with a tool call")
 
@@ -277,8 +272,7 @@ def _call(text: str) -> Call:
 
 
 def _response(text: str) -> Observation:
-    refused = text.startswith(_BY_HARNESS) or _NO_TOOL.match(text) is not None
-    return Observation(text, origin="harness" if refused else "environment")
+    return Observation(text)
 
 
 def _ended(steps: list[Step], termination: Any) -> list[Step]:

@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
-from trajmill.connectors.conversation.harness_text import Source, read_output
+from trajmill.connectors.conversation.harness_text import Source, read_output, split_by_twin
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
@@ -75,7 +75,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     companions = re.compile(
@@ -201,7 +201,7 @@ class _Attempt:
         """Adds the steps of `trajectory`."""
         offsets = self._places("trajectory", steps)
         later = any(isinstance(step, dict) and "execution_time" in step for step in steps)
-        calls = _Calls(own)
+        messages = _Messages(own)
         gave_up = False
         for number, (step, offset) in enumerate(zip(steps, offsets, strict=True)):
             if not isinstance(step, dict) or not isinstance(step.get("action"), str):
@@ -216,12 +216,15 @@ class _Attempt:
             done = seen is None
             if done and not (step["action"] == "" and step.get("observation") == ""):
                 seen = observed(step.get("observation"), uri=place)
-            action = self._action(step, calls.of(step["action"]) if done else None, offset)
+            said, shown = messages.of(step["action"]) if done else ({}, None)
+            action = self._action(step, _called(said), offset)
             if action is not None:
                 ended = Output(None)
-                if done and seen is not None and seen.content:
+                if done and seen is not None and seen.content is not None:
                     ended = read_output(seen.content, _CLIENT)
+                    around = split_by_twin(shown, seen.content)[1] if shown is not None else ()
                     seen = replace(seen, content=ended.text)
+                    ended = replace(ended, notes=(*ended.notes, *around))
                 took = _seconds(step) if done else None
                 answered(action, seen, offset, seconds=took, member=self._member).ends(ended)
                 if done and step["action"]:
@@ -339,28 +342,30 @@ class _Attempt:
         self.rejects.append(Reject("record", reason, detail, self._uri, self._member, offset, SweAgent.name))
 
 
-class _Calls:
-    """The function calls of `history`, found by the shell line that SWE-agent made of each, in order."""
+class _Messages:
+    """The agent's messages of `history`, found by the shell line that SWE-agent made of each, in order."""
 
     def __init__(self, own: Sequence[Mapping[str, Any]]) -> None:
         self._own = own
         self._by_action: dict[int, array[int]] = {}
         self._next = 0
         for place, entry in enumerate(own):
-            if _called(entry) is not None and isinstance(entry.get("action"), str):
+            if entry.get("role") == "assistant" and isinstance(entry.get("action"), str):
                 self._by_action.setdefault(hash(entry["action"]), array("q")).append(place)
         for places_of in self._by_action.values():
             places_of.reverse()
 
-    def of(self, action: str) -> Mapping[str, Any] | None:
-        """The next call that became this line; None if there is none."""
+    def of(self, action: str) -> tuple[Mapping[str, Any], str | None]:
+        """The next message that became this line, empty if there is none, and what the agent was shown after it."""
         waiting = self._by_action.get(hash(action))
         while waiting:
             place = waiting.pop()
             if place >= self._next and self._own[place]["action"] == action:
                 self._next = place + 1
-                return _called(self._own[place])
-        return None
+                follows = self._own[place + 1] if place + 1 < len(self._own) else {}
+                answers = follows.get("role") in ("user", "tool")
+                return self._own[place], content_of(follows.get("content")).text if answers else None
+        return {}, None
 
 
 def _called(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Answers, Blob, Connector, Log, Sniff
+from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.documents import json_document
@@ -55,8 +56,7 @@ from trajmill.schemas import Agent, Observation, Outcome, ParseError, Reject, Ta
 _TRAJECTORY: Final = "trajectory/"
 _START: Final = re.compile(r"^.*>>>>> Start Test Output.*\n", re.MULTILINE)
 _END: Final = re.compile(r"^.*>>>>> End Test Output.*$", re.MULTILINE)
-_OUT_OF_TIME: Final = re.compile(r"\n{0,2}(Timeout error: ([0-9]{1,9})(?:\.[0-9]{0,3})? seconds exceeded\.)\n?\Z")
-_LONGEST_ENDING: Final = 80
+_EVALUATION: Final = Source("swebench")
 _FAILED: Final = re.compile(r">>>>> Patch Apply Failed:?[ \t]*\n?(.*?)(?=\n[0-9]{4}-[0-9]{2}-[0-9]{2} |\Z)", re.DOTALL)
 _LOG: Final = re.compile(rb"(?:\[[^\n]{1,200}\] )?Task Metadata:\r?\n\t- Instance ID: ")
 _SCRIPT: Final = re.compile(
@@ -218,7 +218,7 @@ def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]
     That is what the tests put out, else why the patch could not be applied, else what the report says of each test.
     """
     if OUTPUT in blob.members:
-        told = _timed(blob.read(OUTPUT).decode("utf-8", "replace"))
+        told = read_output(blob.read(OUTPUT).decode("utf-8", "replace"), _EVALUATION)
         text = told.text or ""
         begin = _START.search(text)
         if begin is not None:
@@ -246,11 +246,3 @@ def _logged(text: str) -> tuple[Observation | None, Output]:
     if end["limit"] is not None:
         return seen, Output(None, None, True, limit_of(int(end["limit"])), notes=(end[0].strip(),))
     return seen, Output(None, int(end["code"]) if end["code"] else 0 if end["passed"] else None)
-
-
-def _timed(text: str) -> Output:
-    """A test output without the harness's line about the time limit, if it has one."""
-    found = _OUT_OF_TIME.search(text, max(0, len(text) - _LONGEST_ENDING))
-    if found is None:
-        return Output(text)
-    return Output(text[: found.start()], None, True, limit_of(int(found[2])), notes=(found[1],))

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.content import spoken_text
+from trajmill.connectors.conversation.harness_text import Source, speaker
 from trajmill.connectors.reading.attached import attachment_of_member
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.values import BOM
@@ -62,7 +63,7 @@ _LEAD: Final = re.compile(
     r"Observation:\s*.*?(?:refer to the textual information\.?|give the Thought and Action\.?)[ \t]*\n",
     re.DOTALL | re.IGNORECASE,
 )
-_FAILED: Final = re.compile(r"The action you have chosen cannot be exec|Format ERROR|cannot be exected", re.IGNORECASE)
+_CLIENT: Final = Source("webvoyager", None, "")
 _COMMAND: Final = re.compile(r"Action:\s*(.*?)\s*(?=Thought:|Action:|Observation:|\Z)", re.DOTALL)
 _CLICK: Final = re.compile(r"Click\s*\[?(\d+)\]?", re.IGNORECASE)
 _TYPE: Final = re.compile(r"Type\s*\[?(\d+)\]?[; ]+\[?(.[^\]]*)\]?", re.IGNORECASE | re.DOTALL)
@@ -171,7 +172,7 @@ class _Course:
             self.instruction = found[1]
             text = text[found.end() :]
         self._shown += 1
-        failed = _FAILED.search(text[:400]) and not _LEAD.match(text)
+        failed = speaker(text, _CLIENT) is not None and not _LEAD.match(text)
         if failed and self._open is None:
             self.moves.say(text)  # the answer before held no action, so the page stands as it was
             return

@@ -10,9 +10,9 @@ import pytest
 
 from tests.tables import table
 from trajmill.connectors.agents.codex import Codex
-from trajmill.connectors.agents.codex_texts import origin, voices
+from trajmill.connectors.agents.codex_texts import origin
 from trajmill.connectors.connector import Connector, MemoryBlob
-from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output
+from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output, voices
 from trajmill.connectors.registry import sniff
 from trajmill.schemas import Reject, Step, Trajectory
 
@@ -92,9 +92,9 @@ def test_who_answered_is_told_by_the_words_and_by_the_tool():
 
 def test_the_editor_is_told_apart_from_the_user():
     text = "# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\nDo it.\n"
-    assert list(voices(text)) == [("harness", "# Context from my IDE setup:\n\n## Open tabs:\n- a"), ("user", "Do it.")]
-    assert list(voices("<environment_context>x")) == [("harness", "<environment_context>x")]
-    assert list(voices(" \n")) == []
+    assert list(voices(text, CODEX)) == [("harness", "# Context from my IDE setup:\n\n## Open tabs:\n- a"), ("user", "Do it.")]
+    assert list(voices("<environment_context>x", CODEX)) == [("harness", "<environment_context>x")]
+    assert list(voices(" \n", CODEX)) == []
 
 
 def test_values_of_wrong_types_are_no_reason_to_stop():

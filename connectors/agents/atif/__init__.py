@@ -66,7 +66,7 @@ class Atif(Connector):
     """ATIF documents of Harbor's agents and of others that write the format."""
 
     name: ClassVar[str] = "atif"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Trajectory Interchange Format (JSON)"
 

@@ -19,7 +19,15 @@ from trajmill.connectors.agents.atif.calls import all_typed, commands_of, first_
 from trajmill.connectors.conversation.content import media_type, observation, seen_text
 from trajmill.connectors.conversation.content import shown as shown_content
 from trajmill.connectors.conversation.failures import failed
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, read_output, speaker, truncation
+from trajmill.connectors.conversation.harness_text import (
+    CLAUDE_CODE,
+    Source,
+    put_out,
+    read_output,
+    speaker,
+    split_by_twin,
+    truncation,
+)
 from trajmill.connectors.conversation.reminders import apart
 from trajmill.connectors.conversation.terminus_texts import prompt_of
 from trajmill.connectors.conversation.turns import Call, Item, Said, Time, Turn
@@ -464,11 +472,15 @@ class Reader:
                 self.references.append((reference, turn))
 
 
-def _of_claude(raw: dict[str, Any], tool: str | None) -> tuple[Observation, Output]:
+def _of_claude(kept: dict[str, Any], tool: str | None) -> tuple[Observation, Output]:
     """What Claude Code was given; Harbor keeps it beside a result to which it adds sections of its own."""
+    raw, beside = values.table(kept, "raw_tool_result"), values.table(kept, "tool_use_result")
     seen = shown_content(raw["content"])
     source = Source(CLAUDE_CODE, None, tool, raw.get("is_error") is True)
     text, notes = apart(seen_text(seen) or "", source)
+    if not source.failed:
+        text, around = split_by_twin(text, put_out(beside))
+        notes = (*notes, *around)
     told = read_output(text, source)
     made = observation(told.text, failed(raw), seen.attachments, truncation(text, source))
     return replace(made, origin=speaker(text, source) or made.origin), replace(told, notes=(*told.notes, *notes))

@@ -53,9 +53,12 @@ def table(value: Any, key: str) -> dict[str, Any]:
 
 
 def raw_result(extra: Any) -> dict[str, Any] | None:
-    """The block of an answer as the agent was given it, with its content; None where Harbor kept none."""
-    found = table(table(extra, "tool_result_metadata"), "raw_tool_result")
-    return found if "content" in found else None
+    """What Harbor kept of an answer of Claude Code: its block with the content, and the object of its tool beside it.
+
+    None where it kept no block.
+    """
+    found = table(extra, "tool_result_metadata")
+    return found if "content" in table(found, "raw_tool_result") else None
 
 
 def is_filler(step: dict[str, Any], message: str) -> bool:

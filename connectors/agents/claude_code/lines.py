@@ -18,7 +18,7 @@ from trajmill.connectors.agents.claude_code.files import moved_answer
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import Shown, shown_by
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, split_by_twin
+from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, Source, put_out, split_by_twin
 from trajmill.connectors.conversation.reminders import apart, voices
 from trajmill.connectors.reading.arrays import with_places
 from trajmill.connectors.reading.documents import json_document
@@ -335,8 +335,8 @@ class _Reader:
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
             stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
-            if content and not stopped and block.get("is_error") is not True:
-                content, around = split_by_twin(content, _put_out(told))
+            if content and block.get("is_error") is not True:
+                content, around = split_by_twin(content, put_out(told))
                 notes = (*notes, *around)
             code = whole_number_of(told.get("exitCode"))
         call_id = str_in(block, "tool_use_id") or ""
@@ -403,12 +403,6 @@ def _add_text(parts: list[Part], kind: str, text: Any) -> None:
     """Adds a text or a thought that is not blank; `(no content)` is how the client writes a blank one."""
     if isinstance(text, str) and text and not text.isspace() and text != "(no content)":
         parts.append((kind, text))
-
-
-def _put_out(told: dict[str, Any]) -> str | None:
-    """Return the output of a shell that the client keeps beside what it showed; null where it keeps none."""
-    streams = [told.get("stdout"), told.get("stderr", "")]
-    return "\n".join(filter(None, streams)) if all(isinstance(stream, str) for stream in streams) else None
 
 
 def _human(line: dict[str, Any]) -> bool:

@@ -16,9 +16,9 @@ from collections import deque
 from dataclasses import replace
 from typing import Any, Final
 
-from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin, voices
+from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output, split_by_twin, truncation
+from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output, split_by_twin, truncation, voices
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call, Said, Turn, seconds_between
@@ -207,7 +207,7 @@ class Reader:
         if role == "assistant":
             self._acts(offset, timestamp).texts.extend(text for text in texts if not text.isspace())
         elif role == "user":
-            pieces = [piece for text in texts for piece in voices(text)]
+            pieces = [piece for text in texts for piece in voices(text, CODEX)]
             self._say(pieces, tuple(one for part in parts for one in self._images(offset, part)))
         else:
             self._say([("harness", text) for text in texts if not text.isspace()], ())

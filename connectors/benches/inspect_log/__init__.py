@@ -69,7 +69,7 @@ class Inspect(Connector):
     """Evaluation logs of Inspect, versions 1 and 2 of their format."""
 
     name: ClassVar[str] = "inspect"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("search", "web", "terminal", "swe", "os", "mcp")
     title: ClassVar[str] = "Inspect evaluation logs (.json and .eval)"
 

@@ -16,7 +16,6 @@ from trajmill.connectors.benches.inspect_log.sample import (
     Attachments,
     Times,
     content,
-    ended,
     objects,
     observation,
 )
@@ -99,10 +98,10 @@ class Course:
             answers = _paired(calls, results, self.unmatched)
             rows = []
             for one, answer in zip(calls, answers, strict=True):
-                shown = observation(answer, one["function"], self.held) if answer is not None else None
+                shown, ended = observation(answer, one["function"], self.held) if answer is not None else (None, None)
                 call = self._call(one["function"], one.get("arguments"), text_of(one.get("id")), shown)
-                if answer is not None:
-                    call.ends(ended(answer, self.held))
+                if ended is not None:
+                    call.ends(ended)
                 rows.append(call)
             rows[0].message, rows[0].reasoning = spoken, thought
             self._turn(rows)

@@ -9,12 +9,14 @@ The steps are made in `course`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trajmill.connectors.conversation import search_tools as vocabulary
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.declared_tools import declare
+from trajmill.connectors.conversation.harness_text import Source, read_output
+from trajmill.connectors.conversation.harness_text import truncation as cut_by
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.wrapped_output import Output, killed_after
 from trajmill.connectors.reading.fields import objects_of, text_of
@@ -28,13 +30,11 @@ _BY_HARNESS: Final = frozenset({"parsing", "approval"})
 """Kinds of tool error by which a call never reached its tool."""
 
 _OUT_OF_TIME: Final = "timeout"
-_CUT: Final = "too long to be displayed.\nHere is a truncated version:"
+_CLIENT: Final = Source("inspect_ai")
 _BROWSER: Final = "web_browser_"
 _EDITORS: Final = frozenset({"text_editor", "str_replace_editor", "str_replace_based_edit_tool", "apply_patch"})
 SHELLS: Final = frozenset({"bash", "bash_session", "python", "shell", "exec", "terminal", "execute_bash"})
 _GRADES: Final[Mapping[Any, float]] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-_BEGINNING: Final = 200
-"""Characters of a result in which the harness says that it was cut."""
 
 
 def domain(names: set[str]) -> str:
@@ -226,30 +226,25 @@ class Times:
         return cls(found)
 
 
-def ended(message: Mapping[str, Any], held: Attachments) -> Output:
-    """How the call that a tool message answers ended, where its time was up."""
-    error = message.get("error")
-    if not isinstance(error, dict) or error.get("type") != _OUT_OF_TIME:
-        return Output(None)
-    said = held.text(error["message"]) if isinstance(error.get("message"), str) else None
-    return Output(None, None, True, killed_after(said), notes=(said,) if said else ())
-
-
-def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Observation:
-    """What a tool message shows."""
+def observation(message: Mapping[str, Any], name: str, held: Attachments) -> tuple[Observation, Output]:
+    """What a tool message shows, and how its call ended: that its time was up, and what the harness said."""
     made = content(message, held)
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
-    text = made.text
-    if kind == _OUT_OF_TIME:
+    text, ended = made.text, Output(None)
+    if isinstance(error, dict) and kind == _OUT_OF_TIME:
         text = text or ""
+        said = held.text(error["message"]) if isinstance(error.get("message"), str) else None
+        ended = Output(None, None, True, killed_after(said), notes=(said,) if said else ())
     elif text is None and isinstance(error, dict) and isinstance(error.get("message"), str):
         text = held.text(error["message"])
     truncation = "recorder" if made.lost else "none"
-    if kind == "output_limit" or _CUT in (text or "")[:_BEGINNING]:
+    if kind == "output_limit" or cut_by(text or "", _CLIENT) == "harness":
         truncation = "harness"
+    told = read_output(text, _CLIENT)
+    text, ended = told.text, replace(ended, notes=(*told.notes, *ended.notes))
     tree = name.startswith(_BROWSER) and kind is None
-    return Observation(
+    seen = Observation(
         content=text,
         media_type=media_type(text),
         form="screen" if tree else "response",
@@ -259,3 +254,4 @@ def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Obs
         truncation=truncation,
         attachments=tuple(made.images),
     )
+    return seen, ended

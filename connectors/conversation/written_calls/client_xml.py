@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.shapes import HARNESS
 from trajmill.connectors.conversation.tools import MCP_PREFIX
 from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
@@ -34,11 +35,7 @@ _SAYS: Final = re.compile(r"<(task|feedback|answer|user_message)>\s*(.*?)\s*</\1
 _CLIENT: Final = re.compile(
     r"\s*(?:<environment_details>|# (?:task_progress|todo list)\b|\[[A-Z ]{4,40}\])", re.IGNORECASE
 )
-_RAN: Final = re.compile(
-    r"\s*Command (?:failed with exit code (-?\d{1,9})|"
-    r"executed(?: successfully)?(?: \(exit code (-?\d{1,9})\))?(?: in terminal[^\n]*?)?)\."
-    r"(?: Exit code: (-?\d{1,9}))?(?:\n+(?:Output:\n)?|\s*\Z)"
-)
+_CLINE: Final = "cline"
 _FAILED: Final = re.compile(
     r"\AThe tool execution failed with the following error:\n<error>\n(.*)\n</error>\s*\Z", re.DOTALL
 )
@@ -86,15 +83,16 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
     if not isinstance(content, str):
         text = "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
         pictures = [block for block in objects_of(content) if block.get("type") != "text"]
-    ran, failed = _RAN.match(text), _FAILED.match(text)
-    text = failed[1] if failed is not None else text[ran.end() :] if ran is not None else text
+    failed = _FAILED.match(text)
+    ended = read_output(failed[1] if failed is not None else text, Source(_CLINE, None, name))
+    text = ended.text or ""
     told = {"role": "tool", "name": name, "tool_call_id": key, "content": text}
     if pictures:
         told["content"] = [{"type": "text", "text": text}, *pictures]
     if failed is not None:
         told["is_error"] = True
-    if ran is not None and ran.lastindex is not None:
-        told["exit_code"] = int(ran[ran.lastindex])
+    if ended.exit_code is not None:
+        told["exit_code"] = ended.exit_code
     return told
 
 
