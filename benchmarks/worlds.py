@@ -41,6 +41,10 @@ GIT: Final = {
     "GIT_CONFIG_KEY_2": "init.defaultBranch",
     "GIT_CONFIG_VALUE_2": "main",
 }
+SETTINGS: Final = {"LANG": "C.UTF-8", "TZ": "UTC"}
+BOX: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+"""Variables of `samples.makers.swe_box`."""
+
 PLAIN: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "HOME": os.devnull, **GIT}
 
 
@@ -102,9 +106,9 @@ def repositories(at: Path) -> Iterator[tuple[str, Path]]:
 
 
 SAMPLES: Final = (
-    Sample("terminal", "terminal", "terminal", recorded, GIT),
+    Sample("terminal", "terminal", "terminal", recorded, {**SETTINGS, **GIT}),
     Sample("terminal", "terminal", "terminal", written, {**SHELL, **GIT}),
-    Sample("swe", "swe", "swe", repositories, GIT),
+    Sample("swe", "swe", "swe", repositories, {**SETTINGS, **BOX, **GIT}),
 )
 
 

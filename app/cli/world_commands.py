@@ -79,6 +79,7 @@ def replay(
     env: Annotated[
         list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable of every session.")
     ] = None,
+    user: Annotated[str, typer.Option(help="The user of every session, in place of the one that its log tells.")] = "",
     system: Annotated[
         str, typer.Option(help="A folder with the root of a system, in place of this machine's programs.")
     ] = "",
@@ -114,7 +115,7 @@ def replay(
         disk=disk << 20,
         session_seconds=max(120.0, 12 * seconds),
     )
-    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, limit, branch)
+    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, user, limit, branch)
     made = _Branches(out, branch, branches)
     done = 0
     if not filters_calls():

@@ -103,13 +103,14 @@ class Box:
         base: what the working folder holds at first.
         place: what the session sees.
         limits: its bounds.
+        begun: processes that begin and end before the session does, by which its own have other ids.
 
     Raises:
         ConfigError: this machine has no box.
         BoxEndedError: it does not begin.
     """
 
-    def __init__(self, base: Base, place: Place, limits: Limits) -> None:
+    def __init__(self, base: Base, place: Place, limits: Limits, begun: int = 0) -> None:
         if not may_be_folder(place.folder):
             raise ConfigError(f"A box cannot have its working folder at {place.folder}.")
         self._engine = engine(place.system)
@@ -134,18 +135,19 @@ class Box:
             os.set_blocking(stream.fileno(), False)
         self._answers.register(self._process.stdout, selectors.EVENT_READ)
         try:
-            self._begin(base)
+            self._begin(base, begun)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, base: Base) -> None:
+    def _begin(self, base: Base, begun: int) -> None:
         bounds = {name: int(value) for name, value in asdict(self._limits).items()}
         begin = {
             "folder": self._place.folder,
             "environment": self._place.environment(),
             "limits": bounds,
             "bytes": base.bytes,
+            "begun": begun,
         }
         seconds = _PATIENCE_S + base.bytes / 1e7
         for value in (_source(), begin):

@@ -1,9 +1,10 @@
 """What a log says came of an action, held against what came of it when it was run again.
 
-What differs at each run is masked by a closed table of forms (times, process ids, addresses, ids of commits, random
-names): texts that are equal but for it are `volatile`, and not `differs`. A form has to stand where such things stand,
-so that a number which is changed elsewhere is a difference; and a time counts as one that differs each time only where
-what was replayed is the time at which it was, so that a time in a file is none.
+What differs at each run is what two replays do not have in common, or is masked by a closed table of forms (times,
+process ids, addresses, ids of commits, random names): texts that are equal but for it are `volatile`, and not
+`differs`. A form has to stand where such things stand, so that a number which is changed elsewhere is a difference; and
+a time counts as one that differs each time only where what was replayed is the time at which it was, so that a time in
+a file is none.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _MASKS: Final = tuple(
         (r"(?<![\w.])\d+(?:\.\d+)?(?: ?(?:ms|us|µs|ns)|(?:\.\d+) ?s(?:ec(?:onds?)?)?)\b", "duration"),
         (r"(?<![\w.])\d+\.\d+ ?(?:s|sec|seconds?)\b", "duration"),
         (r"(?<![\w.])\d+(?:[.,]\d+)? [kMGT]?i?B/s(?:ec)?\b", "rate"),
+        (r"\bup +(?:\d+ days?, +)?(?:\d+:\d\d|<time>|\d+ min),(?: +\d+ users?,)?", "uptime"),
+        (r"\bload average: \d+\.\d\d, \d+\.\d\d, \d+\.\d\d", "load"),
         (r"\b0x[0-9a-fA-F]{6,16}\b", "address"),
         (r"(?m)^\[\d+\][+-]? +\d{1,7}(?= +(?:Running|Stopped|Done|Killed|Terminated|Exit)|$)", "job"),
         (r"(?i)\b(?:pid|process)(?:[ =:#]+|\W{1,3})\d{1,7}\b", "pid"),
@@ -83,6 +86,7 @@ _NOTICE: Final = re.compile(
 _WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
 """How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
 
+_WORDS: Final = re.compile(r"(?<!\w)-?\d+\b|\w+|[^\w\s]")
 _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
 
 
@@ -117,6 +121,51 @@ def compared(logged: str, replayed: str, *, unordered: bool = False, now: dateti
     one, other = _both_masked(one, other, now)
     alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
     return Compared(VOLATILE if alike else DIFFERS, told, words)
+
+
+def differs_as_replays(logged: str, first: str, second: str) -> bool:
+    """Whether an answer differs from two replays only in what these do not have in common.
+
+    Where the replays hold the same words in another order, so does the answer; elsewhere it holds a word of the same
+    kind in the place of each that differs.
+
+    Args:
+        logged: what the log says.
+        first: what came at first.
+        second: what came the second time.
+    """
+    texts = [plain(text) for text in (logged, first, second)]
+    if texts[0] in texts[1:]:
+        return True
+    moment = datetime.now(UTC)
+    known, seen = _both_masked(texts[0], texts[1], moment)
+    lines = known.split("\n"), seen.split("\n"), _both_masked(texts[0], texts[2], moment)[1].split("\n")
+    if len({len(side) for side in lines}) > 1 or lines[1] == lines[2]:
+        return False
+    if sorted(lines[1]) == sorted(lines[2]):
+        return sorted(lines[0]) == sorted(lines[1])
+    return all(_line_differs_as_replays(*line) for line in zip(*lines, strict=True))
+
+
+def _line_differs_as_replays(logged: str, first: str, second: str) -> bool:
+    if logged in (first, second):
+        return True
+    words = [_WORDS.findall(line) for line in (logged, first, second)]
+    if len({len(side) for side in words}) > 1:
+        return False
+    if sorted(words[1]) == sorted(words[2]):
+        return sorted(words[0]) == sorted(words[1])
+    return all(
+        one == other if other == another else _kind(one) == _kind(other) == _kind(another)
+        for one, other, another in zip(*words, strict=True)
+    )
+
+
+def _kind(word: str) -> str:
+    """The kind of a word: a number, another of letters and digits by its length, or itself."""
+    if word.removeprefix("-").isdecimal():
+        return "number"
+    return f"word of {len(word)}" if word.isalnum() else word
 
 
 def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
@@ -222,8 +271,12 @@ def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
         lines: of the file.
         whole: whether the answer shows the file to its end.
     """
-    found = [match for match in map(_NUMBERED.match, logged.split("\n")) if match]
-    shown = [(int(match[1]), match[2].rstrip()) for match in found]
+    matches = [(place, match) for place, match in enumerate(map(_NUMBERED.match, logged.split("\n"))) if match]
+    shown = [(int(match[1]), match[2].rstrip()) for _, match in matches]
+    if len({place - int(match[1]) for place, match in matches}) > 1:
+        return Compared(DIFFERS, "the lines of the answer do not follow each other")
+    if whole and shown and shown[0][0] != 1:
+        return Compared(DIFFERS, f"the answer begins at line {shown[0][0]}")
     held = [(number, lines[number - 1].rstrip() if 1 <= number <= len(lines) else None) for number, _ in shown]
     last = len(lines) - (not lines[-1]) if lines else 0
     if whole and shown and shown[-1][0] < last:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trajmill.schemas import ConfigError
 
@@ -31,6 +32,7 @@ PROCESS: Final = "process"
 _AFTERWARDS_S: Final = 60
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/mime.types")
+_HOMES: Final = ("/home/", "/Users/")
 _TAKEN: Final = (
     "bin",
     "boot",
@@ -86,6 +88,14 @@ class Limits:
     output: int = 1 << 20
 
 
+class Account(NamedTuple):
+    """A user of a system, as its /etc/passwd has it."""
+
+    user: int
+    group: int
+    home: str
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What a session sees of its machine.
@@ -94,8 +104,9 @@ class Place:
         folder: where it works; absolute.
         user: its name.
         host: the machine's name.
-        variables: of the environment, beside those that every box has.
+        variables: of the environment, beside those that a login sets.
         system: a folder with the root of a system, in place of this machine's programs; empty for these.
+        real_user: the user's name in the system, where the log tells another for it; empty for the same.
     """
 
     folder: str = "/work"
@@ -103,29 +114,57 @@ class Place:
     host: str = "box"
     variables: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
+    real_user: str = ""
+
+    @property
+    def account(self) -> Account:
+        """The user's account in the system; one of the usual form where the system has none of that name."""
+        name = self.real_user or self.user
+        found = _accounts(self.system).get(name) if self.system else None
+        if found is not None and may_be_folder(found.home):
+            return found._replace(home=self._as_told(found.home))
+        if self.user == "root":
+            return Account(0, 0, "/root")
+        return Account(1000, 1000, f"/Users/{self.user}" if self.folder.startswith("/Users/") else f"/home/{self.user}")
 
     @property
     def home(self) -> str:
         """The home folder."""
-        return "/root" if self.user == "root" else f"/home/{self.user}"
+        home = self._as_told(self.variables.get("HOME", ""))
+        return home if may_be_folder(home) else self.account.home
+
+    def _as_told(self, home: str) -> str:
+        head, _, last = home.rpartition("/")
+        return f"{head}/{self.user}" if self.real_user and last == self.real_user else home
 
     def environment(self) -> dict[str, str]:
-        """All variables: what a session finds does not hang on who asks."""
+        """All variables: those that a login sets, and those that were given."""
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-            "HOME": self.home,
             "USER": self.user,
             "LOGNAME": self.user,
             "SHELL": "/bin/bash",
-            "LANG": "C.UTF-8",
-            "TZ": "UTC",
-            "TERM": "dumb",
-            "PAGER": "cat",
-            "GIT_PAGER": "cat",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONHASHSEED": "0",
             **self.variables,
+            "HOME": self.home,
         }
+
+
+@cache
+def _accounts(system: str) -> dict[str, Account]:
+    """The accounts of a system by name, as far as they can be read."""
+    accounts = {}
+    for line in _lines(f"{system}/etc/passwd"):
+        name, *rest = line.split(":")
+        with suppress(ValueError, IndexError):
+            accounts[name] = Account(int(rest[1]), int(rest[2]), rest[4])
+    return accounts
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def may_be_folder(path: str) -> bool:
@@ -226,21 +265,21 @@ def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str, 
     made = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--disable-userns"] if "--disable-userns" in _known_options() else []
     made += [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
-    identity = ("0", "0") if place.user == "root" else ("1000", "1000")
-    made += ["--uid", identity[0], "--gid", identity[1], "--hostname", place.host]
+    account = place.account
+    made += ["--uid", str(account.user), "--gid", str(account.group), "--hostname", place.host]
     root = place.system.rstrip("/")
-    made += ["--ro-bind", f"{root}/usr", "/usr"]
-    for one in _SYSTEM:
+    for one in _folders_of(place):
         if os.path.islink(root + one):
             made += ["--symlink", os.readlink(root + one), one]
         elif os.path.isdir(root + one):
             made += ["--ro-bind", root + one, one]
-    for one in _SETTINGS:
-        made += ["--ro-bind-try", root + one, one]
+    for one in () if root else _SETTINGS:
+        made += ["--ro-bind-try", one, one]
     made += ["--proc", "/proc", "--dev", "/dev"]
     small = str(limits.disk // 2)
     made += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    made += ["--size", str(limits.disk), "--tmpfs", _top(place)]
+    for one in _tops(place):
+        made += ["--size", str(limits.disk), "--tmpfs", one]
     made += ["--dir", place.home, "--dir", place.folder]
     for name in _ACCOUNTS:
         made += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
@@ -261,9 +300,11 @@ def _podman(place: Place, limits: Limits, command: Sequence[str], own: str, _: S
     made += ["--memory", str(limits.memory + 2 * limits.disk), "--hostname", place.host, "--ipc", "private"]
     made += ["--log-driver", "none", "--timeout", str(int(limits.session_seconds) + _AFTERWARDS_S)]
     small = limits.disk // 2
-    made += ["--tmpfs", f"{_top(place)}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
+    for one in _tops(place):
+        made += ["--tmpfs", f"{one}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
     made += ["--tmpfs", f"/tmp:rw,size={small},mode=1777"]
-    made += ["--shm-size", str(small), *(() if place.user == "root" else ("--user", "1000:1000"))]
+    account = place.account
+    made += ["--shm-size", str(small), *(("--user", f"{account.user}:{account.group}") if account.user else ())]
     if own:
         made += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
         made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
@@ -271,9 +312,18 @@ def _podman(place: Place, limits: Limits, command: Sequence[str], own: str, _: S
     return [*made, "--workdir", "/", "--rootfs", f"{place.system}:O", *command]
 
 
-def _top(place: Place) -> str:
-    """The folder in memory, in which the working folder lies or which it is."""
-    return "/home" if place.folder.startswith("/home/") else place.folder
+def _folders_of(place: Place) -> list[str]:
+    """The folders of the system that a box shows: of this machine's the programs, of another its whole root."""
+    if not place.system:
+        return ["/usr", *_SYSTEM]
+    own = {"proc", "dev", "sys", "tmp", "run", "home", "root", *(one.split("/")[1] for one in _tops(place))}
+    return sorted(f"/{name}" for name in os.listdir(place.system) if name not in own)
+
+
+def _tops(place: Place) -> list[str]:
+    """The folders in memory: those in which the working folder and the home lie, or which they are."""
+    tops = {f"/{path.split('/')[1]}" if path.startswith(_HOMES) else path for path in (place.folder, place.home)}
+    return sorted(one for one in tops if not any(one.startswith(f"{other}/") for other in tops))
 
 
 def end_container(own: str) -> None:
@@ -292,14 +342,21 @@ def process_of(own: str) -> int | None:
 
 
 def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the accounts that a session finds: its user's, and root's; their passwords nobody may read."""
+    """A folder with the accounts that a session finds: its system's, or root's and its user's, without passwords."""
     made = tempfile.TemporaryDirectory(prefix="box-")
-    folder = Path(made.name)
+    folder, account = Path(made.name), place.account
     folder.chmod(0o755)
-    own = "" if place.user == "root" else f"{place.user}:x:1000:1000::{place.home}:/bin/bash\n"
-    (folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{own}")
+    users = _lines(f"{place.system}/etc/passwd") if place.system else ["root:x:0:0:root:/root:/bin/bash"]
+    groups = _lines(f"{place.system}/etc/group") if place.system else ["root:x:0:"]
+    if place.real_user:
+        users = [re.sub(rf"^{re.escape(place.real_user)}:", f"{place.user}:", line) for line in users]
+        groups = [re.sub(rf"^{re.escape(place.real_user)}:", f"{place.user}:", line) for line in groups]
+    if not any(line.startswith(f"{place.user}:") for line in users):
+        users.append(f"{place.user}:x:{account.user}:{account.group}::{place.home}:/bin/bash")
+        groups.append(f"{place.user}:x:{account.group}:")
+    (folder / "passwd").write_text("\n".join([*users, ""]), "utf-8")
     (folder / "shadow").touch(0)
-    (folder / "group").write_text("root:x:0:\n" + ("" if place.user == "root" else f"{place.user}:x:1000:\n"))
+    (folder / "group").write_text("\n".join([*groups, ""]), "utf-8")
     return made
 
 

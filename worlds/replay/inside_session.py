@@ -434,6 +434,10 @@ def main() -> None:
 
 def _begun(begin: dict[str, Any], requests: BinaryIO) -> dict[str, Any]:
     data = requests.read(begin["bytes"])
+    for _ in range(begin["begun"]):
+        if not (child := os.fork()):
+            os._exit(0)
+        os.waitpid(child, 0)
     try:
         os.makedirs(begin["folder"], exist_ok=True)
         with contextlib.suppress(OSError):  # a home that the folder does not lie in is of the system

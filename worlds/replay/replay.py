@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from trajmill.pipelines.generations.generations import GENERATIONS, stage_folders
+from trajmill.pipelines.recipe.recipe_file import SALT, SALTED
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import RUN, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, write_parquet
@@ -40,6 +42,7 @@ from trajmill.worlds.replay.engines import Limits, engine
 from trajmill.worlds.replay.sessions import Replayed, place_of, replayed
 
 _AT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")
+_USER: Final = re.compile(r"[A-Za-z_][\w.-]{0,31}")
 _NAMED: Final = re.compile(r"(?P<name>[^=]*)=(?P<path>.+)", re.DOTALL)
 
 
@@ -147,6 +150,7 @@ class Asking:
         limits: of a box.
         variables: of every session's environment, by name.
         system: as of `Place`.
+        user: of every session; empty for the one that its log tells.
         limit: trajectories at most; None for all.
         branches: of each trajectory, other actions of its task that are run at one of its steps.
     """
@@ -156,6 +160,7 @@ class Asking:
     limits: Limits = field(default_factory=Limits)
     variables: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
+    user: str = ""
     limit: int | None = None
     branches: int = 0
 
@@ -183,10 +188,12 @@ class Replay:
             raise ConfigError(f"'{asking.world}' is no world; known are {', '.join(WORLDS)}.")
         self._out, self._asking, self._tell = Folder.named(out), asking, tell
         self._branched, self._changed, self._actions = branched, changed, Actions()
+        if asking.user and not _USER.fullmatch(asking.user):
+            raise ConfigError(f"'{asking.user}' is no name of a user.")
         self._domain = WORLDS[asking.world]
         self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
         self._left = asking.limit if asking.limit is not None else -1
-        self._scrub: Callable[[str, str], str] = lambda text, _: text
+        self._scrub: Callable[[str], str] = lambda text: text
         self._engine, self._runs = "", RunFolders(self._out)
 
     def run(self) -> dict[str, int]:
@@ -291,13 +298,13 @@ class Replay:
         if base is None:
             return [Replayed(NOT_RUN, "no_base")] * len(rows)
         self._left -= 1
-        place = place_of(rows, DEFAULT_FOLDERS[self._asking.world], self._asking.variables, self._asking.system)
+        asking = self._asking
+        place = place_of(rows, DEFAULT_FOLDERS[asking.world], asking.variables, asking.system, asking.user)
         begin = _NEW_INDEX if self._asking.world == "swe" else ""
-        scrub = partial(self._scrub_for, rows[0]["trajectory_id"])
-        settings = base, place, self._asking.limits, scrub, begin
+        settings = base, place, asking.limits, self._scrub, begin
         answers = replayed(rows, questions, *settings)
         self._tell(answers)
-        for step, other in self._actions.chosen(rows, answers, self._asking.branches):
+        for step, other in self._actions.chosen(rows, answers, asking.branches):
             some = question_rows(rows, step, other)
             found = branch(some, replayed(some, [*questions[:step], other["asked"]], *settings), other)
             if found is not None:
@@ -323,14 +330,11 @@ class Replay:
         if difference is None:
             answers[:] = [Replayed(NOT_RUN, "no_databases")] * len(rows)
             return None
-        told = self._scrub(difference.to_text()[:DIFFERENCE], rows[0]["trajectory_id"])
+        told = self._scrub(difference.to_text()[:DIFFERENCE])
         answers[-1] = Replayed(NOT_RUN, "read", told)
         if told:
             self._changed(rows[0]["provenance"]["uri"], told)
-        return [self._scrub(one, rows[0]["trajectory_id"]) for one in difference.written()[:VALUES]]
-
-    def _scrub_for(self, trajectory: str, text: str) -> str:
-        return self._scrub(text, trajectory)
+        return [self._scrub(one) for one in difference.written()[:VALUES]]
 
 
 def judged_places(out: Folder) -> list[Folder]:
@@ -355,15 +359,12 @@ def _files(place: Folder) -> tuple[FileEntry, ...]:
     return () if sealed is None else sealed.files
 
 
-def _scrubbing(place: Folder) -> Callable[[str, str], str]:
-    """What scrubbing made of texts in the run of a folder, by the id of their trajectory."""
+def _scrubbing(place: Folder) -> Callable[[str], str]:
+    """What scrubbing made of texts in the run of a folder."""
     recipe = json.loads(place.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
     kinds = tuple(recipe.get("scrub") or ())
-    return partial(_scrubbed, kinds=kinds) if kinds else lambda text, _: text
-
-
-def _scrubbed(text: str, key: str, kinds: tuple[str, ...]) -> str:
-    return scrub_text(text, key, kinds)
+    salt = os.environ.get(SALT, "") if recipe.get("scrub_salt") == SALTED else ""
+    return partial(scrub_text, kinds=kinds, salt=salt) if kinds else lambda text: text
 
 
 def _label(name: str) -> str:

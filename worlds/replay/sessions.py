@@ -8,10 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trajmill.connectors.recordings.screen import Screen, checked_size
-from trajmill.schemas.replay import DIFFERS, NOT_RUN, SAME
+from trajmill.quality.scrubbing.placeholders import NUMBERED_USER
+from trajmill.schemas.replay import DIFFERS, NOT_RUN, SAME, VOLATILE
 from trajmill.worlds.replay.actions import QUIET_S, Asked
 from trajmill.worlds.replay.box import Base, Box, BoxEndedError
-from trajmill.worlds.replay.compare import Compared, added, compared, compared_cut, compared_lines, of_whole
+from trajmill.worlds.replay.compare import (
+    Compared,
+    added,
+    compared,
+    compared_cut,
+    compared_lines,
+    differs_as_replays,
+    of_whole,
+)
 from trajmill.worlds.replay.engines import Limits, Place, may_be_folder
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
@@ -28,7 +37,10 @@ _FAILED: Final = re.compile(
 _UNORDERED: Final = re.compile(r"\b(?:find|tar|du|rg|zip|unzip|os\.listdir|grep -\w*[rR]\w*|ls -\w*[Uft]\w*)\b")
 """Commands whose lines stand in the order in which a file system names files."""
 
-_HOME: Final = re.compile(r"^/home/([a-z_][a-z0-9_-]*)(?:/|$)")
+_BEGUN: Final = 211
+"""Processes that begin before a second replay, so that ids of processes differ from those of the first."""
+
+_HOME: Final = re.compile(r"^/(?:(?:home|Users)/([A-Za-z_][\w.-]*)|root)(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,7 @@ class Replayed:
         answer: what came; None if nothing did.
         code: its exit code, where it has one.
         agreement: as of `Compared`.
+        texts: the part of the log's answer that was compared, and that of what came; None if none was.
     """
 
     status: str
@@ -50,11 +63,25 @@ class Replayed:
     answer: str | None = None
     code: int | None = None
     agreement: float | None = None
+    texts: tuple[str, str] | None = None
 
 
-def place_of(rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str) -> Place:
-    """What the session of a trajectory sees of its machine, as far as the log tells it."""
-    found = Place(default, variables=variables, system=system)
+def place_of(
+    rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str, user: str = ""
+) -> Place:
+    """What the session of a trajectory sees of its machine: what was given, else what the log tells.
+
+    A user that was given has the name that scrubbing gave it in the log, where it has one.
+    """
+    found = _told_place(rows, Place(default, user=user or "dev", variables=variables, system=system))
+    if not user or user == found.user:
+        return found
+    is_scrubbed = len(found.user) == len(user) and NUMBERED_USER.fullmatch(found.user.encode())
+    return replace(found, real_user=user) if is_scrubbed else replace(found, user=user)
+
+
+def _told_place(rows: Sequence[Mapping[str, Any]], found: Place) -> Place:
+    """A place with the user, host and working folder that the log tells."""
     prompt = _first_prompt(rows)
     told = _PROMPT.match(prompt) or _SHORT.match(prompt)
     if told is not None:
@@ -66,7 +93,7 @@ def place_of(rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping
         for path in ((row["next_observation"] or {}).get("uri"), row["environment"]["instance_id"]):
             if path and may_be_folder(path):
                 home = _HOME.match(path)
-                return replace(found, folder=path, user=home[1] if home else found.user)
+                return replace(found, folder=path, user=home[1] or "root" if home else found.user)
     return found
 
 
@@ -102,6 +129,9 @@ def replayed(
 ) -> list[Replayed]:
     """What comes of each action of a trajectory, in one session of one box.
 
+    Where something differs from the log, the trajectory is run once more in another box: what the two replays do not
+    have in common is volatile.
+
     Args:
         rows: the trajectory's transitions, in order.
         questions: what each asks for.
@@ -111,13 +141,43 @@ def replayed(
         scrubbed: what scrubbing makes of a text, by which logs were scrubbed too.
         begin: a command that is run before the first, whose output is nobody's.
     """
-    try:
-        with Box(base, place, limits) as box:
-            if begin:
-                box.ask({"do": "run", "command": begin, "keeps_folder": False, "apart": False})
-            return list(_Session(box, rows, scrubbed).answers(questions))
-    except BoxEndedError as error:
-        return [Replayed(NOT_RUN, str(error))] * len(rows)
+
+    rows = [_as_told(row, place) for row in rows]
+
+    def run(begun: int) -> list[Replayed]:
+        try:
+            with Box(base, place, limits, begun) as box:
+                if begin:
+                    box.ask({"do": "run", "command": begin, "keeps_folder": False, "apart": False})
+                return list(_Session(box, rows, scrubbed).answers(questions))
+        except BoxEndedError as error:
+            return [Replayed(NOT_RUN, str(error))] * len(rows)
+
+    answers = run(0)
+    if not any(one.status == DIFFERS and one.texts for one in answers):
+        return answers
+    return [_settled(*both) for both in zip(answers, run(_BEGUN), strict=True)]
+
+
+def _as_told(row: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
+    """A row whose texts call the user what its box does, also where scrubbing left the real name."""
+    if not place.real_user:
+        return row
+    name = re.compile(rf"\b{re.escape(place.real_user)}\b")
+    changed = {
+        side: {**row[side], "content": name.sub(place.user, row[side]["content"])}
+        for side in ("observation", "next_observation")
+        if row[side] is not None and row[side]["content"] is not None
+    }
+    return {**row, **changed}
+
+
+def _settled(answer: Replayed, again: Replayed) -> Replayed:
+    """An answer that differs from the log is volatile if that lies in what two replays do not have in common."""
+    if answer.status != DIFFERS or answer.texts is None or again.texts is None:
+        return answer
+    logged, first = answer.texts
+    return replace(answer, status=VOLATILE) if differs_as_replays(logged, first, again.texts[1]) else answer
 
 
 def _shows_prompt(row: Mapping[str, Any]) -> bool:
@@ -129,6 +189,18 @@ def _shows_prompt(row: Mapping[str, Any]) -> bool:
 def _is_unordered(row: Mapping[str, Any]) -> bool:
     text = str(row["action"]["arguments"])
     return bool(_UNORDERED.search(text)) and "sort" not in text
+
+
+def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tuple[str, str] | None:
+    """The parts of the log's answer and of what came that are compared as texts: of screens what an action added."""
+    logged = row["next_observation"]["content"]
+    if asked.kind in ("view", "edit"):
+        return None
+    if asked.kind == "screen":
+        shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
+        if shown[0] is not None and shown[1] is not None:
+            return shown[0], shown[1]
+    return logged, text
 
 
 class _Session:
@@ -212,30 +284,27 @@ class _Session:
         if logged is None or logged["content"] is None:
             return Replayed(NOT_RUN, "no_answer", answer=text, code=code)
         before, self._before = self._before, text
+        parts = None
         if logged["truncation"] == "none":
-            found = self._compared(row, asked, reply, text, before)
+            parts = _parts(row, asked, text, before)
+            found = self._compared(row, asked, reply, text, parts)
         else:
             shown = compared_cut(logged["content"], text) if logged["truncation"] == "harness" else None
             if shown is None:
                 return Replayed(NOT_RUN, "cut", answer=text, code=code)
             found = shown
         if found.replayed == SAME and None not in (code, row["exit_code"]) and code != row["exit_code"]:
-            found = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now")
+            found, parts = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now"), None
         if found.replayed == DIFFERS and self._lost:
             return Replayed(NOT_RUN, "state_unknown", answer=text, code=code)
-        return Replayed(found.replayed, None, found.difference, text, code, found.agreement)
+        return Replayed(found.replayed, None, found.difference, text, code, found.agreement, parts)
 
     def _compared(
-        self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, before: str
+        self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, parts: tuple[str, str] | None
     ) -> Compared:
-        logged, unordered = row["next_observation"]["content"], _is_unordered(row)
-        if asked.kind == "screen":
-            shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
-            part = str(shown[0]), str(shown[1])
-            if None not in shown:
-                return of_whole(compared(*part, unordered=unordered), part, (logged, text))
-        if asked.kind not in ("view", "edit"):
-            return compared(logged, text, unordered=unordered)
+        logged = row["next_observation"]["content"]
+        if parts is not None:
+            return of_whole(compared(*parts, unordered=_is_unordered(row)), parts, (logged, text))
         assert asked.request is not None
         failed = bool(reply.get("failed"))
         lines = reply.get("lines")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trajmill.worlds.replay.compare import added, compared, compared_cut, compared_lines
+from trajmill.worlds.replay.compare import added, compared, compared_cut, compared_lines, differs_as_replays
 
 NOW = datetime(2026, 11, 24, 3, 0, 30, tzinfo=UTC)
 VOLATILE = [
@@ -21,6 +21,10 @@ VOLATILE = [
     ("[1] 4021", "[1] 17"),
     ("[main (root-commit) f27f338] Begin", "[main (root-commit) c0466e6] Begin"),
     ("/tmp/tmp.AbCd12", "/tmp/tmp.ZyXw98"),
+    (
+        " 10:11:12 up 13:42,  0 user,  load average: 1.30, 0.09, 5.77",
+        " 03:00:01 up 2 days, 3 min,  2 users,  load average: 0.00, 0.01, 0.05",
+    ),
     ("1048576 bytes copied, 0.00039026 s, 2.7 GB/s", "1048576 bytes copied, 0.00710829 s, 148 MB/s"),
 ]
 DIFFERENT = [
@@ -113,8 +117,39 @@ def test_an_answer_that_was_cut_without_a_notice_begins_or_ends_the_whole() -> N
         ("     1\tone\n     2\tzwei\n", True, "differs"),
         ("     1\tone\n", True, "differs"),
         ("     3\tthree\n", False, "differs"),
+        ("     2\ttwo\n", True, "differs"),
+        ("     1\tone\nand more\n     2\ttwo\n", True, "differs"),
         ("The file was written.", False, "same"),
     ],
 )
 def test_numbered_lines_are_those_of_the_file(logged: str, whole: bool, told: str) -> None:
     assert compared_lines(logged, ["one", "two", ""], whole).replayed == told
+
+
+@pytest.mark.parametrize(
+    ("logged", "first", "second"),
+    [
+        ("the seed is 4711", "the seed is 17", "the seed is 998"),
+        ("{'fig', 'pear', 'plum'}", "{'pear', 'plum', 'fig'}", "{'plum', 'fig', 'pear'}"),
+        ("b\na\nc", "a\nb\nc", "c\nb\na"),
+        ("key q8Xw ok", "key a1Bc ok", "key Zz99 ok"),
+    ],
+)
+def test_what_two_replays_do_not_have_in_common_is_volatile(logged: str, first: str, second: str) -> None:
+    assert differs_as_replays(logged, first, second)
+
+
+@pytest.mark.parametrize(
+    ("logged", "first", "second"),
+    [
+        ("the need is 4711", "the seed is 17", "the seed is 998"),
+        ("the seed is none", "the seed is 17", "the seed is 998"),
+        ("the seed is 17\nand more", "the seed is 17", "the seed is 998"),
+        ("{'fig', 'pear', 'lime'}", "{'pear', 'plum', 'fig'}", "{'plum', 'fig', 'pear'}"),
+        ("a\nb\nd", "a\nb\nc", "c\nb\na"),
+        ("total 13", "total 12", "total 12"),
+        ("", "17", "998"),
+    ],
+)
+def test_what_both_replays_say_is_not_volatile(logged: str, first: str, second: str) -> None:
+    assert not differs_as_replays(logged, first, second)

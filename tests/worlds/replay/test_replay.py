@@ -45,7 +45,15 @@ TERMINAL = [
     "test -d crates/small && echo there",
     "echo $((6 * 7))",
 ]
-VOLATILE = ["date", 'echo "process $$"', "date +%H:%M:%S", "mktemp -u /tmp/tmp.XXXXXXXX"]
+VOLATILE = [
+    "python3 -c 'print(hash(\"pear\"))'",
+    "echo $$",
+    "echo $RANDOM",
+    "date",
+    'echo "process $$"',
+    "date +%H:%M:%S",
+    "mktemp -u /tmp/tmp.XXXXXXXX",
+]
 FALSIFIED = {
     "head -2 list.txt": ("two", "too"),
     "wc -c list.txt": ("14", "15"),

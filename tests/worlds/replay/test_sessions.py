@@ -65,6 +65,54 @@ def test_what_is_typed_into_a_terminal_shows_the_logged_screens(tmp_path: Path) 
     assert "+/home/ada/work" in (found[-1].difference or "")
 
 
+def called(commands: list[tuple[str, str]], folder: str) -> list[dict[str, Any]]:
+    """Rows of a shell whose log tells its folder."""
+    plain = {"form": "response", "origin": "environment", "truncation": "none", "is_error": None, "uri": folder}
+    return [
+        {
+            "action": {"name": "bash", "arguments": json.dumps({"command": command})},
+            "observation": None,
+            "next_observation": {**plain, "content": answer},
+            "context": {"initial_state": None},
+            "environment": {"instance_id": None},
+            "provenance": {"connector": "atif"},
+            "exit_code": None,
+        }
+        for command, answer in commands
+    ]
+
+
+@needs_box
+def test_a_session_finds_the_variables_of_a_login_and_those_that_were_given() -> None:
+    names = "BERRY HOME LOGNAME PATH PWD SHELL USER"
+    rows = called(
+        [
+            ("env | cut -d= -f1 | grep -v '^_$\\|SHLVL' | sort | paste -sd' '", names),
+            ("echo $USER $HOME; touch ~/x", "ada /home/ada"),
+        ],
+        "/home/ada/work",
+    )
+    place = place_of(rows, "/work", {"BERRY": "rasp"}, "")
+    found = replayed(rows, [asked("terminal", row) for row in rows], Base(), place, Limits())
+    assert [one.status for one in found] == ["same", "same"], [one.answer for one in found]
+
+
+@needs_box
+def test_a_given_user_has_its_account_of_the_system_and_the_name_that_scrubbing_gave_it(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\nmaria:x:1203:1204::/data/maria:/bin/bash\n")
+    rows = called([("whoami", "maria")], "/home/u0651/work")
+    place = place_of(rows, "/work", {}, str(tmp_path), "maria")
+    assert (place.user, tuple(place.account)) == ("u0651", (1203, 1204, "/data/u0651"))
+    place = place_of(called([("whoami", "maria")], "/srv/work"), "/srv/work", {}, str(tmp_path), "maria")
+    assert (place.user, tuple(place.account)) == ("maria", (1203, 1204, "/data/maria"))
+    rows = called([("whoami", "maria")], "/home/u0651/work")
+    found = replayed(
+        rows, [asked("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, "", "maria"), Limits()
+    )
+    assert [one.status for one in found] == ["same"]
+
+
 @needs_box
 def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Path) -> None:
     rows = [
