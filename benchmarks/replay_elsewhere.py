@@ -323,10 +323,10 @@ def main() -> None:
             for file in (outs[0] / "replays").rglob("*.parquet")
             for row in pq.read_table(file).to_pylist()
         }
-        passed = [key for key in told if lied[key]["replayed"] in ("same", "volatile")]
+        passed = [row_id for row_id in told if lied[row_id]["replayed"] in ("same", "volatile")]
         if asked.show:
-            for key in passed:
-                print("certified", told[key], lied[key]["difference"], sep="\n  ")
+            for row_id in passed:
+                print("certified", told[row_id], lied[row_id]["difference"], sep="\n  ")
         row = {
             "rows": len(first),
             "deterministic": len(steady),

@@ -92,7 +92,8 @@ def test_who_answered_is_told_by_the_words_and_by_the_tool():
 
 def test_the_editor_is_told_apart_from_the_user():
     text = "# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\nDo it.\n"
-    assert list(voices(text, CODEX)) == [("harness", "# Context from my IDE setup:\n\n## Open tabs:\n- a"), ("user", "Do it.")]
+    setup = "# Context from my IDE setup:\n\n## Open tabs:\n- a"
+    assert list(voices(text, CODEX)) == [("harness", setup), ("user", "Do it.")]
     assert list(voices("<environment_context>x", CODEX)) == [("harness", "<environment_context>x")]
     assert list(voices(" \n", CODEX)) == []
 

@@ -86,14 +86,14 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
     failed = _FAILED.match(text)
     ended = read_output(failed[1] if failed is not None else text, Source(_CLINE, None, name))
     text = ended.text or ""
-    told = {"role": "tool", "name": name, "tool_call_id": key, "content": text}
+    message: dict[str, Any] = {"role": "tool", "name": name, "tool_call_id": key, "content": text}
     if pictures:
-        told["content"] = [{"type": "text", "text": text}, *pictures]
+        message["content"] = [{"type": "text", "text": text}, *pictures]
     if failed is not None:
-        told["is_error"] = True
+        message["is_error"] = True
     if ended.exit_code is not None:
-        told["exit_code"] = ended.exit_code
-    return told
+        message["exit_code"] = ended.exit_code
+    return message
 
 
 def said(text: str) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.pipelines.mix.candidates import gathered
+from trajmill.pipelines.mix.candidates import gather_candidates
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.pools import group_by_domain, merge_groups, pools_of
@@ -106,7 +106,7 @@ def test_trajectories_that_share_a_repository_or_a_site_belong_together():
 def test_a_site_ties_its_trajectories_up_to_its_share_of_the_domain():
     site = np.array([7, 7, 8, 8, 8, 0, 7], np.uint64)
     domain = Coded.of(["web"] * 6 + ["swe"])
-    found = replace(gathered([]), domain=domain, environment=site)
+    found = replace(gather_candidates([]), domain=domain, environment=site)
     assert found.shared("site", 0.4).tolist() == [7, 7, 0, 0, 0, 0, 0]
     assert found.shared("site", 0.5).tolist() == found.shared("site").tolist() == [7, 7, 8, 8, 8, 0, 0]
     assert not found.shared("site", 0).any()
