@@ -69,7 +69,7 @@ def test_rules_budgets_and_weights_may_change(after, key):
         ({"judge": {"replicates": None}}, "judge.replicates"),
         ({"mix": {**BASE["mix"], "pools": {"sft": 1}}}, "mix.pools.cpt"),
         ({"mix": {**BASE["mix"], "seed": 2}}, "mix.seed"),
-        ({"mix": {**BASE["mix"], "group_by": ["site"]}}, "mix.group_by"),
+        ({"mix": {**BASE["mix"], "group_by": ["site"]}}, "mix.group_by.site"),
         ({"mix": {**BASE["mix"], "edits": "diff"}}, "mix.edits"),
     ],
 )
