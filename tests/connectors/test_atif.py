@@ -188,6 +188,20 @@ def test_what_claude_code_saw_is_told_apart_from_what_harbor_wrote_around_it():
     assert [step.action.message for step in steps] == [None, "I read.", None]
 
 
+def test_what_stands_around_the_output_that_harbor_keeps_of_claude_codes_shell_is_the_clients():
+    made = claude("Bash", {"content": "sail.py\n[mill 7 is busy]"}, "sail.py\n[mill 7 is busy]\n\n[stdout]\nsail.py")
+    made["extra"]["tool_result_metadata"]["tool_use_result"] = {
+        "stdout": "sail.py\n",
+        "stderr": "",
+        "interrupted": False,
+    }
+    found, _ = read(document(made, claude("Bash", {"content": ""}, None)))
+    first, second = found[0].steps
+    assert first.next_observation is not None
+    assert first.next_observation.content == "sail.py"
+    assert "[mill 7 is busy]" in (second.interleaved or "")
+
+
 def test_a_sidechain_of_claude_code_is_the_trajectory_of_a_sub_agent():
     found, _ = read(
         document(

@@ -31,6 +31,23 @@ def test_a_report_that_two_trajectories_could_mean_is_joined_to_neither():
     assert list(SweAgent().join(paths)) == []
 
 
+def test_what_the_agent_was_shown_around_an_observation_is_the_clients_whatever_its_words():
+    told = [
+        {"role": "user", "content": "Look.", "agent": "primary"},
+        {"role": "assistant", "content": "ls", "action": "ls", "agent": "primary"},
+        {"role": "user", "content": "The mill says:\nsail.py\nTwo turns are left.", "agent": "primary"},
+        {"role": "assistant", "content": "rm a", "action": "rm a", "agent": "primary"},
+        {"role": "user", "content": "The mill is silent.", "agent": "primary"},
+        {"role": "assistant", "content": "ls", "action": "ls", "agent": "primary"},
+        {"role": "user", "content": "The mill says:\nb", "agent": "primary"},
+    ]
+    steps = [step("ls", "sail.py\n", "/"), step("rm a", "", "/"), step("ls", "b", "/")]
+    (made,) = read({"trajectory": steps, "history": told})
+    assert [one.next_observation and one.next_observation.content for one in made.steps] == ["sail.py\n", "", "b"]
+    said = [[word["content"] for word in json.loads(one.interleaved or "[]")] for one in made.steps]
+    assert said == [[], ["The mill says:", "Two turns are left."], ["The mill is silent."]]
+
+
 def test_the_marker_that_a_command_ended_is_no_output_and_tells_the_exit_code():
     marker = "///PROCESS-DONE:2:PROCESS-DONE///"
     shell = "(Open file: n/a)\n(Current directory: /)\nbash-$"

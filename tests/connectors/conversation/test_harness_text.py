@@ -72,10 +72,52 @@ def test_answers_in_a_log_that_names_no_client_are_told_from_its_words_too(name,
 
 
 def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
-    for text in ("a" * 50_000, "\n" * 50_000, "Command: " + "Wall time: \n" * 5_000, "… 1" * 20_000):
+    tags = "<status>a</status>\n\n<stdout>\n" + "</stdout>\n\n<stderr>\n" * 5_000
+    for text in (
+        tags,
+        "Observation: " + "<response clipped" * 5_000,
+        "a" * 50_000,
+        "\n" * 50_000,
+        "Command: " + "Wall time: \n" * 5_000,
+        "… 1" * 20_000,
+    ):
         for form in FORMS:
             search = form.pattern.search if form.meaning in ("cut", "lost") else form.pattern.match
             assert search(text) is None or form.pattern.match("") or form.tools & {"WebFetch"}
+
+
+POLLED = """<status>failed</status>
+
+<exit_code>2</exit_code>
+
+<stdout>
+sail
+</stdout>
+
+<stderr>
+no mill
+</stderr>
+
+<timestamp>2026-01-02T03:04:05.000Z</timestamp>"""
+TASK = """<retrieval_status>success</retrieval_status>
+
+<task_id>b7</task_id>
+
+<task_type>local_bash</task_type>
+
+<status>completed</status>
+
+<exit_code>0</exit_code>
+
+<output>
+sail
+</output>"""
+VIEWED = """File Path: `file:///mill`
+Total Lines: 1
+Total Bytes: 4
+The following code has been modified to include a line number before every line, in the format: <line_number>.
+1: sail
+The above content shows the entire, complete file contents of the requested file."""
 
 
 @pytest.mark.parametrize(
@@ -94,6 +136,59 @@ def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
         ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\nIt turns.", None, "agent", None),
         ("claude-code", "WebSearch", "Web search results for query: m\n\nLinks: []\n\n", None, "environment", None),
         (None, "Execute", "sail\n\n[Process exited with code 3]", None, "environment", None),
+        ("claude-code", "BashOutput", POLLED, "sail\nno mill", "environment", 2),
+        ("claude-code", "TaskOutput", TASK, "sail", "environment", 0),
+        (
+            "claude-code",
+            "Bash",
+            "Command running in background with ID: b7. Output is being written to: /tmp/b7",
+            "",
+            "environment",
+            None,
+        ),
+        (
+            "antigravity",
+            "view_file",
+            VIEWED,
+            "File Path: `file:///mill`\nTotal Lines: 1\nTotal Bytes: 4\n1: sail",
+            "environment",
+            None,
+        ),
+        (
+            "antigravity",
+            "run_command",
+            (
+                "Tool is running as a background task with task id: 7/task-5\n"
+                "Task Description: make\nTask logs are available at: file:///tmp/5.log"
+            ),
+            "",
+            "environment",
+            None,
+        ),
+        (
+            "swe-agent",
+            "bash",
+            "Observation: sail<response clipped><NOTE>Observations should not exceed 9 characters.</NOTE>",
+            "sail<response clipped>",
+            "environment",
+            None,
+        ),
+        ("swe-agent", "bash", "Your command ran successfully and did not produce any output.", "", "environment", None),
+        (
+            "inspect_ai",
+            "bash",
+            (
+                "The output of your call to bash was too long to be displayed.\n"
+                "Here is a truncated version:\n<START_TOOL_OUTPUT>\nsail\n<END_TOOL_OUTPUT>\n"
+            ),
+            "sail",
+            "environment",
+            None,
+        ),
+        ("cline", "execute_command", "Command executed. Exit code: 1\nOutput:\nsail", "sail", "environment", 1),
+        ("cline", "execute_command", "Command failed with exit code 2.\n\nsail", "sail", "environment", 2),
+        ("kimi-cli", "Shell", "sail\nERROR: Command failed with exit code: 4. It was cut.", "sail", "environment", 4),
+        ("webdancer", "search", "Error: Tool mill not found", None, "harness", None),
     ],
 )
 def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answer, shown, origin, code):
@@ -104,5 +199,5 @@ def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answ
     made = strip_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
     after = made.steps[0].next_observation
     assert after is not None
-    assert (after.content, after.origin, made.steps[0].exit_code) == (shown or answer, origin, code)
+    assert (after.content, after.origin, made.steps[0].exit_code) == (answer if shown is None else shown, origin, code)
     assert made.steps[1].observation == after
