@@ -170,7 +170,8 @@ def read_output(text: str | None, source: Source) -> Output:
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
     """An answer without the forms before it, each once, the words of these, and the members of an output they tell."""
     notes, ending, met = list[str](), dict[str, Any](), set[Form]()
-    while text is not None and _any_of(source, "before", "status").match(text):
+    screen = _any_of(source, "before", "status")
+    while text is not None and screen is not None and screen.match(text):
         unmet = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
         form, match = next(unmet, (None, None))
         if form is None or match is None:
@@ -195,9 +196,11 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
 
 def _last(text: str, source: Source) -> re.Match[str] | None:
     """The form that begins with one of the last lines of a text and ends with it."""
-    start = end = len(text.rstrip())
     screen = _any_of(source, "after")
+    start = end = len(text.rstrip()) if screen is not None else 0
     for _ in range(_MOST_LINES):
+        if screen is None:
+            break
         start = text.rfind("\n", 0, start) + 1
         if screen.fullmatch(text, start, end):
             found = (form.pattern.fullmatch(text, start, end) for form in forms(source, "after"))
@@ -209,11 +212,11 @@ def _last(text: str, source: Source) -> re.Match[str] | None:
 
 
 @lru_cache(4096)
-def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str]:
-    """The forms as one pattern, since most answers have none; with `lines` those of several lines."""
+def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str] | None:
+    """The forms as one pattern, since most answers have none; with `lines` those of several lines; null of no form."""
     texts = [form.pattern.pattern for form in forms(source, *meanings)]
     chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
-    return re.compile("|".join(chosen) or r"(?!)")
+    return re.compile("|".join(chosen)) if chosen else None
 
 
 def _notes(match: re.Match[str]) -> list[str]:
@@ -280,7 +283,8 @@ def is_empty(text: str, source: Source) -> bool:
 
 def speaker(text: str, source: Source) -> str | None:
     """Who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
-    if _any_of(source, *_SPEAKERS).match(text) is None:
+    screen = _any_of(source, *_SPEAKERS)
+    if screen is None or screen.match(text) is None:
         return None
     return next(form.meaning for form, _ in _matches(text, source, *_SPEAKERS))
 
