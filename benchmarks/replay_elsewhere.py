@@ -286,7 +286,7 @@ def main() -> None:
             outs.append(out)
         first, second = (tables(out / "transitions") for out in outs)
         steady = [key for key, row in first.items() if key in second and shown(row) == shown(second[key])]
-        bases = tuple(f"{one['name']}={work / 'bases' / one['name']}" for one in SESSIONS)
+        bases = tuple(f"{session['name']}={work / 'bases' / session['name']}" for session in SESSIONS)
         asking = Asking("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
         Replay(str(outs[0]), asking).run()
         answers = {

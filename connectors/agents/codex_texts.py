@@ -1,4 +1,4 @@
-"""Who answers the tools of Codex, and when it killed a command.
+"""Origins of the answers of Codex's tools, and signs that it killed a command.
 
 The client's own words are rows of `conversation.harness_text`. Nothing here knows a line; see `codex.items`.
 """

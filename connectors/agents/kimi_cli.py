@@ -177,9 +177,9 @@ def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
         yield from (Said("harness", words) for words, _ in notes if role == "user")
         if role == "tool":
             text = "\n".join(words for words, _ in notes) if failed and seen.text is None else seen_text(seen) or ""
-            told = read_output("\n".join(words for words, _ in notes), _CLIENT)
+            output = read_output("\n".join(words for words, _ in notes), _CLIENT)
             key = key_of(message.get("tool_call_id"))
-            yield Result(key, None, text, offset, failed, seen.attachments, exit_code=told.exit_code, lost=seen.lost)
+            yield Result(key, None, text, offset, failed, seen.attachments, exit_code=output.exit_code, lost=seen.lost)
         elif seen.text or seen.attachments:
             yield Said("user", seen.text or "", seen.attachments)
     elif role not in _ROLES:

@@ -298,7 +298,7 @@ def truncation(text: str, source: Source) -> str:
 
 
 def is_clients(text: str, agent: str) -> bool:
-    """Whether a text in a user's message begins with what the client put there."""
+    """Return True if a text in a user's message begins with what the client put there."""
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
 
 

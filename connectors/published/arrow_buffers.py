@@ -104,7 +104,7 @@ def _unpacked(stream: BinaryIO, place: int, stored: int) -> int:
 
 
 def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """What a message is, the bytes of its body, its rows, and (place in it, bytes) of its compressed buffers."""
+    """Kind of a message, the bytes of its body, its rows, and (place in it, bytes) of its compressed buffers."""
     message = _Table(data, _uint(data, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     if body < 0:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from io import BufferedReader, BytesIO, RawIOBase
+from io import BufferedReader, BytesIO
 from itertools import islice
 from typing import BinaryIO, Final, cast
 
@@ -23,6 +23,7 @@ from trajmill.connectors.published.inside_row import Made
 from trajmill.connectors.published.tables import Found, Table
 from trajmill.connectors.reading.documents import head_rows
 from trajmill.connectors.reading.head_outline import OUTLINED_BYTES
+from trajmill.connectors.reading.lines import LineStream
 from trajmill.connectors.registry import connector, sniff
 from trajmill.schemas import ParseError, Reject, json_text
 
@@ -120,7 +121,7 @@ class RowLines:
             raise self.broken
 
     def open(self, member: str = "") -> BinaryIO:
-        return cast("BinaryIO", BufferedReader(_Lines(self._lines()), 1 << 16))
+        return cast("BinaryIO", BufferedReader(LineStream(self._lines()), 1 << 16))
 
     def seekable(self, member: str = "") -> BinaryIO:
         return BytesIO(self.read())
@@ -165,23 +166,3 @@ class RowLines:
                 yield line
         except ParseError as error:
             self.broken = error
-
-
-class _Lines(RawIOBase):
-    """A stream over lines that are made as it is read."""
-
-    def __init__(self, lines: Iterator[bytes]) -> None:
-        super().__init__()
-        self._lines = lines
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self._left:
-            self._left = memoryview(next(self._lines, b""))
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count

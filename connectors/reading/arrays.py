@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from io import BytesIO, RawIOBase, UnsupportedOperation
+from io import BytesIO, UnsupportedOperation
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from trajmill.connectors.reading.large.parts import Array
+from trajmill.connectors.reading.lines import LineStream
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ParseError
 
@@ -122,7 +123,7 @@ def elements(
         begin = 0 if begin >= 0 else -1
 
 
-class ElementLines(RawIOBase):
+class ElementLines(LineStream):
     """A JSON array as lines of its elements, at the offsets of the array: what stands between them is blank.
 
     Args:
@@ -132,27 +133,19 @@ class ElementLines(RawIOBase):
     """
 
     def __init__(self, stream: BinaryIO, uri: str, begin: int) -> None:
-        super().__init__()
+        super().__init__(iter(()))
         self._stream, self._uri, self._begin = stream, uri, begin
         self.seek(0)
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._place
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         """Move to the beginning, or to the line end before the element that was named."""
         if whence or offset not in (0, self._begin - 1):
             raise UnsupportedOperation("only to its beginning and to the element that was named")
         self._stream.seek(self._begin if offset else 0)
-        self._lines = self._made(offset)
-        self._left = memoryview(b"")
-        self._place = offset
+        self._restart(self._made(offset), offset)
         return offset
 
     def _made(self, start: int) -> Iterator[bytes]:
@@ -160,15 +153,6 @@ class ElementLines(RawIOBase):
         for offset, data in elements(self._stream, self._uri, (), start=self._begin if start else 0):
             yield b"\n".rjust(offset - begin) + data.replace(b"\n", b" ")
             begin = offset + len(data)
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self._left:
-            self._left = memoryview(next(self._lines, b""))
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        self._place += count
-        return count
 
     def close(self) -> None:
         self._stream.close()

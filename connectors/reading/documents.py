@@ -176,7 +176,9 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 def first_element(blob: Blob) -> dict[str, Any] | None:
     """The first element of a blob that is one JSON array of objects; None if it is none, or holds arrays as lines."""
     with blob.open() as stream:
-        line = next((one for one in lines(stream) if one.data is None or one.data.strip()), None)
+        line = next(
+            (line_read for line_read in lines(stream) if line_read.data is None or line_read.data.strip()), None
+        )
         is_first = line is not None and line.ended and bool(stream.read(_BLANK_BYTES).strip())
     if line is None or (is_first and line.data is not None and value_or_none(line.data) is not None):
         return None
@@ -188,7 +190,7 @@ def first_element(blob: Blob) -> dict[str, Any] | None:
 
 
 def holds_rows(blob: Blob) -> bool:
-    """Whether a blob holds objects, one a line or as the elements of one array."""
+    """Return True if a blob holds objects, one a line or as the elements of one array."""
     return is_by_line(blob) or first_element(blob) is not None
 
 

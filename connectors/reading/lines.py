@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from io import RawIOBase
 from typing import Any, BinaryIO, Final
 
 from trajmill.connectors.connector import Blob, FileSlice
@@ -47,6 +48,33 @@ class Line:
     offset: int
     data: bytes | None
     ended: bool
+
+
+class LineStream(RawIOBase):
+    """A stream over lines that are made as it is read."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        super().__init__()
+        self._restart(lines)
+
+    def _restart(self, lines: Iterator[bytes], offset: int = 0) -> None:
+        """Go on with other lines, the first of which begins at an offset."""
+        self._lines, self._left, self._offset = lines, memoryview(b""), offset
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._left:
+            self._left = memoryview(next(self._lines, b""))
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        self._offset += count
+        return count
 
 
 def lines(stream: BinaryIO, limit: int = LINE_BYTES, start: int = 0) -> Iterator[Line]:

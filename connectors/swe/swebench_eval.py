@@ -218,14 +218,14 @@ def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]
     That is what the tests put out, else why the patch could not be applied, else what the report says of each test.
     """
     if OUTPUT in blob.members:
-        told = read_output(blob.read(OUTPUT).decode("utf-8", "replace"), _EVALUATION)
-        text = told.text or ""
+        output = read_output(blob.read(OUTPUT).decode("utf-8", "replace"), _EVALUATION)
+        text = output.text or ""
         begin = _START.search(text)
         if begin is not None:
             end = _END.search(text, begin.end())
             text = text[begin.end() : end.start() if end is not None else len(text)]
-            told = told if end is None else Output(None)
-        return (Observation(text, form="stream") if text or told.killed else None), told
+            output = output if end is None else Output(None)
+        return (Observation(text, form="stream") if text or output.killed else None), output
     if RUN in blob.members:
         failed = _FAILED.search(blob.read(RUN).decode("utf-8", "replace"))
         if failed is not None and failed[1].strip():

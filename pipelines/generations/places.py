@@ -239,8 +239,8 @@ def _bearing(
     like = table["like"].combine_chunks()
     of_like = np.repeat(every, pc.list_value_length(like).to_numpy())
     both = np.concatenate([own.newcomer, of_like]), np.concatenate([own.node, pc.list_flatten(like).to_numpy()])
-    whole = Bearing.of(*both)
-    return own, whole, known_among(np.unique(whole.node), pools)
+    with_likeness = Bearing.of(*both)
+    return own, with_likeness, known_among(np.unique(with_likeness.node), pools)
 
 
 def _order(table: pa.Table) -> npt.NDArray[np.int64]:

@@ -60,13 +60,13 @@ def _largest_share(mix: Mix) -> float:
 
 def _tasks(transitions: Folder, unit: Unit) -> _Hashes:
     """The task, 0 if it is not known, and the id of each trajectory of a unit, as hashes."""
-    found = [np.zeros((0, 2), np.uint64)]
+    parts = [np.zeros((0, 2), np.uint64)]
     for group in row_groups(transitions, unit.name):
         batch = group.read(_LEAVES)
         first = batch["step"].to_numpy() == 0
         task = task_nodes(batch, np.zeros(batch.num_rows, np.uint64))
-        found.append(np.stack([task[first], text_hashes(batch["trajectory_id"])[first, 0]], axis=1))
-    return np.concatenate(found)
+        parts.append(np.stack([task[first], text_hashes(batch["trajectory_id"])[first, 0]], axis=1))
+    return np.concatenate(parts)
 
 
 def _counted(tasks: _Hashes) -> tuple[npt.NDArray[np.int64], int]:

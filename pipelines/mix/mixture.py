@@ -317,19 +317,19 @@ def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture
     """
     wanted = Wanted.by(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
-    found = gather_candidates((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
-    placement = judged.known.placed(recipe, judged.units, found, judged.told)
+    gathered = gather_candidates((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
+    placement = judged.known.placed(recipe, judged.units, gathered, judged.told)
     passages = judged.passages
     if passages is not None:
         some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
         passed = gather_candidates(some, wanted.signals)
-        found = gather_candidates([found, passed], wanted.signals)
+        gathered = gather_candidates([gathered, passed], wanted.signals)
         placement = placement.followed_by(judged.known.placed_passages(passed))
     counter = TokenCounter(recipe.judge.tokenizer)
     mixture, chosen = make_mixture(
-        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), placement, earlier
+        recipe, gathered, lambda pools: _sizes(recipe.mix, judged, gathered, pools, counter), placement, earlier
     )
-    return mixture, found, chosen
+    return mixture, gathered, chosen
 
 
 def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:

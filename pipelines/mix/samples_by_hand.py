@@ -94,7 +94,7 @@ def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
             "--stop-after draw, without --stage and --part, first."
         )
     shards = lay_out_shards(drawn.counts, recipe.mix)
-    told = recipe.mix.instructions
+    instructions = recipe.mix.instructions
     return Mixing(
         recipe,
         transitions=folder / "transitions",
@@ -106,7 +106,7 @@ def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
         rejects=folder / "rejects" / STAGE,
         samples=folder / SAMPLES,
         digest=drawn.digest,
-        instructions={} if told is None else read_instructions(told),
+        instructions={} if instructions is None else read_instructions(instructions),
         replays=folder / REPLAYS if recipe.mix.asks_replays else None,
         blobs=(folder / BLOBS,),
         shards=shards,

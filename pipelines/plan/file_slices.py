@@ -38,7 +38,7 @@ _READ_BYTES: Final = 1 << 20
 
 
 class _Cut(NamedTuple):
-    """Where a slice begins: an offset, decompressed; the same as stored; the frame that it is read from, if any."""
+    """Beginning of a slice: an offset, decompressed; the same as stored; the frame that it is read from, if any."""
 
     begin: int
     stored: int
@@ -74,11 +74,11 @@ def _slices(one: Input, recipe: Recipe, strict: bool) -> list[Input]:
         is_array = not is_table and first_element(blob) is not None
         stored = uncompressed(one.members[""])
         if stored is None:
-            found = None if is_table or is_array else _cuts_of_frames(opened(one.members[""].path))
+            cuts = None if is_table or is_array else _cuts_of_frames(opened(one.members[""].path))
         else:
             with stored:
-                found = _cuts_of_elements(stored, one.uri) if is_array else _cuts_of_bytes(one, blob)
-        return [one] if found is None else _pieces(one, *found, is_array=is_array)
+                cuts = _cuts_of_elements(stored, one.uri) if is_array else _cuts_of_bytes(one, blob)
+        return [one] if cuts is None else _pieces(one, *cuts, is_array=is_array)
 
 
 def _pieces(one: Input, cuts: Sequence[_Cut], digest: str, *, is_array: bool) -> list[Input]:

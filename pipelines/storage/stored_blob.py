@@ -98,7 +98,7 @@ class _Guarded(io.RawIOBase):
 
 
 def _opened(place: Place, uri: str, member: str, limit: int, frame: int = 0) -> _Guarded:
-    """What `open_raw` gives, not buffered; of a compressed file, from a frame on that begins there."""
+    """Open a stored file as `open_raw` does, not buffered; of a compressed one, from a frame on that begins there."""
     try:
         inner = opened_archive(place.archive, limit).open(place.within[-1]) if place.within else _file(place)
         content = decompressed(inner, frame)

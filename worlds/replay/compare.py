@@ -124,7 +124,7 @@ def compared(logged: str, replayed: str, *, unordered: bool = False, now: dateti
 
 
 def differs_as_replays(logged: str, first: str, second: str) -> bool:
-    """Whether an answer differs from two replays only in what these do not have in common.
+    """Return True if an answer differs from two replays only in what these do not have in common.
 
     Where the replays hold the same words in another order, so does the answer; elsewhere it holds a word of the same
     kind in the place of each that differs.

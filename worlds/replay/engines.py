@@ -120,9 +120,9 @@ class Place:
     def account(self) -> Account:
         """The user's account in the system; one of the usual form where the system has none of that name."""
         name = self.real_user or self.user
-        found = _accounts(self.system).get(name) if self.system else None
-        if found is not None and may_be_folder(found.home):
-            return found._replace(home=self._as_told(found.home))
+        account = _accounts(self.system).get(name) if self.system else None
+        if account is not None and may_be_folder(account.home):
+            return account._replace(home=self._as_told(account.home))
         if self.user == "root":
             return Account(0, 0, "/root")
         return Account(1000, 1000, f"/Users/{self.user}" if self.folder.startswith("/Users/") else f"/home/{self.user}")

@@ -360,7 +360,7 @@ def _files(place: Folder) -> tuple[FileEntry, ...]:
 
 
 def _scrubbing(place: Folder) -> Callable[[str], str]:
-    """What scrubbing made of texts in the run of a folder."""
+    """Return the function that scrubs texts as the run of a folder did."""
     recipe = json.loads(place.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
     kinds = tuple(recipe.get("scrub") or ())
     salt = os.environ.get(SALT, "") if recipe.get("scrub_salt") == SALTED else ""

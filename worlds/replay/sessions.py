@@ -69,15 +69,15 @@ class Replayed:
 def place_of(
     rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str, user: str = ""
 ) -> Place:
-    """What the session of a trajectory sees of its machine: what was given, else what the log tells.
+    """Return what the session of a trajectory sees of its machine: what was given, else what the log tells.
 
     A user that was given has the name that scrubbing gave it in the log, where it has one.
     """
-    found = _told_place(rows, Place(default, user=user or "dev", variables=variables, system=system))
-    if not user or user == found.user:
-        return found
-    is_scrubbed = len(found.user) == len(user) and NUMBERED_USER.fullmatch(found.user.encode())
-    return replace(found, real_user=user) if is_scrubbed else replace(found, user=user)
+    place = _told_place(rows, Place(default, user=user or "dev", variables=variables, system=system))
+    if not user or user == place.user:
+        return place
+    is_scrubbed = len(place.user) == len(user) and NUMBERED_USER.fullmatch(place.user.encode())
+    return replace(place, real_user=user) if is_scrubbed else replace(place, user=user)
 
 
 def _told_place(rows: Sequence[Mapping[str, Any]], found: Place) -> Place:

@@ -53,7 +53,7 @@ def table(value: Any, key: str) -> dict[str, Any]:
 
 
 def raw_result(extra: Any) -> dict[str, Any] | None:
-    """What Harbor kept of an answer of Claude Code: its block with the content, and the object of its tool beside it.
+    """Return what Harbor kept of an answer of Claude Code: its block with the content, and its tool's object beside it.
 
     None where it kept no block.
     """

@@ -227,7 +227,7 @@ class Times:
 
 
 def observation(message: Mapping[str, Any], name: str, held: Attachments) -> tuple[Observation, Output]:
-    """What a tool message shows, and how its call ended: that its time was up, and what the harness said."""
+    """Return what a tool message shows, and how its call ended: that its time was up, and what the harness said."""
     made = content(message, held)
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
@@ -241,8 +241,8 @@ def observation(message: Mapping[str, Any], name: str, held: Attachments) -> tup
     truncation = "recorder" if made.lost else "none"
     if kind == "output_limit" or cut_by(text or "", _CLIENT) == "harness":
         truncation = "harness"
-    told = read_output(text, _CLIENT)
-    text, ended = told.text, replace(ended, notes=(*told.notes, *ended.notes))
+    output = read_output(text, _CLIENT)
+    text, ended = output.text, replace(ended, notes=(*output.notes, *ended.notes))
     tree = name.startswith(_BROWSER) and kind is None
     seen = Observation(
         content=text,
