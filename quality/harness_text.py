@@ -251,7 +251,12 @@ def make_skeleton(line: str, said: Sequence[str] = ()) -> str | None:
     for value in said:
         if value in line:
             line = line.replace(value, _CALL)
-    found = " ".join(map(_signed, line[:COMPARED].split()))
+    return _skeleton_of(line[:COMPARED])
+
+
+@lru_cache(1 << 14)  # a harness says the same lines again and again
+def _skeleton_of(line: str) -> str | None:
+    found = " ".join(map(_signed, line.split()))
     return found if _LETTERS.match(found) or (_CALL in found and _PUNCTUATION.match(found)) else None
 
 
@@ -331,12 +336,14 @@ def find_frames(answers: Records, told: Records) -> Records:
     kinds, totals = _by_kind(answers)
     tool_of = dict(zip(answers["kind"].tolist(), answers["tool"].tolist(), strict=True))
     tools = np.array([tool_of[one] for one in kinds.tolist()], np.uint64)
+    is_new = np.append(True, told["kind"][1:] != told["kind"][:-1])
+    is_new[begins] = True
+    met_kinds = np.add.reduceat(is_new.astype(np.int64), begins)
+    is_enough = np.any([(met_kinds >= fewest) & (total >= answers_of) for fewest, answers_of in LEAST], axis=0)
     found = []
-    for begin, end, number in zip(begins, ends, total, strict=True):
-        some = told[begin:end]
-        met = len(np.unique(some["kind"]))
-        if not any(met >= fewest and number >= answers_of for fewest, answers_of in LEAST):
-            continue
+    for place in np.flatnonzero(is_enough).tolist():
+        number, met = total[place], int(met_kinds[place])
+        some = told[begins[place] : ends[place]]
         own = np.unique(some["tool"])
         among = np.isin(tools, own)
         share = totals[among] / totals[among].sum()

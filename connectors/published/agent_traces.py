@@ -27,6 +27,7 @@ from trajmill.connectors.registry import connectors, sniff
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory, json_text
 
 _COLUMNS: Final = ("traces", "trace")
+_MARKS: Final = (b"trace", b"\\u00")  # JSON may say any letter by its number
 
 
 class AgentTraces(Connector):
@@ -38,6 +39,8 @@ class AgentTraces(Connector):
     title: ClassVar[str] = "agent traces of the Hub: rows that hold the lines of a session (JSONL, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if not any(mark in head for mark in _MARKS):
+            return None
         log = _log(next(iter(head_rows(head)), None))
         return Sniff(0.9, "rows with the lines of a session as traces") if log and _reader(log) is not None else None
 

@@ -11,7 +11,6 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from operator import eq
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Kind
@@ -86,18 +85,23 @@ def _certified(head: str, shape: str, rest: Iterable[str]) -> Iterator[str]:
         shape: the first characters of the alphabets of all.
         rest: the alphabets of those that follow.
     """
-    stream = _stream(f"{head}\0{shape}".encode("utf-8", "surrogatepass"))
+    stream = _stream(_seed(head, shape))
     return (alphabet[next(stream) % len(alphabet)] for alphabet in rest)
 
 
-_SHAPES: Final = str.maketrans("123456789" + _LOWER + _LOWER.upper(), "0" * 9 + "a" * 26 + "A" * 26)
+def _seed(head: str, shape: str) -> bytes:
+    return f"{head}\0{shape}".encode("utf-8", "surrogatepass")
+
+
+_SHAPES: Final = bytes.maketrans(f"123456789{_LOWER}{_LOWER.upper()}".encode(), b"0" * 9 + b"a" * 26 + b"A" * 26)
 
 
 def _shape(core: str) -> str:
     """The first character of each alphabet."""
     if not core.isascii():
         return "".join(alphabet[0] for alphabet in _alphabets(core))
-    return ("1" if "1" <= core[0] <= "9" else core[0].translate(_SHAPES)) + core[1:].translate(_SHAPES)
+    shape = core.encode().translate(_SHAPES).decode()
+    return f"1{shape[1:]}" if "1" <= core[0] <= "9" else shape
 
 
 def _derived(core: str, key: bytes) -> str:
@@ -115,10 +119,12 @@ def is_certified(core: str) -> bool:
     """Whether letters and digits alone, in order, are those of a placeholder that certifies itself."""
     if len(core) < MASKED_UNDER or len(set(core)) <= 2:
         return len(core) >= MASKED_UNDER
-    head, tail = core[: _free(len(core))], core[_free(len(core)) :]
-    letters = _letters(core)
-    rest = (_alphabet(char, letters, first=False) for char in tail)
-    return all(map(eq, tail, _certified(head, _shape(core), rest)))
+    free, letters = _free(len(core)), _letters(core)
+    for char, byte in zip(core[free:], _stream(_seed(core[:free], _shape(core))), strict=False):
+        alphabet = _alphabet(char, letters, first=False)
+        if alphabet[byte % len(alphabet)] != char:
+            return False
+    return True
 
 
 def is_placeholder(core: str) -> bool:

@@ -12,13 +12,16 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from trajmill.quality.scrubbing.issuers import BY_BEGINNING
 from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified
 
 _RUN: Final = re.compile(rf"[^\s\"'`<>(){{}}\[\],;|]{{{MASKED_UNDER},}}")
 _PIECE: Final = re.compile(rf"[^/@&?:=]{{{MASKED_UNDER},}}")
 _BEGIN: Final = re.compile(r"[^A-Za-z0-9]+(?=[A-Za-z0-9])")
-_TYPE: Final = 4
-"""Letters that some issuers begin keys with and set nothing after: `AKIA`, `AIza`."""
+_ISSUER: Final = re.compile(
+    "|".join(sorted((form.stays.decode() for form in BY_BEGINNING if form.stays), key=len)[::-1])
+)
+"""How keys of known issuers begin, which stays: `AKIA`, `AIza`, `github_pat_`."""
 
 _BEGINS: Final = 12
 """Places within a word at which a placeholder may begin: `Bearer:`, `--token=` and `sk-ant-api03-` stand before it."""
@@ -61,8 +64,9 @@ def _placeholder_in(word: str) -> int | None:
 
 @lru_cache(1 << 16)  # words recur: most of a screen or a listing stood in the one before
 def _place(word: str) -> int | None:
+    is_core = word.isascii() and word.isalnum()
     for start in islice(_starts(word), _BEGINS):
-        core = core_of(word[start:].encode("utf-8", "surrogatepass"))
+        core = word[start:] if is_core else core_of(word[start:].encode("utf-8", "surrogatepass"))
         if len(core) < MASKED_UNDER:
             return None
         if len(set(core)) > 2 and is_certified(core):
@@ -72,6 +76,7 @@ def _place(word: str) -> int | None:
 
 def _starts(word: str) -> Iterator[int]:
     yield 0
-    yield _TYPE
+    if (issuer := _ISSUER.match(word)) is not None:
+        yield issuer.end()
     for match in _BEGIN.finditer(word):
         yield match.end()

@@ -59,20 +59,23 @@ def _field(column: Any, name: str) -> list[Any]:
 def _is_invented(row: dict[str, Any]) -> bool:
     """Whether an answer with placeholders of its own says nothing else that its action and the state before do not."""
     text = (row["next_observation"] or {}).get("content") or ""
-    spans = replaced_spans(text)
     action, before = row["action"], row["observation"] or {}
     known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
-    if all(text[begin:end] in known for begin, end in spans):
-        return False
-    rest = list(text)
-    for begin, end in spans:
-        rest[begin:end] = " " * (end - begin)
-    said = set(_WORD.findall(" ".join(_leaves("".join(rest)))))
-    return not said or said <= set(_WORD.findall(known))
+    words, has_own = set(_WORD.findall(known)), False
+    # most answers say something new in their first lines, so that the others need not be looked at
+    for part in [text] if text.lstrip()[:1] in ("{", "[") else text.split("\n"):
+        spans = replaced_spans(part)
+        has_own = has_own or any(part[begin:end] not in known for begin, end in spans)
+        rest = list(part)
+        for begin, end in spans:
+            rest[begin:end] = " " * (end - begin)
+        if not words.issuperset(_WORD.findall(" ".join(_leaves("".join(rest))))):
+            return False
+    return has_own
 
 
 def _leaves(text: str) -> Iterator[str]:
-    """The values of JSON, or the lines of a text without their labels."""
+    """The values of JSON, or a text without the labels of its lines."""
     try:
         values = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):

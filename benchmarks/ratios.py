@@ -1,0 +1,224 @@
+"""The headline figures, each as a ratio to a peer or a floor that was measured in the same run.
+
+    python -m benchmarks.ratios               # under 15 minutes on two idle cores
+    python -m benchmarks.ratios --long        # hours: growth over 0.1, 1 and 10 GB besides
+
+The tables go into docs/benchmarks.md and docs/endurance.md, between the marks of this command. A figure that moved by
+more than 15 % since the last commit of its page is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks import dedup, growth, signals, workers
+from benchmarks.logs.documents import planted
+from benchmarks.logs.long_logs import write as write_long
+from benchmarks.logs.mixed import write_mixed
+from benchmarks.processes import Task, load_ours, measured, work
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+MODULE: Final = "benchmarks.ratios"
+SEED: Final = 7
+MOVED: Final = 0.15
+_CHILD_SUBREAPER: Final = 36
+
+
+class Ratio(NamedTuple):
+    """One figure.
+
+    Attributes:
+        name: what is measured.
+        ours, peer: in `unit`; smaller is better for both.
+        beside: what the peer is.
+        unit: of both.
+    """
+
+    name: str
+    ours: float
+    peer: float
+    beside: str
+    unit: str = "CPU s"
+
+    @property
+    def ratio(self) -> float:
+        """How many times the peer takes what we take."""
+        return self.peer / self.ours
+
+
+def find_duplicates(place: Path) -> Iterator[Ratio]:
+    """Compare the judge stage with datatrove's MinHash stages over planted copies."""
+    count = 20_000
+    ours, *peers = dedup.compared(planted(count, SEED), place, list(dedup.AIMS))
+    for peer in peers:
+        recall = f"recall {ours['recall']:.3f} and {peer['recall']:.3f}"
+        yield Ratio(f"near duplicates of {count:,} documents", ours["cpu"], peer["cpu"], f"{peer['name']}; {recall}")
+
+
+def run_whole(place: Path) -> Iterator[Ratio]:
+    """Compare a run of every stage with reading the same logs and writing the same shards, and nothing else."""
+    size = write_mixed(place / "raw", 60_000_000, SEED) / 1e6
+    stages, told = growth.measured(place)
+    floor, _, _ = measured(MODULE, "floor", place)
+    heads, _, _ = measured(MODULE, "heads", place)
+    whole = sum(stage["cpu"] for stage in stages.values())
+    yield Ratio(f"raw logs to shards, {size:.0f} MB", whole, floor, "orjson, and zstd of the same shards")
+    count = told["inputs"] / 1000
+    yield Ratio("plan", stages["plan"]["cpu"] / count, heads / count, "reading each file's first 64 KB", "ms a file")
+
+
+def run_long(place: Path) -> Iterator[Ratio]:
+    """Compare a run over one long session with the same floor."""
+    size = 60_000_000
+    (place / "raw").mkdir()
+    write_long("claude_code", size, place / "raw")
+    stages, _ = growth.measured(place)
+    floor, _, _ = measured(MODULE, "floor", place)
+    whole = sum(stage["cpu"] for stage in stages.values())
+    yield Ratio(f"one session of {size / 1e6:.0f} MB", whole, floor, "orjson, and zstd of the same shards")
+
+
+def run_signals(place: Path) -> Iterator[Ratio]:
+    """Compare all signals together with datatrove's Gopher quality filter over the same texts."""
+    batches = [*chain.from_iterable(signals.normalized([signals.generated(place / "raw", 20)]).values())]
+    names = [name for name in signals.signals() if not any(word in name for word in signals.APART)]
+    ours = signals.seconds(lambda: signals.together(batches, names), 3)
+    peer = signals.seconds(lambda: signals.alone(batches, "datatrove:gopher_quality"), 1)
+    size = signals.size_of(batches)
+    yield Ratio("all signals", ours / size, peer / size, "datatrove's Gopher quality filter", "CPU s a MB")
+
+
+def run_workers(place: Path) -> Iterator[Ratio]:
+    """Compare a run with two workers with one of one worker, by wall time."""
+    ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1)
+    size = write_mixed(place / "raw", 100_000_000, SEED) / 1e6
+    (place / "growth.yaml").write_text(growth.RECIPE)
+    one, two = (workers.measured([sys.executable, "-m", "trajmill"], place, count)[0] for count in (1, 2))
+    yield Ratio(f"two workers, {size:.0f} MB", two, one, "one worker", "wall s")
+
+
+def _read(place: Path) -> Iterator[str]:
+    """Decode the lines of JSON of all logs, read the other files, and compress the shards anew."""
+    import orjson
+    import zstandard
+
+    for path in sorted((place / "raw").rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        for line in data.splitlines() if path.suffix in (".jsonl", ".json", ".cast") else ():
+            try:
+                orjson.loads(line)
+            except orjson.JSONDecodeError:  # a document of many lines
+                orjson.loads(data)
+                break
+    for path in sorted((place / "out" / "shards").rglob("*.jsonl.zst")):
+        with path.open("rb") as stream:
+            data = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True).read()
+        zstandard.ZstdCompressor().compress(data)
+    yield "read and written"
+
+
+def _read_heads(place: Path) -> Iterator[str]:
+    for path in sorted((place / "raw").rglob("*")):
+        if path.is_file():
+            with path.open("rb") as stream:
+                stream.read(1 << 16)
+    yield "read"
+
+
+TASKS: Final[dict[str, Task]] = {"floor": (load_ours, _read), "heads": (load_ours, _read_heads)}
+MEASURES: Final[Sequence[Callable[[Path], Iterator[Ratio]]]] = (
+    find_duplicates,
+    run_whole,
+    run_long,
+    run_signals,
+    run_workers,
+)
+
+
+def table(ratios: Iterable[Ratio]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = ["| | ours | beside | | unit | times |", "|---|---:|---:|---|---|---:|"]
+    lines += [f"| {r.name} | {r.ours:.3g} | {r.peer:.3g} | {r.beside} | {r.unit} | {r.ratio:.2f} |" for r in ratios]
+    return lines
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"<!-- begin: python -m benchmarks.ratios, {name} -->", f"<!-- end: {name} -->"
+
+
+def write_page(page: str, name: str, lines: Sequence[str]) -> None:
+    """Write lines between the marks of that name in a page of the docs.
+
+    Raises:
+        SystemExit: the page does not have the marks.
+    """
+    path = ROOT / "docs" / page
+    begin, end = _marks(name)
+    text = path.read_text("utf-8")
+    if begin not in text or end not in text:
+        raise SystemExit(f"docs/{page} has no lines '{begin}' and '{end}'.")
+    before, _, rest = text.partition(begin)
+    path.write_text("\n".join((before + begin, *lines, end)) + rest.partition(end)[2], "utf-8")
+
+
+def moved(page: str, name: str, lines: Sequence[str]) -> Iterator[str]:
+    """Say which last column of a row moved by more than 15 % since the last commit of the page."""
+    shown = subprocess.run(["git", "show", f"HEAD:docs/{page}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    begin, end = _marks(name)
+    before = dict(map(_last_figure, shown.stdout.partition(begin)[2].partition(end)[0].splitlines()))
+    for row, figure in map(_last_figure, lines):
+        old = before.get(row, "")
+        if re.fullmatch(r"[\d.]+", old) and abs(float(figure) / float(old) - 1) > MOVED:
+            yield f"{row}: {old} -> {figure}"
+
+
+def _last_figure(line: str) -> tuple[str, str]:
+    """A table row's name, with what it stands beside, and its last cell."""
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    return " / ".join(cells[:1] + [cell for cell in cells[1:-1] if not re.match(r"[\d,.]+$|$", cell)]), cells[-1]
+
+
+def publish(page: str, name: str, lines: Sequence[str]) -> None:
+    """Print a table, say what moved, and write the page."""
+    print("\n".join(lines))
+    for change in moved(page, name, lines):
+        print(f"moved: {change}")
+    write_page(page, name, lines)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--long", action="store_true", help="measure growth over 0.1, 1 and 10 GB besides")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[0.1, 1, 10], metavar="GB", help="of --long")
+    parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
+    for name in ("task", "place"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        work(TASKS, given.task, Path(given.place))
+        return
+    ratios: list[Ratio] = []
+    for measure in MEASURES:
+        with tempfile.TemporaryDirectory(prefix="ratios-", dir=given.folder) as place:
+            ratios += measure(Path(place))
+        print(*table(ratios)[-1:], sep="\n", flush=True)
+    publish("benchmarks.md", "ratios", table(ratios))
+    if given.long:
+        with tempfile.TemporaryDirectory(prefix="ratios-", dir=given.folder) as place:
+            rows = [*growth.rows(given.sizes, Path(place), SEED)]
+        heads = [f"| {' | '.join(growth.HEADS)} |", f"|{'---|' * len(growth.HEADS)}"]
+        publish("endurance.md", "growth", [*heads, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+if __name__ == "__main__":
+    main()
