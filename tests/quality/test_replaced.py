@@ -24,6 +24,7 @@ TEXTS = {
     "header": lambda secret: f"Authorization: Bearer {secret}",
     "token": lambda secret: f"cloned with ghp_{secret[:36]} from there",
     "key id": lambda secret: f"aws_access_key_id = AKIA{secret[:16].upper()}",
+    "two letters before it": lambda secret: f"sid=SK{secret.encode().hex()[:32]}",
     "url": lambda secret: f"postgres://lamp:{secret}@db/beds",
 }
 
