@@ -92,7 +92,7 @@ def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
     return names | written_names(f"rejects/{STAGE}", labels)
 
 
-_VERSION: Final = 7
+_VERSION: Final = 8
 """Raised when equal rows become other files than before."""
 
 

@@ -40,7 +40,7 @@ from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
 from trajmill.schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "5"
+VERSION: Final = "6"
 """Of what is measured; another one has all units measured again."""
 
 USER, SAID, STATE_BIT, ANSWER, IN_CONTEXT, ESCAPABLE = (1 << number for number in range(6))
