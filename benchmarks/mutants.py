@@ -57,7 +57,7 @@ equal strings or numbers are one object or two by chance."""
 
 QUIETLY: Final = ("-n", "0", "-s", "-qq", "--no-summary", "-p", "no:cacheprovider", "-m", "not corpus")
 SECONDS: Final = 20
-"""Of the processor, that the tests of one mutant may take: the slowest of those that take longer are left out."""
+"""CPU time of the tests that try one mutant: the slowest of those that take longer together are left out."""
 
 MEMORY: Final = 8 << 30
 """Bytes that a test may ask for."""
@@ -235,7 +235,7 @@ def forked(work: Callable[[], object]) -> bool:
 
 
 class Recorder:
-    """A plugin of pytest that notes which functions of some files each passing test calls, and how long it takes of the processor.
+    """A plugin of pytest that notes which functions of some files each passing test calls, and its seconds of CPU.
 
     Args:
         files: that hold the functions.

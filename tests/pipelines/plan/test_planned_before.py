@@ -136,7 +136,7 @@ def test_a_plan_of_other_code_or_one_that_is_damaged_is_not_believed(raw, tmp_pa
 
 def test_a_plan_is_believed_whatever_the_order_of_a_mapping_in_the_recipe():
     columns = {"id": "episode", "observation": "before", "action": "command"}
-    mapping = {"layout": "transitions"}
+    mapping = {"layout": "transitions", "domain": "os"}
     recipes = [
         Recipe.model_validate(
             {"name": "t", "source": "t", "normalize": {"dataset": mapping | {"columns": dict(pairs)}}}
