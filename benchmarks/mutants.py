@@ -133,7 +133,8 @@ def places_of(path: Path) -> Iterator[Place]:
     nodes, lines = [*ast_nodes(get_ast(source))], source.splitlines()
     changes: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for operator in OPERATORS:
-        starts = [start for node in nodes for start, _ in operator().mutation_positions(node)]
+        positions = operator().mutation_positions
+        starts = [start for node in nodes for start, _ in positions(node)]
         for occurrence, start in enumerate(starts):
             changes.setdefault(start, []).append((operator.__name__, occurrence))
     alike: Counter[tuple[str, int]] = Counter()
