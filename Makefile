@@ -69,7 +69,7 @@ coverage: .venv/developing ## run all tests, and say how many lines of each pack
 	@touch $@
 
 mutants: .venv/mutants/installed .venv/developing ## try 300 one-line changes of the core against its tests (an hour); fails below 85 % noticed
-	.venv/mutants/bin/python benchmarks/mutants.py $(ARGS)
+	$(BIN)/python benchmarks/mutants.py $(ARGS)
 
 engines: .venv/developing ## one recipe on every engine: the same bytes. What a machine lacks is told and left out, or with ENGINES=all a failure
 	TRAJMILL_ENGINES=$(ENGINES) $(BIN)/pytest -v -rs tests/pipelines/execution/test_engines.py $(ARGS)

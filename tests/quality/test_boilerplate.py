@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.boilerplate import frames
+from trajmill.quality.boilerplate import frames, in_bytes
 
 
 @given(st.text("[]#|+-=1 2\t→:\r\na", max_size=80), st.sampled_from(["", "http", "tree"]))
@@ -14,3 +14,10 @@ def test_frames_lie_in_the_text_in_order(text, kind):
     assert all(0 <= begin < end <= len(text) for begin, end in frame)
     assert all(one[1] <= other[0] for one, other in pairwise(frame))
     assert all(0 <= begin <= end <= len(text) for begin, end in held)
+
+
+@given(st.text("a\x7f\x80\u07ff\u0800\uffff\U00010000", max_size=9))
+def test_spans_in_characters_are_found_in_bytes(text):
+    cuts = [len(text[:size].encode()) for size in range(len(text) + 1)]
+    spans = [(begin, end, "x") for begin, end in pairwise(range(len(text) + 1))]
+    assert in_bytes(text, spans) == [(begin, end, "x") for begin, end in pairwise(cuts)]

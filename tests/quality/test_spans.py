@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.make import batch_of, call, steps_of, trajectory
 from trajmill.quality.replicate import Words
-from trajmill.quality.spans import Labelling, with_volatile
+from trajmill.quality.spans import Labelling, _stands_in, with_volatile
 from trajmill.schemas import Action, Context, Observation, Step, Trajectory
 
 
@@ -120,3 +121,10 @@ def test_spans_lie_within_the_text_in_order_and_none_over_another(texts, bits):
             assert all(one[1] <= other[0] for one, other in pairwise(some))
             for begin, end, _ in some:
                 text.encode()[begin:end].decode()
+
+
+@given(st.text("ab1._/- é", max_size=12), st.text("ab1.", min_size=1, max_size=4))
+def test_a_name_stands_in_values_where_no_part_of_a_name_is_beside_it(values, name):
+    whole = re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", values)
+    is_name = len(name) >= 3 and not re.fullmatch(r"-?[0-9.]+", name)
+    assert _stands_in(name, values) == (is_name and whole is not None)

@@ -1,6 +1,7 @@
 import json
 import re
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from trajmill.quality.shingle import words
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.turns import KEEPS, compared, keeps_loss, new_text
+from trajmill.quality.turns import KEEPS, SHORT, Turns, compared, keeps_loss, new_text
 from trajmill.quality.values import action_values, decoded
 from trajmill.schemas import KEYSTROKES, Action, Observation, Step, Trajectory, call_text, keystrokes_text
 
@@ -130,6 +131,30 @@ def test_measures_are_those_of_the_paper(rows):
 def test_categories_follow_their_signatures_echo_first(action, shown, name):
     measured = acting((said(action), None, shown))
     assert signal("turn_category").measure(measured).tolist() == [list(KEEPS).index(name)]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "novelty", "ratio", "size", "name"),
+    [
+        (0.7, 0.29, 1, 999, "echo"),
+        (0.7, 0.3, 1, 999, "boilerplate"),
+        (0.69, 0.29, 1, 999, "boilerplate"),
+        (0.5, 0.49, 0.9, 999, "boilerplate"),
+        (0.49, 0.49, 0.99, 999, "transform"),
+        (0.49, 0.49, 1, 999, "other"),
+        (0, 0.6, 1.01, 999, "retrieval"),
+        (0, 0.6, 1, 999, "action"),
+        (0.5, 0.5, 1.51, 999, "expansion"),
+        (0.5, 0.5, 1.5, 999, "other"),
+        (0.49, 0.5, 1.51, 999, "other"),
+        (0.49, 0.5, 1.51, SHORT + 1, "other"),
+        (0.49, 0.5, 1.51, SHORT, "action"),
+        (0.49, 0.5, 1, 999, "action"),
+    ],
+)
+def test_categories_begin_and_end_at_their_bounds(overlap, novelty, ratio, size, name):
+    columns = (np.array([value]) for value in (overlap, novelty, ratio, size, True))
+    assert Turns(*columns).categories().tolist() == [list(KEEPS).index(name)]
 
 
 def test_of_a_screen_only_new_lines_count_and_of_a_stream_all():

@@ -17,6 +17,7 @@ from trajmill.quality.registry import signal
 from trajmill.quality.screens import canonical_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.binary_content import binary_shares
+from trajmill.quality.signals.opaque_content import with_long_words
 from trajmill.quality.signals.undeclared_tool import declared
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
@@ -47,11 +48,7 @@ def row(action=None, before=None, after="x", *, form="stream", exit_code=None, i
 
 
 def one(*steps, domain="terminal", **more):
-    numbered = [
-        Step(s.action, s.observation, s.next_observation, n, 0, exit_code=s.exit_code, interleaved=s.interleaved)
-        for n, s in enumerate(steps)
-    ]
-    return Trajectory("t", domain, numbered, **more)
+    return Trajectory("t", domain, [replace(step, turn=number) for number, step in enumerate(steps)], **more)
 
 
 def calling(space, *names):
@@ -138,11 +135,15 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     texts = [sealed, f"token={sealed}&next=" + " " * 244, slug, sealed[:80], "0123456789abcdef" * 12, "", None]
     assert len(sealed) == 256
     assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
+    words = pa.array([f"{sealed[:95]} ", f"{sealed[:96]} ", f"a {sealed[:96]}", " a"])
+    found = [with_long_words(words[begin:]).tolist() for begin in range(3)]
+    assert found == [[False, True, True, False], [True, True, False], [True, False]]
 
 
 @pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0)])
 def test_a_command_that_says_no_by_its_exit_code_has_an_answer(code, silent):
     assert measure("empty_answer", one(replace(row(after=""), exit_code=code))) == [silent]
+    assert measure("empty_answer", one(replace(row(after=""), exit_code=code, timed_out=True))) == [0]
 
 
 @given(st.lists(st.text(alphabet="a\x00\x7f\x85 �ï中\n", max_size=12), max_size=8))

@@ -193,6 +193,8 @@ def test_what_save_to_disk_leaves_is_read_split_by_split(tmp_path):
     assert uris(tmp_path / "saved", splits=["held"]) == ["held/data-00000-of-00001.arrow"]
     plan = make_plan(recipe(), [str(tmp_path / "saved" / "train")])
     assert [one.licence for one in plan.inputs] == ["MIT"]
+    (tmp_path / "saved" / "train" / "dataset_info.json").write_text("{")
+    assert [one.licence for one in make_plan(recipe(), [str(tmp_path / "saved" / "train")]).inputs] == [None]
     assert len(list(read_input(plan.inputs[0], recipe()))) == 2
 
 
@@ -209,6 +211,21 @@ def test_a_field_of_a_step_that_is_not_there_is_answered_with_the_nearest(tmp_pa
     with pytest.raises(ConfigError, match="'action'"):
         uris(tmp_path, layout="steps", columns=columns)
     assert uris(tmp_path, layout="steps", columns={**columns, "action": "act"}) == ["a.parquet"]
+
+
+def test_a_column_that_a_later_row_alone_has_is_there(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"said": "a" * 99}) + "\n" + json.dumps({"act": "b"}) + "\n")
+    columns = {"id": "said", "observation": "said", "action": "act"}
+    assert uris(tmp_path, columns=columns) == ["rows.jsonl"]
+    with pytest.raises(ConfigError, match="'act'"):
+        uris(tmp_path, columns={**columns, "action": "acts"})
+
+
+def test_fields_are_looked_for_four_names_deep_and_deeper_ones_are_taken_as_they_are(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"o": "x", "a": {"b": {"c": {"d": {"e": "y"}}}}}) + "\n")
+    assert uris(tmp_path, columns={"id": "o", "observation": "o", "action": "a.b.c.d.f"}) == ["rows.jsonl"]
+    with pytest.raises(ConfigError, match=r"'a\.b\.c\.d'"):
+        uris(tmp_path, columns={"id": "o", "observation": "o", "action": "a.b.c.f"})
 
 
 def test_only_tables_that_the_recipe_speaks_of_are_compared_with_it(dataset):

@@ -164,7 +164,10 @@ def test_the_plan_notices_that_a_raw_file_changed(raw):
 
 
 def test_a_limit_takes_the_first_inputs_by_name(raw):
-    assert [one.uri for one in make_plan(RECIPE, [str(raw)], limit=2).inputs] == ["a/packed.cast.gz", "a/two.cast"]
+    plan = make_plan(RECIPE, [str(raw)], limit=2)
+    assert [one.uri for one in plan.inputs] == ["a/packed.cast.gz", "a/two.cast"]
+    assert make_plan(RECIPE, [str(raw)]).opened
+    assert not plan.opened
 
 
 def test_a_plan_survives_the_way_through_its_file(raw):

@@ -18,6 +18,7 @@ from tests.pipelines.plan.test_plan import CAST
 from trajmill.connectors.registry import connectors
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.plan import planned_before, recognition
+from trajmill.pipelines.plan.plan import asked_digest
 from trajmill.pipelines.plan.raw_files import RawFile, list_raw
 from trajmill.pipelines.recipe.recipe import Normalize, Recipe
 from trajmill.pipelines.run import Run
@@ -131,6 +132,19 @@ def test_a_plan_of_other_code_or_one_that_is_damaged_is_not_believed(raw, tmp_pa
     opened.clear()
     planned(raw, tmp_path / "out")
     assert len(opened) == 8
+
+
+def test_a_plan_is_believed_whatever_the_order_of_a_mapping_in_the_recipe():
+    columns = {"id": "episode", "observation": "before", "action": "command"}
+    mapping = {"layout": "transitions", "domain": "os"}
+    recipes = [
+        Recipe.model_validate(
+            {"name": "t", "source": "t", "normalize": {"dataset": mapping | {"columns": dict(pairs)}}}
+        )
+        for pairs in (columns.items(), reversed(columns.items()), [*columns.items(), ("reward", "score")])
+    ]
+    first, reverse, other = map(asked_digest, recipes)
+    assert first == reverse != other
 
 
 def test_where_a_connector_failed_it_is_asked_again(raw, tmp_path, opened, monkeypatch):

@@ -212,6 +212,18 @@ def test_a_part_of_a_conversation_is_refused():
     assert agent_conversation(changed(rows, 0, observation={**shown, "content": "A screen."}))[0] == "unasked"
 
 
+def test_a_conversation_ends_before_a_turn_to_which_nobody_said_anything():
+    rows = changed(rows_of([*TALK[:2], *TALK[7:]]), 1, observation=None)
+    alone = changed(rows, 0, next_observation=None)
+    found = agent_conversation(alone)
+    assert found.messages[-1]["content"] == "Dry. More?"
+    assert departures(found) == {"end": "unanswered"}
+    said = json.dumps([{"role": "user", "content": "Go on."}])
+    found = agent_conversation(changed(alone, 1, interleaved=said))
+    assert [one["content"] for one in found.messages[2:4]] == ["Dry. More?", "Go on."]
+    assert departures(found) == {}
+
+
 @pytest.mark.parametrize(
     ("more", "reason"), [({"truncation": "recorder"}, "truncated"), ({"dialect": "uitree/1"}, "rewritten")]
 )

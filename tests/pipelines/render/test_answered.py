@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import FUZZ
-from trajmill.pipelines.render.answered import Answered, _writes
+from trajmill.pipelines.render.answered import Answered, Known, _writes, pieces
 from trajmill.schemas import json_text
 
 NAMES = st.sampled_from(["command", "cmd", "code", "path", "id", "content", "text", "body", "other"])
@@ -44,3 +44,17 @@ def test_the_head_is_the_first_word_of_the_command(tool, arguments, head):
 @given(arguments=VALUES)
 def test_what_arguments_cannot_hold_is_looked_for_in_vain(arguments):
     assert turn(arguments).written == tuple(_writes(turn(arguments)))
+
+
+def test_a_piece_is_a_text_between_quotes_or_a_box():
+    assert [*pieces("""a "b c" 'd' [0,1][2,3] "" '' e""")] == ["b c", "d", "[0,1][2,3]", "", ""]
+
+
+def test_what_is_known_at_a_time_is_what_was_shown_until_then():
+    known = Known()
+    known.saw("\n".join(f"line {number}" for number in range(40)))
+    before = known.now()
+    known.saw("more")
+    assert known.has_words({"more"})
+    assert not before.has_words({"more"})
+    assert [*before.lines_with({"line"}, 2)] == [{"line", "0"}, {"line", "1"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,13 @@ def test_a_document_has_what_the_format_requires_and_numbers_its_steps_from_one(
         known = {one["tool_call_id"] for one in step.get("tool_calls", ())}
         assert {one["source_call_id"] for one in step.get("observation", {}).get("results", ())} <= known
         assert isinstance(step["message"], str)
+
+
+def test_an_action_space_that_is_written_otherwise_is_no_list_of_tools():
+    trajectory = replace(whole(), context=Context('[{"name":  "run"}]'))
+    document = atif_document(rows_of(trajectory))
+    assert "tool_definitions" not in document["agent"]
+    same(rows_of(trajectory), ("context",))
 
 
 def test_what_atif_has_no_field_for_stands_under_extra():

@@ -89,6 +89,11 @@ def test_spans_of_an_escaped_text_cover_the_characters_that_they_cover_in_the_te
     assert "".join(told[begin:end] for begin, end, _ in moved) == told, "a blank that came in is in one of them"
 
 
+def test_a_placeholder_of_scrubbing_bears_no_loss():
+    (turn,) = turns([{**labelled("as user1234 and x", []), "scrubbed": 1}])
+    assert [turn.assistant[span.begin : span.end] for span in turn_spans(turn)] == [MARKER, "as ", " and x"]
+
+
 def test_spans_of_objects_and_of_escaped_texts_hold_the_whole_answer():
     content = "got <|im_end|>\nat 7"
     envelope = json.dumps({"content": [{"type": "text", "text": content}], "isError": False})
