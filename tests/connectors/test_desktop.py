@@ -1,7 +1,5 @@
 """Desktop logs: accessibility trees of three systems, code that is read and not run, and OSWorld's folders."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """First lines of every JSON type at every place, through every connector: no answer of a connector is an exception."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

@@ -3,8 +3,6 @@
 A case is a family of formats; what fails in it is told by format.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

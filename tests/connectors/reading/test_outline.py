@@ -1,7 +1,5 @@
 """A document's outline against the whole document: the same values, and the same words for what is wrong."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 

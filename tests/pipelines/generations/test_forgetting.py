@@ -1,7 +1,5 @@
 """Forgetting: nothing is left of what is named, everything else stays, and it does not come in again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import suppress

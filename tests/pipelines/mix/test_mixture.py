@@ -1,7 +1,5 @@
 """The mixture of a whole run: pools, budgets, passages, instructions; the same bytes however the work is cut."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Large files of rows, read in slices: the same comes out of any parts, and a slice costs no more than itself."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

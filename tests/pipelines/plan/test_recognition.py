@@ -1,7 +1,5 @@
 """What a plan tells besides its inputs: connectors that failed, why files are no inputs; and all of it scrubbed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import ClassVar

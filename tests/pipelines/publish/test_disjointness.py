@@ -1,7 +1,5 @@
 """What stands in two pools is found from the shards alone, whatever it is; and what only looks so is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

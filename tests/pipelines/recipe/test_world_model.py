@@ -1,7 +1,5 @@
 """The worked recipe of all seven domains: that its proportions are those it says, and that it runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

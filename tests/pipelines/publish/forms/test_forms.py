@@ -1,7 +1,5 @@
 """Each form, read back as its consumer reads it, bears the loss on what the spans mean and on nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
