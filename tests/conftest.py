@@ -1,7 +1,5 @@
 """What all tests share: the real corpora, where they stand beside the repository, and how much of them was read."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

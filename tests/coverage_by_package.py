@@ -4,8 +4,6 @@ Counted is what runs in the processes of pytest; what a test starts in a process
 probes out where they were met, so that a long run is hardly longer; a tracer made it longer by a third.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final

@@ -3,8 +3,6 @@
 The rows are written for the tests; names, tools and texts in them are invented.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Many cases in one test: each is tried, and what fails is told at once, by its name."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

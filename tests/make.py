@@ -1,7 +1,5 @@
 """Trajectories and batches made for tests."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What a connector makes of logs, as plain values: the form of golden files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Long tables of cases, which stand in files beside their tests: a JSON array whose elements are the rows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -148,7 +148,7 @@ def test_the_tables_of_the_documentation_say_what_the_registries_and_the_corpora
     assert page.read_text("utf-8") == made(), "run python -m tests.golden.make tables"
 
 
-@settings(max_examples=60 * FUZZ)
+@settings(max_examples=30 * FUZZ)
 @given(data=st.data())
 def test_the_example_of_a_connector_keeps_the_contract(data):
     held: dict[str, Any] = {}

@@ -84,7 +84,7 @@ def _extended(values: dict[str, Any], name: str) -> dict[str, Any]:
         nearest = get_close_matches(wanted, known, 1)
         message = f"{name} extends '{wanted}', which is no built-in recipe; there are: {', '.join(known)}."
         raise ConfigError(message, nearest[0] if nearest else None)
-    base = _extended(yaml.safe_load(known[wanted]), wanted)
+    base = _extended(yaml.load(known[wanted], yaml.CSafeLoader), wanted)
     for section in _TAKEN:
         if section in base:
             own[section] = _joined(base[section], own[section]) if section in own else base[section]
@@ -125,7 +125,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
             named at once.
     """
     try:
-        values = yaml.safe_load(text)
+        values = yaml.load(text, yaml.CSafeLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):

@@ -77,6 +77,7 @@ class PromptTemplate(NamedTuple):
         return f"{self.name}@{self.digest[:12]}"
 
 
+@cache
 def template(name: str) -> jinja2.Template:
     """The template of that name; undefined names are errors, and nothing is escaped, since output is Markdown."""
     return _environment().from_string((configs() / "templates" / name).read_text("utf-8"))

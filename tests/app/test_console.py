@@ -1,7 +1,5 @@
 """Nothing that is printed from data reaches the terminal as a control, whatever command prints it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Helpers of the Android tests: trajectories of a blob, folders of the corpora, small screens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Helpers of the tests of Android's TFRecord files: examples and accessibility forests from plain values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from trajmill.connectors.android.protos import example_of, messages

@@ -1,7 +1,5 @@
 """Event streams of Amazon's services, as tests write them."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Claude Code session logs as tests write them, and what is read of one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases over many formats are found by the name of each: `-k NAME`."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Logs that a hostile or future writer may leave: a value of another type, or bytes cut, put in or left out."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """AndroidControl: screens stand around their actions, points become nodes, instructions are what was said."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What holds for every connector of Android logs: an element that an action names stands in what was seen before it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

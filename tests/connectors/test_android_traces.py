@@ -1,7 +1,5 @@
 """AndroidWorld episodes and Rico traces: indices and fingers become nodes, pickles are refused unread."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """Android in the Wild and Android in the Zoo: gestures are taps or swipes, annotations are the screen."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

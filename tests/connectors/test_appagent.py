@@ -1,7 +1,5 @@
 """Task folders of AppAgent: numeric tags become nodes, dumps surround the steps that the log names."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

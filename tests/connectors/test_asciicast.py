@@ -1,7 +1,5 @@
 """Asciicasts: goldens, refusals, and what must hold for recordings cut, mangled or real."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """ATIF documents: pairing, copied context, sub-agents, files of one log and hostile input."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

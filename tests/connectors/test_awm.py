@@ -1,7 +1,5 @@
 """Run folders of the Agent World Model: which files make a run, and what its verifiers say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bursts: which recorded keys are one act, and what is no key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of chat messages: which are claimed, how lines and documents are told apart, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claude Code session logs: turns, branches and sub-agents, the shapes of the conversation tree."""
 
-from __future__ import annotations
-
 from tests.connectors.claude_logs import (
     Talk,
     log,

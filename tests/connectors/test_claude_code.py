@@ -1,7 +1,5 @@
 """Claude Code session logs: who said what, what a call led to, and which logs are recognized."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Claude Code sessions of several files: sub-agents and answers that stand beside the session's log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

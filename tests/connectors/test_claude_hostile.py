@@ -1,7 +1,5 @@
 """Claude Code session logs that are bad, hostile or real."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

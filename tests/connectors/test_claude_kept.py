@@ -1,7 +1,5 @@
 """Claude Code logs whose entries stand in a file: nothing of what comes out may tell that they did."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Codex rollouts and event streams: turns, outputs, voices and hostile input."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of published data sets are read without a recipe, and give the same whatever file holds them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Output folders of DroidBot: events join the states that they name, and touch views that those states hold."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

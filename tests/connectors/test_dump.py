@@ -1,7 +1,5 @@
 """Reading uiautomator dumps: the same tree as an XML library sees, and what real dumps do beyond XML."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from xml.sax.saxutils import quoteattr

@@ -1,7 +1,5 @@
 """Lines told from their echo: what was typed, what was put out, and where input was lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest
@@ -25,20 +23,20 @@ class Player:
         self.now = 0.0
         self.count = 0
 
-    def out(self, data: str, pause: float = 0.001) -> Player:
+    def out(self, data: str, pause: float = 0.001) -> "Player":
         """Puts something out, by default at once."""
         self.now += pause
         self.reader.output(self.count, self.now, data)
         self.count += 1
         return self
 
-    def keys(self, text: str) -> Player:
+    def keys(self, text: str) -> "Player":
         """Types a text key by key, with the pauses of a person."""
         for number, char in enumerate(text):
             self.out(char, WAITS[number % len(WAITS)])
         return self
 
-    def enter(self, rest: str = "") -> Player:
+    def enter(self, rest: str = "") -> "Player":
         return self.out("\r\n" + rest, 0.25)
 
     def told(self) -> list[str]:

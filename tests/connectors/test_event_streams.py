@@ -1,7 +1,5 @@
 """Event streams of Gemini's command line client and of Claude managed agents: turns, answers, voices, recognition."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

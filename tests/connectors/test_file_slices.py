@@ -1,7 +1,5 @@
 """Slices of a file of rows, however it is cut, give what the whole gives, at the same places."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import BufferedReader, BytesIO

@@ -1,7 +1,5 @@
 """First lines of every JSON type at every place, through every connector: no answer of a connector is an exception."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -18,7 +16,7 @@ from trajmill.connectors.registry import connectors, sniff
 TYPES: tuple[Any, ...] = (
     None, True, 1, 1.5, "", "x", [], {}, [[]], [{}], {"a": 1}, 10**30, float("nan")
 )  # fmt: skip
-SNIFFED_PLACES = 40
+SNIFFED_PLACES = 12
 PARSED = 26
 
 
@@ -65,7 +63,7 @@ def test_a_first_record_with_any_value_at_any_place_is_answered_by_every_connect
                 head = written([mutant])[:HEAD_BYTES]
                 connectors()[name].sniff(head, "log.json")
     for name in NAMES:
-        for mutant in mutants(firsts(name)[0], 6) if firsts(name) else ():
+        for mutant in islice(turns(firsts(name)[0], 0), len(TYPES)) if firsts(name) else ():
             assert isinstance(sniff(written([mutant])[:HEAD_BYTES], "log.json"), list)
 
 

@@ -1,7 +1,5 @@
 """Gemini CLI sessions: replay of changes, turns and hostile input."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

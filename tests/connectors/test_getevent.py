@@ -1,7 +1,5 @@
 """getevent: events of fingers become gestures by both protocols, and a log of them alone is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

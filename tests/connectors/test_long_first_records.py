@@ -1,7 +1,5 @@
 """A format is recognized though its first record is longer than the beginning of a file that is looked at."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import reduce

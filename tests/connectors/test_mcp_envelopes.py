@@ -1,7 +1,5 @@
 """The object that a server sent: byte for byte where the log holds its text, else as we write JSON."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 

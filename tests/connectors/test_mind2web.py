@@ -1,7 +1,5 @@
 """Mind2Web: pages as they were laid out, targets as lines of them, and nothing that gives the target away."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages as trees: what of a DOM has a line, what each line says, and which line stands for which node."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Formats that are known and not read are named, with the version that they tell, and refused for their reason."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """rrweb: the DOM is rebuilt as the recorder meant it, and raw events become the acts of a person."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from typing import Any

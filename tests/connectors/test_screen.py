@@ -1,7 +1,5 @@
 """The screen: what it shows, against pyte as the oracle on all that both emulate, and what it must survive."""
 
-from __future__ import annotations
-
 from trajmill.connectors.recordings.screen import encoded
 
 COLUMNS, ROWS = 20, 6

@@ -1,7 +1,5 @@
 """Generated logs of screens are what their connectors take real ones for: read whole, with a screen at each step."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.logs.screen_logs import LOGS, log

@@ -1,7 +1,5 @@
 """Sub-agents whose sessions stand in files of their own are read with the session that started them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

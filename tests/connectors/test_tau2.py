@@ -1,7 +1,5 @@
 """Results of tau2-bench: one file and a folder come to the same, and whose tool it was is told apart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

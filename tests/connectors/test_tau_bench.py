@@ -1,7 +1,5 @@
 """Results of tau-bench: calls that stand in texts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answer trees of ToolBench: the final path first, every real call in some path, branches hung up where they leave."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

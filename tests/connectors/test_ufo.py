@@ -1,7 +1,5 @@
 """UFO: trees stand before the steps of their numbers, keys of all versions are read, controls are lines of trees."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

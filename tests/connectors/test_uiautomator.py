@@ -1,7 +1,5 @@
 """Dumps with an event log: which screen stood before and after each action, and what an action touched."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages of the Model Context Protocol and what connectors make of them, for tests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Each consumer runs in an environment of pinned packages, some GB each, which is 
 Ends with 1 if one of them cannot read the shards or trains what was not meant.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

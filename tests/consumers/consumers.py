@@ -5,8 +5,6 @@ the ids of each sample with which of them are trained. Versions are those that t
 the same packages that follow each other share an environment.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ This does not trust how spans became tokens: each token that a trainer reads is 
 held against the spans. A token is meant if all of its bytes are.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from bisect import bisect_left
 from collections import Counter

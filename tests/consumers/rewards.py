@@ -1,7 +1,5 @@
 """What an RL trainer reads of our rows, and what the reward tells it: the truth is worth 1, an empty answer 0."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The page of what consumers train of shards: those that train, then RL, failures and packages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.consumers.consumers import CONSUMERS, SAMPLES, Outcome

@@ -1,7 +1,5 @@
 """What a consumer trains is held against the spans, and each has all that trying it takes."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import contextmanager
 from dataclasses import replace

@@ -13,8 +13,6 @@ over those. The connector's version is no part of a digest, so that a change sho
 domain. With `--out` it reads finished runs instead, such as those of older code.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -5,8 +5,6 @@ Run it after a change that is meant to change transitions, and read the differen
 whose output changes raises its version first: `versions` refuses it otherwise.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable

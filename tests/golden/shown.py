@@ -1,7 +1,5 @@
 """The page of the documentation that shows what a model sees of each format: a turn of a fixture of each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The tables of the documentation that repeat what the registries say: each page with its table as it should stand."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@
 stands for those that are, which are not ours to ship.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ three actions, the last of which declares the task done, in each of three scenar
 that the world logged holds these actions, and the observations that the agent was shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

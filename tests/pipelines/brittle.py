@@ -1,7 +1,5 @@
 """A connector of a user that fails in as many ways as there are, and what makes it known to a process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

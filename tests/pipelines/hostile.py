@@ -1,7 +1,5 @@
 """Hostile raw inputs, each beside a good log, and what is to be said of each."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

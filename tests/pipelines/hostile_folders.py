@@ -1,7 +1,5 @@
 """Folders of hostile files, made from a seed: names, containers and first lines that no writer of logs would leave."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

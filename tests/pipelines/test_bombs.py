@@ -1,7 +1,5 @@
 """No input takes more than a gigabyte of a process that reads it, whatever it becomes when it is read."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every hostile input is refused for its reason, at its place, and the good log beside it is milled like ever."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

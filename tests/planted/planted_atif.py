@@ -4,8 +4,6 @@ Nothing is recorded here: the documents are written from the truth after the for
 (as Terminus-2 does), or a command's output and exit code as the result of a tool.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

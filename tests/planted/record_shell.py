@@ -9,8 +9,6 @@ is missing it says so and ends. asciicast v3 and v1 are converted from v2 after 
 writes neither: `converted_*`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

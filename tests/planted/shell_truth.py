@@ -3,8 +3,6 @@
 What a screen shows is told here by lines of text alone, not by a terminal emulator: no step moves the cursor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

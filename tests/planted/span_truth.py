@@ -4,8 +4,6 @@ A shell (a real one runs every command), an editor and a terminal. What only the
 for it alone; what follows from the actions comes from what the agent wrote.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A real shell's known steps come out of every recording of it as they were, but for what a form cannot hold."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

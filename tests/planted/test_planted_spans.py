@@ -1,7 +1,5 @@
 """Classes of characters, held against sessions of which every character's class is known."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every signal must do, on any batch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Random texts that a pattern matches, for tests of every pattern of a table."""
 
-from __future__ import annotations
-
 import re._constants as code  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 from random import Random

@@ -1,7 +1,5 @@
 """A seeded generator of made-up secrets in the texts that give them away, and of the ways they are embedded."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shlex

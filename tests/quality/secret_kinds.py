@@ -1,7 +1,5 @@
 """Kinds of secrets and personal data, planted one each into answers of tools with letters that are drawn anew."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

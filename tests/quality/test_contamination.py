@@ -1,7 +1,5 @@
 """Contamination: planted items are found however they stand, near misses are not, and boilerplate tells nothing."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

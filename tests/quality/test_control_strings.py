@@ -1,7 +1,5 @@
 """Control strings: which they are, and the form in which no tokenizer takes a text's for its own."""
 
-from __future__ import annotations
-
 import json
 import re
 from unicodedata import normalize

@@ -1,7 +1,5 @@
 """datatrove's filters as signals on the prose of trajectories."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 

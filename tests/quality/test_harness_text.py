@@ -1,7 +1,5 @@
 """Lines that a harness puts around answers are told by what they follow; what programs print is not taken for them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The values of JSON texts are those that a JSON reader finds, whatever the texts beside them hold."""
 
-from __future__ import annotations
-
 import json
 import re
 

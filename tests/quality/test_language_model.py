@@ -1,7 +1,5 @@
 """The model of languages that comes with trajmill, asked as docs/signals.md says."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Signals that ask a model: probabilities, and what is said of a file that is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fasttext

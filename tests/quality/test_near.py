@@ -1,7 +1,5 @@
 """Near duplicates: rollouts that only begin alike stay, copies go, and no order or chain changes who."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import pairwise

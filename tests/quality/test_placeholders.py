@@ -1,7 +1,5 @@
 """What secrets become: reserved, fictional or self-certifying, and of the same form."""
 
-from __future__ import annotations
-
 import ipaddress
 import string
 from random import Random

@@ -1,7 +1,5 @@
 """Placeholders are found again in scrubbed texts, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

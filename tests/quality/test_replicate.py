@@ -1,7 +1,5 @@
 """Replicates: which rows share a history, which words of their answers differ, and who is beyond a cap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

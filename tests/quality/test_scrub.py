@@ -1,7 +1,5 @@
 """Scrubbing of record batches: which columns, which rows, how dictionaries are shared and split, and what stays."""
 
-from __future__ import annotations
-
 import base64
 import json
 from random import Random

@@ -1,7 +1,5 @@
 """Scrubbing takes time in proportion to a text, whatever is repeated in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Names of things: paths, ids and rejects lose user names and secrets, and two of them stay two."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

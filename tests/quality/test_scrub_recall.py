@@ -1,7 +1,5 @@
 """What is found and what is let stand: planted secrets in every embedding, look-alikes, and the real corpora."""
 
-from __future__ import annotations
-
 import base64
 import json
 import warnings

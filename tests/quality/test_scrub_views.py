@@ -1,7 +1,5 @@
 """Secrets that are broken or encoded: colours, the terminal's width, wraps, escapes, references, hexadecimal."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

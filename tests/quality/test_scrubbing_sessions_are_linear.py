@@ -1,7 +1,5 @@
 """What a hostile log repeats costs its length: secrets, suspects, bodies, escapes, wraps, long lines."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable
 from time import process_time

@@ -1,7 +1,5 @@
 """No kind of secret that its form or its place tells stays readable, whatever its letters; what only looks so stays."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

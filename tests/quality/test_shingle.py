@@ -1,7 +1,5 @@
 """Shingles of many texts at once agree with the plain definition, one text at a time."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Spans of next observations that can be known from what stood before."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Screens are compared without the numbers that we gave to their elements; actions by the places of these."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

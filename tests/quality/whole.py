@@ -1,7 +1,5 @@
 """What is measured of a batch of whole trajectories, at once: what runs over files do a batch at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The samples as a run reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from trajmill.pipelines.normalize.input_reading import read_input

@@ -1,7 +1,5 @@
 """The Android samples are what their README says: written by their maker, and read as they were meant."""
 
-from __future__ import annotations
-
 import filecmp
 import json
 import re

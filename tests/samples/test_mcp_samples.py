@@ -1,7 +1,5 @@
 """The MCP samples are read as what was called when they were recorded, and hold what the servers answer."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The desktop samples are read as what was done when they were recorded, and show what came of it."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from functools import cache

@@ -1,7 +1,5 @@
 """What a newcomer tries first: the samples of a domain through its recipe, from raw logs to loadable shards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

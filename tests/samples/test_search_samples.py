@@ -1,7 +1,5 @@
 """The search samples are read as what was asked when they were written, and show what the search engine shows."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Final

@@ -1,7 +1,5 @@
 """The SWE samples are read as what was done in the boxes when they were recorded, and as the tests judged it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 What a way of recording cannot know, or tells in another word, is written down here as data: nothing else may differ.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Set

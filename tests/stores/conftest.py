@@ -1,7 +1,5 @@
 """Local servers that speak as S3 and Google Cloud Storage do, each behind a door that counts."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ It speaks as much HTTP as the clients of stores do. Nothing of what it passes on
 changed.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Adding to a run whose folder and logs lie in an object store: the same bytes as beside us, whoever else adds."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from datetime import timedelta

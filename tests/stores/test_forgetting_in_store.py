@@ -1,7 +1,5 @@
 """Forgetting in an object store: the same bytes as beside us, after a kill too, and what the bucket keeps is told."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import count
 

@@ -1,7 +1,5 @@
 """A small run with shards, and models that answer by rules, for tests of what models are asked for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """A server on this machine that answers as a chat endpoint does, and fails as one does where a test asks for it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

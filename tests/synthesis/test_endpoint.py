@@ -1,7 +1,5 @@
 """Endpoints: what fails for the moment is repeated, what was answered is not asked again, costs keep their bound."""
 
-from __future__ import annotations
-
 import builtins
 import threading
 from pathlib import Path

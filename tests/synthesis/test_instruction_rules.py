@@ -1,7 +1,5 @@
 """Rules of simulation instructions: what a draft may name, and what it must not give away."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

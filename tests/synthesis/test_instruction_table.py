@@ -1,7 +1,5 @@
 """Simulation instructions of a run: made by a model, checked, and held by the prompts of the samples they are for."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Predictions are read strictly, and written in the form in which they are read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

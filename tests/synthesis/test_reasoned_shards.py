@@ -1,7 +1,5 @@
 """Reasoned samples: what is asked, what is used of the answers, and that a killed command asks nothing twice."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

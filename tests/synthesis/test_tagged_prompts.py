@@ -1,7 +1,5 @@
 """System prompts of SFT ask for tags where a model is to think first, and say nothing else that differs."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 They are run on this machine and not in a box, so that a box has something to be held against.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,8 +1,6 @@
 """Whatever lies in a folder of raw logs, under whatever name: no command ends badly, nothing is passed over in silence,
 and the good logs are read."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

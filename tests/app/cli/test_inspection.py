@@ -1,7 +1,5 @@
 """Looking at what is damaged, or at what is no run, ends in one line that names the file."""
 
-from __future__ import annotations
-
 import os
 import random
 

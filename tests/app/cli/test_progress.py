@@ -1,7 +1,5 @@
 """How a run is told while it works: from manifests alone, in words, as JSON, on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

@@ -1,7 +1,5 @@
 """Recipes drafted from what a folder holds: that they are valid, run, and take in what is there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

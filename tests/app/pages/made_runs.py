@@ -1,7 +1,5 @@
 """Output folders as a run leaves them, made without one: rows, verdicts, rejects, draws and shards of any text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

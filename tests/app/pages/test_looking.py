@@ -1,7 +1,5 @@
 """What pages read of a run: its trajectories, why they were kept, what they are trained on, who is a copy of whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

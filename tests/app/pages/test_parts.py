@@ -1,7 +1,5 @@
 """How texts are cut into what a page shows: trees, JSON, patches, differences, drawings, raw bytes; always bounded."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

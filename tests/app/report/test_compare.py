@@ -1,7 +1,5 @@
 """Comparing two runs: counts, settings, and what became of each trajectory."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

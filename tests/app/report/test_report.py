@@ -1,7 +1,5 @@
 """The report of a run: its numbers, that it is one file of text, that it is small, and the same again."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

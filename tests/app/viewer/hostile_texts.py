@@ -3,8 +3,6 @@
 The run is written as a crafted output folder could be, past every check of a pipeline.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The viewer: who may ask it, what it answers, and that nothing of a hostile log is more than text."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

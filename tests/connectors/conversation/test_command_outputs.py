@@ -1,7 +1,5 @@
 """What a command put out, told apart from what its harness wrote around it, whichever agent's form it has."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

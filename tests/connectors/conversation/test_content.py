@@ -1,7 +1,5 @@
 """What a content shows, and what of it nobody can read: one rule for the blocks of all makers."""
 
-from __future__ import annotations
-
 import hashlib
 from base64 import b64encode, urlsafe_b64encode
 from typing import Any

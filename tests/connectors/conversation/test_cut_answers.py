@@ -1,7 +1,5 @@
 """Answers that a harness cut without saying so, and those that only look like it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

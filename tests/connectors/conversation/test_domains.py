@@ -1,7 +1,5 @@
 """A conversation that only searches and reads pages is of the domain `search`, whatever its container."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

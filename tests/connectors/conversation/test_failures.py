@@ -1,7 +1,5 @@
 """What the envelope of a result says of how its call ended, and that no word in a content does."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of clients' words: where each form counts, and what the tools' own answers look like without them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

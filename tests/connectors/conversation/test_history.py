@@ -1,7 +1,5 @@
 """When the history of a request is the conversation of before, and whose ids its results then have."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Conversations as steps: pairing of calls with results, turns, voices, and the shapes of different makers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Opaque values within texts: what is replaced by a reference, and what stays."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from hashlib import sha256
 

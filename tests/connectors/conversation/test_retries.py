@@ -1,7 +1,5 @@
 """What a framework says in the place of a tool or a user is its own, and what a tool says is the tool's."""
 
-from __future__ import annotations
-
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, Text
 from trajmill.schemas import MESSAGE, Step

@@ -1,7 +1,5 @@
 """What a conversation is made of: how it is packed, and what goes with what."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Calls that stand in an agent's texts, and their answers: what they are read as, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

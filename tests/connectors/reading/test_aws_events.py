@@ -1,7 +1,5 @@
 """Event streams of Amazon's services: what their messages hold, and what is damaged."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Connectors that read large JSON documents by their outline: what they make of one must not depend on its size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A document's outline against the whole document: the same values, and the same words for what is wrong."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 
@@ -72,14 +70,14 @@ def written(value, indent, ascii_only):
     return json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
 
 
-@settings(max_examples=80 * FUZZ)
+@settings(max_examples=40 * FUZZ)
 @given(value=DOCUMENTS, indent=st.sampled_from([None, 1]), ascii_only=st.booleans(), listed=st.booleans())
 def test_an_outline_holds_what_the_document_holds(value, indent, ascii_only, listed):
     data = written(value, indent, ascii_only)
     assert said_of(data, LISTED if listed else SHAPES) == said_whole(data)
 
 
-@settings(max_examples=160 * FUZZ)
+@settings(max_examples=60 * FUZZ)
 @given(value=DOCUMENTS, indent=st.sampled_from([None, 1]), data=st.data())
 def test_a_damaged_document_is_refused_in_the_words_of_one_that_is_read_whole(value, indent, data):
     log = damaged(written(value, indent, data.draw(st.booleans())), data, 3, 1)

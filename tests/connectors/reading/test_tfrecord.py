@@ -1,7 +1,5 @@
 """TFRecord files: records by offset, checksums verified, and the keys of the first example read from a head alone."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

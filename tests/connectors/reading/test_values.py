@@ -1,7 +1,5 @@
 """JSON values: one policy for what writers leave beside the standard, and one vocabulary of reasons."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

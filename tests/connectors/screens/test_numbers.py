@@ -1,7 +1,5 @@
 """Numbers of elements over the screens of a trajectory: who keeps one, who gets the next, and what never changes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The compact tree: its text is read back as it was written, whatever the texts hold."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Compressed files and archives under every damage: what comes out is rows, rejects, or both, never an exception."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Adding to a finished run: earlier files keep their bytes, no copy comes in, no group changes its pool."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

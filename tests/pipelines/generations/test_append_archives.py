@@ -1,7 +1,5 @@
 """Archives, and files that no connector recognizes, are opened once: what they hold is known by what was found."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

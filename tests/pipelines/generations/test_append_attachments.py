@@ -1,7 +1,5 @@
 """Attachments over generations: each once, wherever it lies, and gone when no row of any of them tells of it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Near copies over generations: earlier ones win, rollouts of a task that grew are told apart, likeness keeps pools."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

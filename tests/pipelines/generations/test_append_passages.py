@@ -1,7 +1,5 @@
 """Rows of other corpora over generations: new files are read, copies of what is there go, documents keep their pool."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adding by another recipe: what may change applies to what is new; what may not is named, and nothing is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

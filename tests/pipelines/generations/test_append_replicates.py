@@ -1,7 +1,5 @@
 """Replicates over generations: the bound counts what earlier ones bear, and what is forgotten counts no more."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What of a recipe may change from one generation to the next."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

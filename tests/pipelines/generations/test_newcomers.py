@@ -1,7 +1,5 @@
 """Newcomers: nodes keep group and pool, bridges are told, the order of arrival within a generation is theirs alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

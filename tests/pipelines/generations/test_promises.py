@@ -1,7 +1,5 @@
 """Whatever comes after a first run, the promises hold: appends, forgetting, kills, and runs anew that keep pools."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Rebuilding: groups keep the pools that they have in the old folder, and what it forgot does not come back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

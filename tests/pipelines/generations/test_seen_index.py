@@ -1,7 +1,5 @@
 """What rows of eval say of their environment, when what training showed of it was forgotten."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

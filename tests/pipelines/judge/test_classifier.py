@@ -1,7 +1,5 @@
 """A classifier of labelled rows decides verdicts, and is named by its digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Benchmarks through a whole run: what shows an item goes with its name, whatever the parts, and nothing else does."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

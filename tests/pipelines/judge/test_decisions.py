@@ -1,7 +1,5 @@
 """The decisions of a recipe: one table of reasons, rounds whose names are apart, a graph that no corpus enlarges."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Text of harnesses that no parser knows: its rows bear no loss, the end of a run names it, a table line removes it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Near duplicates through a whole run: found across parts, merged with a reason, and never in two pools."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A filter of datatrove as a rule of a recipe: what it drops has its own reason in verdicts and rejects."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

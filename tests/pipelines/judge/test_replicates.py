@@ -1,7 +1,5 @@
 """Replicates through a whole run: what they agree on is reported, and a cap leaves the best of them with the loss."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

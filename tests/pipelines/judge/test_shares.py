@@ -1,7 +1,5 @@
 """Bounds on shares through a whole run: they hold of what is kept, whatever the parts, and each loss has its row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spans through a whole run: aligned to the transitions, and volatile where replicates differ, whatever the parts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Columns of names as numbers: what they say is what the texts said."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Whole runs over MCP logs: answers as objects, and control strings by each policy, in every stage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Drawing a stage from its items: budgets, weights, bounds, repetition, shortfall."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rows of drawn trajectories: which of them come, and what they say of the state before an action."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path

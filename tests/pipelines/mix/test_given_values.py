@@ -1,7 +1,5 @@
 """Values of trajectories from a file, and draws weighed by numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

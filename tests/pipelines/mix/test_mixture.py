@@ -1,7 +1,5 @@
 """The mixture of a whole run: pools, budgets, passages, instructions; the same bytes however the work is cut."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -143,27 +141,23 @@ def test_a_run_that_goes_on_does_nothing_twice(made, mixed):
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(made, tmp_path):
-    ids = pl.read_parquet(f"{made}/shards/sft/*/*.parquet")["trajectory_id"].to_list()
+def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(tmp_path):
+    def samples(name: str, **more: Any) -> pl.DataFrame:
+        pools = {"cpt": 0.5, "sft": 0.5}
+        Run(recipe({"pools": pools, "prompt_share": 1, **more}), SAMPLES[:1], str(tmp_path / name)).run()
+        return pl.read_parquet(f"{tmp_path / name}/shards/sft/*/*.parquet").sort("id")
+
+    plain = samples("plain")
     text = "After three calls every answer is an error of the server. " * 4
-    rows = [{"trajectory_id": key, "simulation_instruction": text} for key in ids]
+    rows = [{"trajectory_id": key, "simulation_instruction": text} for key in plain["trajectory_id"].unique()]
     table = pl.DataFrame(rows).with_columns(
         **{name: pl.lit(None) for name in INSTRUCTION_SCHEMA.names if name not in rows[0]}
     )
     table.write_parquet(tmp_path / "instructions.parquet")
-    pools = {"cpt": 0.5, "sft": 0.2, "rl": 0.2, "eval": 0.1}
-    plain, told = (
-        recipe({"pools": pools, "prompt_share": 1}),
-        recipe({"pools": pools, "prompt_share": 1, "instructions": str(tmp_path / "instructions.parquet")}),
-    )
-    held = []
-    for name, one in (("plain", plain), ("told", told)):
-        Run(one, SAMPLES, str(tmp_path / name)).run()
-        held.append(pl.read_parquet(f"{tmp_path / name}/shards/sft/*/*.parquet").sort("id"))
-    assert all(
-        text.strip() in row[0]["content"] for row in held[1].filter(pl.col("trajectory_id").is_in(ids))["messages"]
-    )
-    assert (held[1]["num_tokens"] - held[0]["num_tokens"] > 30).all()
+    told = samples("told", instructions=str(tmp_path / "instructions.parquet"))
+    assert told.height > 0
+    assert all(text.strip() in row[0]["content"] for row in told["messages"])
+    assert (told["num_tokens"] - plain["num_tokens"] > 30).all()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A plan tells what would be drawn of judged data, and where it is not what a run would draw."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Pools: groups whole, shares held by size, the same for every order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

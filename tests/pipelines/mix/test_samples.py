@@ -22,7 +22,6 @@ from tests.pipelines.render.assembled import (
 )
 from tests.pipelines.render.test_costs import MIXES, UNIT
 from tests.pipelines.render.test_turns import row
-from trajmill.pipelines.execution.exchange import BLOCK_BYTES
 from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.mix.mix import blocks_by_shard
 from trajmill.pipelines.mix.sample_columns import unwritten_schema
@@ -50,7 +49,7 @@ def to_last_target(shown: list[Any]) -> list[Any]:
     return shown[: max((place for place, turn in enumerate(shown) if turn.loss), default=-1) + 1]
 
 
-@settings(max_examples=24 * FUZZ)
+@settings(max_examples=12 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows(unit, mix):
     view = View.of(mix)
@@ -68,7 +67,7 @@ def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows
             assert made["cpt"][key]["spans"] == document_spans(system, shown)
 
 
-@settings(max_examples=24 * FUZZ)
+@settings(max_examples=12 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([1500, 2500]))
 def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_one(unit, mix, most):
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
@@ -85,7 +84,7 @@ def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_o
             assert [part["num_tokens"] > 0 for part in parts] == [True] * len(parts)
 
 
-@settings(max_examples=24 * FUZZ)
+@settings(max_examples=12 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_rl_and_eval_ask_for_a_target_after_the_turns_before_it(unit, mix, most):
     bound = dict.fromkeys(("cpt", "sft", "rl", "eval"), most)
@@ -237,8 +236,10 @@ def test_a_trajectory_that_is_drawn_twice_is_there_twice():
 
 
 @pytest.mark.parametrize("pool", ["sft", "cpt", "eval"])
-def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool):
-    text = "x" * (BLOCK_BYTES // 5)
+def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool, monkeypatch):
+    most = 100_000
+    monkeypatch.setattr("trajmill.pipelines.mix.mix.BLOCK_BYTES", most)
+    text = "x" * (most // 5)
     rows = [{**row(0, f"ls {n}", text), "trajectory_id": f"t{n}", "row_id": f"r{n}"} for n in range(12)]
     assembler, stretch = assembler_of(
         pool, rows, Mix(observation_chars=None, max_response_tokens=1 << 30, window_tokens=ANY)
@@ -248,7 +249,7 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool):
     found = pa.Table.from_batches([block for _, block in blocks], unwritten_schema(pool))
     index = np.repeat([index for index, _ in blocks], [block.num_rows for _, block in blocks])
     assert found.num_rows == 12
-    assert all(block.nbytes <= BLOCK_BYTES for _, block in blocks)
+    assert all(block.nbytes <= most for _, block in blocks)
     if pool != "eval":
         assert index.tolist() == [hash_ * 3 >> 64 for hash_ in found["_hash"].to_pylist()]
     assert set(index.tolist()) == {0, 1, 2}

@@ -1,7 +1,5 @@
 """Screenshots of samples: resized and written anew, in the order of the placeholders that stand for them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from io import BytesIO

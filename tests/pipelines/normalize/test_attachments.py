@@ -1,7 +1,5 @@
 """What logs attach: its number in the balance, or, where a recipe asks for it, its bytes in `blobs/` by digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

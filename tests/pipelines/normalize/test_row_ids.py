@@ -1,7 +1,5 @@
 """Keys of rows through a whole run: exact copies, in one input and in several, are told apart in every table."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Scrubbing in a run: rows say how often it touched them, and placeholders hang on the salt of the recipe."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Secrets where nobody looks for them, in keys of objects, ids and names: no file of a run holds one."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Secrets of ordinary letters that only their place tells: no file that a run writes holds one, in whatever writing."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

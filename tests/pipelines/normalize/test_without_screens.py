@@ -1,7 +1,5 @@
 """A log of actions between which nobody recorded a screen is refused, whatever connector reads it."""
 
-from __future__ import annotations
-
 from tests.conftest import ROOT
 from tests.rows import RECIPE, recognized
 from trajmill.pipelines.normalize.input_reading import read_input

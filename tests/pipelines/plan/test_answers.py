@@ -1,7 +1,5 @@
 """Predictions are joined to the folders that evaluate them by instance and model, wherever both lie."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping

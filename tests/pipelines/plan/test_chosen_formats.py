@@ -1,7 +1,5 @@
 """A recipe or the command line names the connector that reads a file, and recognition is not asked."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from zipfile import ZipFile

@@ -1,7 +1,5 @@
 """Files that belong to a log are neither inputs nor rejects, and only if the log itself is recognized."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

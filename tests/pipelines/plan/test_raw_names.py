@@ -1,7 +1,5 @@
 """Raw files under any name, and files that cannot be read: each is read as it is called, or told."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every input of a plan has a uri, and no other input has it, since keys of rows hang on it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from threading import Barrier

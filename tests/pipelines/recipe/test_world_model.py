@@ -1,7 +1,5 @@
 """The worked recipe of all seven domains: that its proportions are those it says, and that it runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -36,7 +34,7 @@ SFT = {
 
 def test_the_recipe_runs_and_draws_a_turn_a_trajectory_and_few_of_a_group(tmp_path: Path):
     assert load_recipe("world-model").domains == DOMAINS
-    raw = [word for domain in ("mcp", "terminal", "android") for word in ("--raw", ROOT / "samples" / domain)]
+    raw = [word for folder in ("mcp", "terminal/asciicast") for word in ("--raw", ROOT / "samples" / folder)]
     trajmill("run", "world-model", *raw, "--out", tmp_path / "out")
     told = json.loads((tmp_path / "out/shards/manifest.json").read_text("utf-8"))["mixture"]
     assert all(told["stages"][pool] for pool in ("cpt", "sft", "rl", "eval"))

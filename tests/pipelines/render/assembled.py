@@ -1,7 +1,5 @@
 """Samples of rows that tests write as Python values, and what they say, put together plainly."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

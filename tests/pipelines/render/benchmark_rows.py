@@ -5,8 +5,6 @@ perhaps the state, and the action in one fence; a response is the marker and wha
 turns is kept as it stands.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

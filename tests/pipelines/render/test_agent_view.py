@@ -1,7 +1,5 @@
 """The agent view says what logs say, message for message, and what of it they do not hold."""
 
-from __future__ import annotations
-
 import json
 from itertools import groupby
 from pathlib import Path

@@ -40,7 +40,7 @@ def test_the_head_is_the_first_word_of_the_command(tool, arguments, head):
     assert turn(arguments, tool).head == ("terminal", tool, head)
 
 
-@settings(max_examples=200 * FUZZ)
+@settings(max_examples=60 * FUZZ)
 @given(arguments=VALUES)
 def test_what_arguments_cannot_hold_is_looked_for_in_vain(arguments):
     assert turn(arguments).written == tuple(_writes(turn(arguments)))

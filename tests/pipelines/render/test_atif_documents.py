@@ -1,7 +1,5 @@
 """ATIF documents: what is written is read back, and says what the format wants it to say."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Rows of AgentWorldBench's form become turns, and come back byte for byte through our own renderer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

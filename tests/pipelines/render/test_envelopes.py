@@ -1,7 +1,5 @@
 """Answers of MCP shown in the object that they stood in: what is shown, and which characters each span covers."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

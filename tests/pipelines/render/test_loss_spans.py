@@ -1,7 +1,5 @@
 """Spans of characters that bear the loss."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Actions in the grammars of BrowserGym, pyautogui and AndroidWorld."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The share of a system prompt in its sample: bounded, and what the answers depend on stays in it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

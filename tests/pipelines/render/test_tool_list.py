@@ -1,7 +1,5 @@
 """Declared tools as Markdown."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Spans that are drawn to bear the loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Trajectories that are longer than a model reads: what windows hold, and what a run makes of them."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

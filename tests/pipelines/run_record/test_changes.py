@@ -1,7 +1,5 @@
 """What a run tells of the one before it in the same folder."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The end of a run tells where its mixture is not what the recipe asks for, and nothing where it is."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

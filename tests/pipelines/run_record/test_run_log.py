@@ -1,7 +1,5 @@
 """The log of a run: what was said before there was a folder, what an earlier run said, and no secret."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.pipelines.hostile import GOOD

@@ -1,7 +1,5 @@
 """The record of a run tells how it ended, whether that was well or not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

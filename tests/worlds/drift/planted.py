@@ -1,7 +1,5 @@
 """The planted world and its two simulators as runs, small enough for a test."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A patch leads to what its repository says, never to what its own lines do; hostile ones lead to nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

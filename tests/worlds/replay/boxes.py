@@ -1,7 +1,5 @@
 """Where tests of boxes are told apart from what this machine lacks."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

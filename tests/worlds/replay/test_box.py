@@ -1,7 +1,5 @@
 """Boxes hold what is run in them; without one nothing is run."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """What is equal, what differs each time, and what is another answer."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

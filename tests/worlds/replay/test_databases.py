@@ -1,7 +1,5 @@
 """Differences of databases tell rows, and hostile databases are only read."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

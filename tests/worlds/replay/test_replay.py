@@ -1,7 +1,5 @@
 """What is deterministic replays the same, what is falsified is found, and what is volatile is called that."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What is added to a run is replayed in its own folder, before it is mixed or after."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

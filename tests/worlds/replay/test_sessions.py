@@ -1,7 +1,5 @@
 """Sessions at a terminal, and branches off trajectories that replay."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run over a few samples of each domain, and a world model that answers from what was logged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A served world in this process, without HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping

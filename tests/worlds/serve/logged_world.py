@@ -1,7 +1,5 @@
 """A world model that knows what was logged, and what clients of it would live through."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby

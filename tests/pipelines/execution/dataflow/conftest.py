@@ -1,7 +1,5 @@
 """A bucket in memory, and what stands in for Dataflow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ What an image is made from is stood in for: by this machine's programs, which ca
 that has nothing in it, and Beam's boot, built from its module. Whatever else a step wants has to come from a step.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

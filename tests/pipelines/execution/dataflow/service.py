@@ -4,8 +4,6 @@ What is stood in for are the calls that would leave this machine, by Beam's priv
 otherwise.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

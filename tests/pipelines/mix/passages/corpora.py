@@ -1,7 +1,5 @@
 """Small corpora, and preparing them in this process, for the tests of passages."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Passages in the draw of a mixture: what can be drawn of them, and what was drawn as samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 

@@ -1,7 +1,5 @@
 """Components through both stages: what is kept, what goes and why, and that nothing but rows and recipe has a say."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of tables as passages: every format alike, and a reject with its place for what is none."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Samples of passages: the columns of all samples, and spans over what bears the loss and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

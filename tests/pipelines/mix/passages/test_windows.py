@@ -1,7 +1,5 @@
 """Texts longer than the bound: pieces that are the text again, none over it, in one group."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Finished shards of a few samples with everything that is hard to tokenize, and the tokenizer of the tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

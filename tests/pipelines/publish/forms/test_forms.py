@@ -1,17 +1,12 @@
 """Each form, read back as its consumer reads it, bears the loss on what the spans mean and on nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
-import sys
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.app.cli.test_cli import ran
-from tests.conftest import ROOT
 from tests.pipelines.publish.forms.conftest import TOKENIZER
 from tests.pipelines.publish.forms.written_shards import VOLATILE
 from trajmill.pipelines.publish.forms import texts
@@ -110,10 +105,9 @@ def test_single_targets_are_capped_by_trajectory_and_those_wholly_meant_go_first
 
 
 def test_the_command_exports_and_tells_what_it_wrote(run, tmp_path):
-    command = [sys.executable, "-m", "trajmill", "export", str(run), "--to", "ids", "--tokenizer", TOKENIZER]
-    done = subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert re.search(r"web: .*samples 24", done.stdout)
-    assert re.search(r"tokenizer: [0-9a-f]{12}", done.stdout)
+    _, said, _ = ran("export", run, "--to", "ids", "--tokenizer", TOKENIZER, "--out", tmp_path)
+    assert re.search(r"web: .*samples 24", said)
+    assert re.search(r"tokenizer: [0-9a-f]{12}", said)
 
 
 def test_the_command_says_what_an_export_leaves_out(run, tmp_path):

@@ -1,7 +1,5 @@
 """Token ids and their loss are what the spans mean, whatever the texts hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Shards by the contract of their columns, made of texts that are hard to tokenize."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

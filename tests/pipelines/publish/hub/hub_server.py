@@ -4,8 +4,6 @@ Parquet files are large files: they go to an address of their own, with a signat
 bytes are not those of their sha256. Whatever is written needs the token.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
