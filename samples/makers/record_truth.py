@@ -150,7 +150,6 @@ class _Browser:
         return result
 
 
-
 def script(selector: str) -> str:
     """The element of a step's target, in the words of a script: `>>` leads into a shadow root or frame."""
     if not selector:
@@ -243,7 +242,7 @@ def main() -> None:
         )
         events: list[Any] = []
         context.expose_binding("__told", lambda _, event: events.append(json.loads(event)))
-        begin = "rrweb.record({emit: event => window.__told(JSON.stringify(event)), sampling: {mousemove: false}})"
+        begin = "rrweb.record({emit: event => window.__told(JSON.stringify(event)), recordCanvas: false})"
         context.add_init_script(
             f"if (window.top === window) {{ {options.rrweb.read_text('utf-8')};\nwindow.rrweb = window.rrweb || rrweb;"
             f"document.addEventListener('DOMContentLoaded', () => {begin}); }}"

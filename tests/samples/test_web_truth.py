@@ -80,7 +80,21 @@ def differences(content: str, truth: dict[str, Any]) -> tuple[list[str], list[st
 
 if __name__ == "__main__":
     for place, (step, truth) in enumerate(zip(steps_of("trace.zip"), TRUTH)):
-        print(place, truth["verb"], step.action.text, truth.get("role"), truth.get("name"), differences(step.observation.content, truth))
+        print(
+            place,
+            truth["verb"],
+            step.action.text,
+            truth.get("role"),
+            truth.get("name"),
+            differences(step.observation.content, truth),
+        )
     seen = [t for t in TRUTH if t["verb"] not in UNSEEN_BY_RRWEB]
     for place, (step, truth) in enumerate(zip(steps_of("events.json.gz"), seen)):
-        print(place, truth["verb"], step.action.text, truth.get("role"), truth.get("name"), differences(step.observation.content, truth))
+        print(
+            place,
+            truth["verb"],
+            step.action.text,
+            truth.get("role"),
+            truth.get("name"),
+            differences(step.observation.content, truth),
+        )

@@ -17,9 +17,9 @@ from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page, page_of
 from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 from trajmill.connectors.web import action as act
-from trajmill.connectors.web.markup import html_observation
+from trajmill.connectors.web.markup import html_observation, sheet_links
 from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of
-from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, links, same_place
+from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
 from trajmill.connectors.web.playwright_trace.events import (
     UNEXPECTED,
     browser_of,
@@ -322,7 +322,7 @@ class Session:
     def _linked_sheets(self, document: DomNode, shot: _Shot) -> list[tuple[DomNode, Sheet | None]]:
         """The links of a document with the sheets that they stand for in that snapshot."""
         if document not in self._links:
-            self._links[document] = links(document, shot.url)
+            self._links[document] = sheet_links(document, shot.url)
         return [(node, self._linked.sheet(shot.frame, shot.place, url)) for node, url in self._links[document]]
 
     def _join(
