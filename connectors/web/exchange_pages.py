@@ -1,6 +1,6 @@
 """The pages of HTML among the responses of a log, as compact trees, with the style sheets that they link.
 
-A sheet is taken from the response to a request for its address, wherever it stands in the log: the page was shown with it.
+A sheet is the response to a request for its address, wherever that stands in the log.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def _body_text(body: Body) -> str:
 def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observation | None:
     """What came back: status line, headers and body of each hop of a chain; None if nothing did.
 
-    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` makes compact
-    trees of bodies of HTML, which without it stay as they are.
+    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` makes
+    compact trees of bodies of HTML, which without it stay as they are.
     """
     parts: list[str] = []
     attachments: list[Attachment] = []

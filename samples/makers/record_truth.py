@@ -2,10 +2,11 @@
 
     python -m samples.makers.record_truth --rrweb rrweb.umd.min.cjs
 
-Drives Chromium through `STEPS` on the pages of `fair/`, which a server on loopback shows as `fair.example`, and writes a
-Playwright trace, an HTTP archive, an event log of the DevTools Protocol with bodies, and rrweb events. The truth is asked
-of the browser before each step: role and name of the target in the accessibility tree, and the lines of `innerText` but for
-transparent ones, those of open shadow roots and shown frames after those of the page. It needs what `record_web` needs.
+Drives Chromium through `STEPS` on the pages of `fair/`, which a server on loopback shows as `fair.example`, and writes
+a Playwright trace, an HTTP archive, an event log of the DevTools Protocol with bodies, and rrweb events. The truth is
+asked of the browser before each step: role and name of the target in the accessibility tree, and the lines of
+`innerText` but for transparent ones, those of open shadow roots and shown frames after those of the page. It needs what
+`record_web` needs.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ click iframe >> button
 back
 """
 """Acts with their targets; `press` and `type` go to what has the focus."""
+LEAVE_S: Final = 5.0
+"""Rest before a page is left by no click: a new page sooner than that looks like the effect of the act before."""
 _EVENTS: Final = (
     "requestWillBeSent", "requestWillBeSentExtraInfo", "responseReceived", "responseReceivedExtraInfo",
     "loadingFinished", "loadingFailed",
@@ -105,7 +108,7 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Log nothing."""
 
 
@@ -170,6 +173,7 @@ def located(page: Page, selector: str) -> Locator:
 def act(page: Page, verb: str, selector: str, value: str) -> None:
     """Do a step, and rest."""
     if verb == "back":
+        time.sleep(LEAVE_S)
         page.go_back()
     elif verb == "press":
         page.keyboard.press(value)
