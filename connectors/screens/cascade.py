@@ -1,10 +1,11 @@
 """The nodes of a page that its style sheets and attributes hide.
 
 Resolved are `display`, `visibility`, `content-visibility`, and `opacity: 0` with `pointer-events: none`, by importance,
-cascade layer, specificity and order (CSS Cascading and Inheritance 5), from the sheets that the nodes of the DOM bring
-(`DomNode.sheet`, the text of a `style`) and from `style` attributes. `hidden`, a closed `dialog` and a closed `popover`
-are what browsers make of them: `display: none` that a sheet may override. A shadow root has its own sheets, an iframe
-its own document. What a sheet places outside of the window or makes too small to see is not known here.
+cascade layer, specificity and order (CSS Cascading and Inheritance 5), with custom properties in their place (`var()`),
+from the sheets that the nodes of the DOM bring (`DomNode.sheet`, the text of a `style`) and from `style` attributes.
+`hidden`, a closed `dialog` and a closed `popover` are what browsers make of them: `display: none` that a sheet may
+override. A shadow root has its own sheets, an iframe its own document. What a sheet places outside of the window or
+makes too small to see is not known here, nor how large a container is (`@container`).
 
 `aria-hidden` says what a screen reader leaves out, often signs that a person sees. It hides only where some of the
 sheets are not in the log, since then it mostly stands on what they hide.
@@ -15,9 +16,10 @@ Work is bounded: a page that asks for more than `_MOST_WORK` comparisons has its
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import tinycss2
@@ -39,7 +41,10 @@ VIEWPORT: Final = Viewport(1280, 720)
 
 _MOST_WORK: Final = 3_000_000
 _MOST_RULES: Final = 20_000
-_INLINE: Final = re.compile(r"display|visibility|opacity|pointer-events", re.IGNORECASE)
+_INLINE: Final = re.compile(r"display|visibility|opacity|pointer-events|--", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"var\(\s*(--[^\s,()]+)\s*(?:,(.*))?\)", re.DOTALL)
+_MOST_VARIABLES: Final = 8
+"""Custom properties behind one another that are looked up."""
 _UNLAYERED: Final = 1 << 30
 
 _Priority: TypeAlias = tuple[Any, ...]
@@ -239,6 +244,7 @@ class _Style(NamedTuple):
 
     is_visible: bool = True
     takes_pointer: bool = True
+    variables: Mapping[str, str] = MappingProxyType({})
 
 
 _NO_STATES: Final[frozenset[str]] = frozenset()
@@ -364,6 +370,11 @@ class _Page:
         if not is_whole and "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
             return None
         styles = self._values(node, element, index)
+        variables = around.variables
+        if any(name[:2] == "--" for name in styles):
+            variables = {**variables, **{name: value for name, value in styles.items() if name[:2] == "--"}}
+        if any(value[:4] == "var(" for value in styles.values()):
+            styles = {name: _substituted(value, variables) for name, value in styles.items()}
         display = styles.get("display", "revert")
         if display == "none" or (display.startswith("revert") and _is_closed(node)):
             return None
@@ -375,7 +386,7 @@ class _Page:
         takes_pointer = around.takes_pointer if told in _INHERITED else told != "none"
         if not takes_pointer and _is_zero(styles.get("opacity", "1")):
             return None
-        return _Style(is_visible, takes_pointer), styles.get("content-visibility") != "hidden"
+        return _Style(is_visible, takes_pointer, variables), styles.get("content-visibility") != "hidden"
 
     def _values(self, node: DomNode, element: _Element | None, index: _Index | None) -> dict[str, str]:
         """What the sheets and the `style` attribute say of an element, by property."""
@@ -408,6 +419,17 @@ def _is_closed(node: DomNode) -> bool:
     """Tell whether an element is hidden by itself, without a sheet."""
     attributes = node.attributes
     return "hidden" in attributes or "popover" in attributes or (node.tag == "dialog" and "open" not in attributes)
+
+
+def _substituted(value: str, variables: Mapping[str, str]) -> str:
+    """A value with what the custom property in its place stands for; `unset` where that is nothing."""
+    for _ in range(_MOST_VARIABLES):
+        told = _VARIABLE.fullmatch(value)
+        if told is None:
+            return value
+        known = variables.get(told[1], "initial")
+        value = (told[2] or "unset").strip() if known == "initial" else known
+    return "unset"
 
 
 def _is_zero(value: str) -> bool:

@@ -117,8 +117,8 @@ _SECTIONS: Final = frozenset({"article", "aside", "main", "nav", "section", "blo
 _TABLES: Final = frozenset({"table", "grid", "treegrid"})
 _SETTING: Final = frozenset({"label", "pre", "table", "slot"})
 _PAGE: Final = frozenset({"html", "body"})
-_SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygon", "polyline"})
-"""Parts of a drawing; those of which the log says where they stand have lines."""
+SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygon", "polyline"})
+"""Parts of a drawing; those that a log names as targets, or of which it says where they stand, have lines."""
 _CLOSED: Final = frozenset(
     {"input", "textarea", "svg", "canvas", "audio", "video", "object", "embed", "meter", "progress"}
 )
@@ -298,7 +298,7 @@ class _Walk:
         if inside and node not in self._targets:
             return
         if inside or box is not None or node in self._targets:
-            role = node.tag if node.tag in _SHAPES else "group"
+            role = node.tag if node.tag in SHAPES else "group"
             line = Line(role, "", inside, ident=aria.ident_of(node.attributes), box=box, is_own=True)
             out[start:] = [line]
             self.shown[node] = line

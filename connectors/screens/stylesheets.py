@@ -1,8 +1,9 @@
 """Style sheets, as far as they say that something is not shown.
 
-Of a sheet only the rules are kept that set one of `PROPERTIES`, each selector with the conditions (`@media`,
-`@supports`, `@layer`) around it; nested rules are written out. tinycss2 parses, cssselect2 compiles the selectors. What
-neither knows is left out as a browser leaves out what it does not know: unknown at-rules, selectors and media features.
+Of a sheet only the rules are kept that set one of `PROPERTIES`, or a custom property to what one of these may be, each
+selector with the conditions (`@media`, `@supports`, `@layer`) around it; nested rules are written out. tinycss2 parses,
+cssselect2 compiles the selectors. What neither knows is left out as a browser leaves out what it does not know: unknown
+at-rules, selectors and media features.
 States that markup does not tell are looked up as attributes of the element with the name of the pseudo-class
 (`:hover`, `:host`; see `STATES`).
 
@@ -23,6 +24,12 @@ from tinycss2 import ast
 
 PROPERTIES: Final = frozenset({"display", "visibility", "content-visibility", "opacity", "pointer-events"})
 """The properties that hide something."""
+
+_KEYWORDS: Final = frozenset(
+    {"none", "block", "inline", "inline-block", "flex", "inline-flex", "grid", "inline-grid", "contents", "list-item"}
+    | {"table", "visible", "hidden", "collapse", "auto", "initial", "0", "1"}
+)
+"""What custom properties are to the properties that hide something; those of other values are left out."""
 
 STATES: Final = frozenset({"hover", "focus", "focus-visible", "focus-within", "host"})
 """Pseudo-classes for which an element is asked as for an attribute of that name with a colon before it."""
@@ -183,7 +190,7 @@ class _Reader:
         self, node: Any, conditions: tuple[Condition, ...], layer: Layer, around: list[Any] | None, level: int
     ) -> None:
         is_nesting = any(token.type == "{} block" for token in node.content)
-        if is_nesting or any(token.type == "ident" and token.lower_value in PROPERTIES for token in node.content):
+        if is_nesting or any(token.type == "ident" and _is_read(token.lower_value) for token in node.content):
             selector = _nested(node.prelude, around) if around is not None else node.prelude
             self._block(node.content, selector, conditions, layer, level)
 
@@ -223,14 +230,18 @@ class _Reader:
 
 
 def declarations(nodes: Iterable[Any]) -> Declarations:
-    """What the declarations among the nodes say of `PROPERTIES`."""
-    return tuple(
-        [
-            (node.lower_name, tinycss2.serialize(node.value).strip().lower(), node.important)
-            for node in nodes
-            if node.type == "declaration" and node.lower_name in PROPERTIES
-        ]
-    )
+    """What the declarations among the nodes say of `PROPERTIES`, and of custom properties that may stand for these."""
+    told: list[tuple[str, str, bool]] = []
+    for node in nodes:
+        if node.type == "declaration" and _is_read(node.lower_name):
+            value = tinycss2.serialize(node.value).strip().lower()
+            if node.lower_name in PROPERTIES or value in _KEYWORDS:
+                told.append((node.lower_name, value, node.important))
+    return tuple(told)
+
+
+def _is_read(name: str) -> bool:
+    return name in PROPERTIES or name.startswith("--")
 
 
 def _words(tokens: Iterable[Any]) -> list[str]:

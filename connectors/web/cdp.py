@@ -79,7 +79,7 @@ class Cdp(Connector):
     """Event logs of the Chrome DevTools Protocol."""
 
     name: ClassVar[str] = "cdp"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 

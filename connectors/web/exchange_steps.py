@@ -29,6 +29,7 @@ from trajmill.connectors.connector import Choices
 from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web.exchange import Exchange, Message, redirect_target
+from trajmill.connectors.web.exchange_pages import Pages
 from trajmill.connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
 from trajmill.connectors.web.request_kind import ASSET, DATA, host_and_path
 from trajmill.connectors.web.request_role import Page
@@ -51,16 +52,19 @@ def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = 
     """
     pages: dict[str, list[tuple[int, bool]]] = {}
     known: dict[str, Page] = {}
+    trees = Pages(exchanges) if choices.screen == "tree" else None
     for place, one in enumerate(exchanges):
         pages.setdefault(one.page, []).append((place, bool(one.messages)))
         known.setdefault(one.page, Page()).take(one)
+        if trees is not None:
+            trees.note(place, one)
     for page, found in pages.items():
         requests = Chosen(exchanges, (place for place, socket in found if not socket))
         carried = (chain for chain in _chains(requests) if _is_carried(chain, choices.static_assets))
         name = f"{native}{page}"
         first = next(carried, None)
         if first is not None:
-            moves = _requests(chained([first], carried), known[page], choices.screen == "tree")
+            moves = _requests(chained([first], carried), known[page], trees)
             yield Trajectory(name, "web", moves.steps, Environment(id=known[page].host or _host(first[0].url)))
         for number, place in enumerate(place for place, socket in found if socket):
             one = exchanges[place]
@@ -129,14 +133,14 @@ def _turns(chains: Iterable[list[Exchange]]) -> Iterator[list[list[Exchange]]]:
         yield group
 
 
-def _requests(chains: Iterable[list[Exchange]], page: Page, tree: bool) -> Moves:
+def _requests(chains: Iterable[list[Exchange]], page: Page, trees: Pages | None) -> Moves:
     moves = Moves(held=False)
     seen = _Seen()
     for group in _turns(chains):
         before = seen.before(group[0][0].began)
         for chain in group:
             first, last = chain[0], chain[-1]
-            answer = answer_of(chain, tree)
+            answer = answer_of(chain, trees)
             moves.add(
                 request_of(chain, page),
                 before,
@@ -192,7 +196,7 @@ def _socket(one: Exchange, page: Page) -> Moves:
         if message.sent and (runs[-1][1] or len(runs) == 1):
             runs.append(([], []))
         runs[-1][0 if message.sent else 1].append(message)
-    before = answer_of([one], tree=False)
+    before = answer_of([one])
     greeting = runs[0][1]
     if greeting:
         told = received_of(one, greeting)

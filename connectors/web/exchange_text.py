@@ -6,15 +6,13 @@ A body of HTML is shown as the compact tree of its page where the recipe asks fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from trajmill.connectors.conversation.references import referring
-from trajmill.connectors.screens.page import page_of
 from trajmill.connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
 from trajmill.connectors.web.bodies import Body
 from trajmill.connectors.web.exchange import Exchange, Message
-from trajmill.connectors.web.markup import html_document
+from trajmill.connectors.web.exchange_pages import Pages
 from trajmill.connectors.web.request_role import DOCUMENT, Page
 from trajmill.schemas import Action, Attachment, Observation, json_text
 
@@ -75,10 +73,11 @@ def _body_text(body: Body) -> str:
     return f"({body.media_type or 'body'}, {size})"
 
 
-def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
+def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observation | None:
     """What came back: status line, headers and body of each hop of a chain; None if nothing did.
 
-    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response.
+    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` makes
+    compact trees of bodies of HTML, which without it stay as they are.
     """
     parts: list[str] = []
     attachments: list[Attachment] = []
@@ -96,8 +95,8 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
             attachments.append(found)
         text, held = referring(body.text) if body is not None and body.text else (None, ())
         attachments += held
-        if text and tree and body is not None and "html" in body.media_type:
-            shown, masked = _page(text, one.url)
+        if text and pages is not None and body is not None and "html" in body.media_type:
+            shown, masked = pages.tree(text, one.url)
             sensitive += masked
             text, dialect = (shown, TREE_DIALECT) if shown else (text, dialect)
         parts.append("\n".join([*head, "", text] if text else head))
@@ -120,27 +119,6 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
         sensitive=sensitive,
         attachments=tuple(attachments),
     )
-
-
-def _page(text: str, url: str) -> tuple[str, tuple[str, ...]]:
-    """The compact tree of a page of HTML, and what it masks.
-
-    Empty where it shows nothing, or nests too deeply to be a page.
-    """
-    return _known_page(text, url) if len(text) <= _REMEMBERED else _new_page(text, url)
-
-
-def _new_page(text: str, url: str) -> tuple[str, tuple[str, ...]]:
-    try:
-        page = page_of(html_document(text), url)
-    except ValueError:
-        return "", ()
-    return page.text, page.masked
-
-
-_REMEMBERED: Final = 1 << 17
-"""Characters of a page that is remembered: what a page asks for again and again is short."""
-_known_page: Final = lru_cache(maxsize=32)(_new_page)
 
 
 def sent_of(one: Exchange, messages: Sequence[Message], page: Page) -> Action:

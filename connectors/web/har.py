@@ -60,7 +60,7 @@ from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_ty
 from trajmill.connectors.web.exchange import Exchange, Message, packed, unpacked
 from trajmill.connectors.web.exchange_steps import trajectories
 from trajmill.connectors.web.exchange_text import READ_HEADERS
-from trajmill.connectors.web.request_kind import ASSET, DATA, kind_of
+from trajmill.connectors.web.request_kind import ASSET, DATA, SHEET, kind_of
 from trajmill.schemas import ParseError, Pile, Reject, Trajectory
 
 _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
@@ -82,7 +82,7 @@ class Har(Connector):
     """HTTP archives."""
 
     name: ClassVar[str] = "har"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
 
@@ -291,8 +291,10 @@ class _Reader:
             received["location"] = response["redirectURL"]
         method = str_of(request.get("method")).upper() or "GET"
         status = whole_number_of(response.get("status"), range(100, 1000))
-        kind = kind_of(_word(entry), method, url, sent, media_type_of(told or received.get("content-type", "")))
+        media_type = media_type_of(told or received.get("content-type", ""))
+        kind = kind_of(_word(entry), method, url, sent, media_type)
         kept = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
+        answered = kept or media_type == SHEET
         started, duration = microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
         return Exchange(
             offset=offset,
@@ -305,7 +307,7 @@ class _Reader:
             status=status,
             phrase=str_of(response.get("statusText")) if status is not None else "",
             received=received,
-            answer=self._received(content, received, told) if kept and status is not None else None,
+            answer=self._received(content, received, told) if answered and status is not None else None,
             error=_error(entry, response) if status is None else None,
             started=started,
             duration=duration,

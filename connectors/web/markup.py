@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from html import escape
 from typing import Any, Final
+from urllib.parse import urldefrag, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -134,6 +135,30 @@ def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc
         holder = DomNode("#shadow")
         _fill(holder, fragment, srcdoc)
         parent.shadow = holder.children
+
+
+def sheet_links(document: DomNode, url: str) -> list[tuple[DomNode, str]]:
+    """The elements of a document that link a style sheet, those in shadow roots too, with its address."""
+    links: list[tuple[DomNode, str]] = []
+    base = url
+    stack = [document]
+    while stack:
+        node = stack.pop()
+        attributes = node.attributes
+        if node.tag == "base" and base == url:
+            base = attributes.get("href") or url
+        elif node.tag == "link" and "stylesheet" in attributes.get("rel", "").lower().split() and "href" in attributes:
+            links.append((node, without_fragment(base, attributes["href"])))
+        stack += [*(node.shadow or ()), *node.children][::-1]
+    return links
+
+
+def without_fragment(base: str, address: str) -> str:
+    """An address seen from another, without what points into it."""
+    try:
+        return urldefrag(urljoin(base, address)).url
+    except ValueError:
+        return address
 
 
 def html_observation(document: DomNode | None, uri: str | None) -> Observation:

@@ -7,8 +7,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 DATA, ASSET, PREFLIGHT = "data", "asset", "preflight"
+SHEET: Final = "text/css"
+"""The media type of style sheets."""
 
-_ASSET_TYPES: Final = ("image/", "font/", "audio/", "video/", "text/css", "application/font", "application/x-font")
+_ASSET_TYPES: Final = ("image/", "font/", "audio/", "video/", SHEET, "application/font", "application/x-font")
 _ASSETS: Final = frozenset(
     {
         "text/javascript",

@@ -97,13 +97,17 @@ def act(page: Page, context: BrowserContext, step: str) -> Page:
 
 
 def slimmed(path: Path) -> bytes:
-    """The trace without frames, resources and sources, packed anew with fixed times."""
+    """The trace without frames, sources and resources but style sheets, packed anew with fixed times."""
     target = io.BytesIO()
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as slim:
         for info in source.infolist():
+            data = source.read(info)
             if info.filename.endswith((".trace", ".network")):
-                lines = [line for line in source.read(info).splitlines() if b'"type":"screencast-frame"' not in line]
-                slim.writestr(zipfile.ZipInfo(info.filename, (2024, 1, 1, 0, 0, 0)), b"\n".join(lines) + b"\n", 8)
+                lines = [line for line in data.splitlines() if b'"type":"screencast-frame"' not in line]
+                data = b"\n".join(lines) + b"\n"
+            elif not info.filename.endswith(".css"):
+                continue
+            slim.writestr(zipfile.ZipInfo(info.filename, (2024, 1, 1, 0, 0, 0)), data, 8)
     return target.getvalue()
 
 

@@ -76,6 +76,16 @@ def test_what_a_request_is_for_is_told_by_the_recorder_then_the_browser_then_the
     assert kind_of(word, "GET", url, headers, media_type) == wanted
 
 
+def test_a_page_is_shown_with_the_style_sheets_that_it_links():
+    head = "<base href=http://a/assets/><link rel=stylesheet href=menu.css><link rel=stylesheet href=gone.css>"
+    page = entry("http://a/", 1, mime="text/html", text=f"{head}<p>Tides</p><ul class=menu><li>Export</ul>")
+    sheet = entry("http://a/assets/menu.css", 2, mime="text/css", text=".menu { display: none }")
+    for later, is_shown in ((sheet, False), (sheet | {"response": {"status": 404}}, True)):
+        (step,) = steps(page, later)
+        assert ('"Export"' in step.next_observation.content) is is_shown
+        assert '"Tides"' in step.next_observation.content
+
+
 def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
     text = "<div>" * 3000
     (step,) = steps(entry("http://a/", mime="text/html", text=text))

@@ -116,6 +116,52 @@ def test_a_call_that_another_began_during_is_followed_by_what_was_there_when_it_
     assert seen == ['  #2 text "Two"', '  #2 text "Three"', None]
 
 
+MENU = ["DIV", {}, "Tools", ["UL", {}, "Export"]]
+MARKED = ["DIV", {"__playwright_target__": ""}, "Tools", ["UL", {}, "Export"]]
+
+
+def hovering(*following, url=URL):
+    """A page whose menu a call hovers over, then what follows."""
+    sheet = ["STYLE", {}, "ul { display: none } div:hover ul { display: block }"]
+    return steps(
+        options(),
+        before("c1", "hover", {"selector": "div"}),
+        shot("c1", "before", document(sheet, MENU)),
+        {"type": "input", "callId": "c1", "point": {"x": 5, "y": 6}},
+        shot("c1", "action", document(sheet, MARKED)),
+        after("c1"),
+        *following,
+        before("c9", "click", {"selector": "b"}, start=9000.0),
+        shot("c9", "before", document(sheet, MENU, "Later"), url=url),
+    )
+
+
+def test_what_the_pointer_reveals_is_shown_until_it_is_moved_or_the_page_is_left():
+    moved = (before("c3", "mouseMove", {"x": 4, "y": 5}, kind="Page", pageId="page@1"), after("c3"))
+    typed = (before("c3", "keyboardType", {"text": "a"}, kind="Page", pageId="page@1"), after("c3"))
+
+    def is_shown(found):
+        return '"Export"' in found[-1].observation.content
+
+    assert [is_shown(hovering()), is_shown(hovering(*typed))] == [True, True]
+    assert [is_shown(hovering(*moved)), is_shown(hovering(url=f"{URL}next"))] == [False, False]
+    assert '"Export"' not in hovering()[0].observation.content
+
+
+def test_a_part_of_a_drawing_that_a_call_acts_on_has_a_line():
+    drawing = ["svg", {}, ["circle", {}], ["rect", {}]]
+    (step,) = steps(
+        options(),
+        before("c1", "click", {"selector": "circle"}),
+        shot("c1", "before", document(drawing)),
+        shot("c1", "action", document(["svg", {}, ["circle", {"__playwright_target__": ""}], ["rect", {}]])),
+        after("c1"),
+        shot("c1", "after", document(drawing)),
+    )
+    assert [line.split()[1] for line in step.observation.content.splitlines()] == ["document", "image", "circle"]
+    assert json.loads(step.action.text)["arguments"] == {"element": "#3"}
+
+
 def test_two_clicks_of_one_call_are_a_double_click():
     (step,) = steps(
         options(), before("c1", "click", {"selector": "a", "clickCount": 2}), shot("c1", "before", document("One"))

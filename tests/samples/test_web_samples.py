@@ -20,7 +20,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.schemas import Reject, Step
 
 SAMPLES: Final = ROOT / "samples" / "web"
-SESSIONS: Final = sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("trace.zip"))
+SESSIONS: Final = sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*/**/trace.zip"))
 WAYS: Final = {"trace.zip": "playwright_trace", "session.har.gz": "har", "events.json.gz": "rrweb"}
 
 ONLY_IN_TRACE: Final = {"wait"}

@@ -70,7 +70,7 @@ class PlaywrightTrace(Connector):
     """Playwright traces."""
 
     name: ClassVar[str] = FORMAT
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
     companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")

@@ -123,6 +123,11 @@ def action_of(
     return None if found is None else call(*found)
 
 
+def is_mouse_call(told: Mapping[str, Any]) -> bool:
+    """Tell whether a call moves the mouse to a point of the page, of which the log does not say what is there."""
+    return told.get("class") == "Page" and told.get("method") in _MOUSE
+
+
 def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """(name, arguments) of a call on the page's keyboard, mouse or window."""
     point = {axis: act.whole(float(params[axis])) for axis in ("x", "y") if _is_number(params.get(axis))}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
-from urllib.parse import urldefrag, urljoin
 
 from trajmill.connectors.reading.fields import brief
 from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
@@ -267,26 +266,6 @@ def frame_of(node: DomNode) -> str:
 def iframes(document: DomNode) -> list[DomNode]:
     """The iframes of a document, those in shadow roots too."""
     return [one for one in _under(document) if one.tag in ("iframe", "frame")]
-
-
-def links(document: DomNode, url: str) -> list[tuple[DomNode, str]]:
-    """The elements of a document that link a style sheet, those in shadow roots too, with its address."""
-    found, base = [], url
-    for one in _under(document):
-        attributes = one.attributes
-        if one.tag == "base" and base == url:
-            base = attributes.get("href") or url
-        elif one.tag == "link" and "stylesheet" in attributes.get("rel", "").lower().split() and attributes.get("href"):
-            found.append((one, without_fragment(base, attributes["href"])))
-    return found
-
-
-def without_fragment(base: str, address: str) -> str:
-    """An address seen from another, without what points into it."""
-    try:
-        return urldefrag(urljoin(base, address)).url
-    except ValueError:
-        return address
 
 
 def _under(top: DomNode) -> list[DomNode]:

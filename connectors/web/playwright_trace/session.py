@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from trajmill.connectors.reading.fields import brief, object_of, plain_text
 from trajmill.connectors.reading.lines import line_values
 from trajmill.connectors.reading.times import seconds_of_span
 from trajmill.connectors.screens.dom import DomNode
 from trajmill.connectors.screens.moves import Moves
-from trajmill.connectors.screens.page import Page, page_of
+from trajmill.connectors.screens.page import SHAPES, Page, page_of
 from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 from trajmill.connectors.web import action as act
-from trajmill.connectors.web.markup import html_observation
-from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of
-from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, links, same_place
+from trajmill.connectors.web.markup import html_observation, sheet_links
+from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of, is_mouse_call
+from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
 from trajmill.connectors.web.playwright_trace.events import (
     UNEXPECTED,
     browser_of,
@@ -85,7 +85,8 @@ class _Call:
 class _Dom:
     """A page in one snapshot: its documents by the ids of their frames, and the marked nodes: frame, node and mark.
 
-    `sheets` are those that its links stand for; `key` is equal for snapshots of which the same is shown.
+    `sheets` are those that its links stand for, `hover` is what the pointer is over; `key` is equal for snapshots of
+    which the same is shown.
     """
 
     url: str
@@ -93,16 +94,30 @@ class _Dom:
     documents: dict[str, DomNode]
     targets: list[tuple[str, DomNode, str]]
     sheets: list[tuple[DomNode, Sheet | None]]
+    hover: DomNode | None
     key: tuple[Any, ...]
+
+
+class _Pointer(NamedTuple):
+    """Where the last call left the mouse: a frame, its address and document, and the node in it."""
+
+    frame: str
+    url: str
+    document: DomNode
+    node: DomNode
 
 
 @dataclass(slots=True, eq=False)
 class _View:
-    """What a page shows in one snapshot; `page` is None where the observation is HTML."""
+    """What a page shows in one snapshot; `page` is None where the observation is HTML.
+
+    `target` and `onto` are the nodes that the call acts on and drags that onto, None after the call.
+    """
 
     observation: Observation
     page: Page | None
-    dom: _Dom
+    target: DomNode | None
+    onto: DomNode | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +154,7 @@ class Session:
         self._screencast = Screencast(part.picture)
         self._linked = LinkedSheets(part.read, part.native.rpartition("!")[2].removesuffix(".trace") + ".network")
         self._links: dict[DomNode, list[tuple[DomNode, str]]] = {}
+        self._pointers: dict[str, _Pointer | None] = {}
         self._problems: list[Reject] = []
         self._version = 6
         self._taken = 0
@@ -256,20 +272,27 @@ class Session:
         name = self._name(call, phase)
         if name not in self._views and (dom := self._dom(call, phase)) is not None:
             try:
-                shown, page = self._shown(dom)
+                target, onto = self._targets(call, dom) if phase != "after" else (None, None)
+                shown, page = self._shown(dom, target if target is not None and target.tag in SHAPES else None)
                 pictures = self._shown_then(call, self._shots.get(name, []))
-                self._views[name] = _View(replace(shown, attachments=pictures) if pictures else shown, page, dom)
+                shown = replace(shown, attachments=pictures) if pictures else shown
+                self._views[name] = _View(shown, page, target, onto)
             except ValueError as error:
                 self._problem(call, "nested_too_deeply", str(error))
         return self._views.setdefault(name, None)
 
-    def _shown(self, dom: _Dom) -> tuple[Observation, Page | None]:
+    def _shown(self, dom: _Dom, shape: DomNode | None = None) -> tuple[Observation, Page | None]:
         """What a page shows, made once for all snapshots that show the same.
+
+        Args:
+            dom: the page.
+            shape: the part of a drawing that the call acts on, which then has a line.
 
         Raises:
             ValueError: it nests too deeply.
         """
-        known = self._known.get(dom.key)
+        key = (*dom.key, shape)
+        known = self._known.get(key)
         if known is None:
             document = next(iter(dom.documents.values()))
             if self._raw:
@@ -278,9 +301,10 @@ class Session:
                 # Snapshots share the nodes of links, and another one may have other sheets at them.
                 for link, sheet in dom.sheets:
                     link.sheet = sheet
-                page = page_of(document, dom.url, None, [node for _, node, _ in dom.targets], dom.viewport)
+                targets = [node for _, node, _ in dom.targets] + ([shape] if shape is not None else [])
+                page = page_of(document, dom.url, None, targets, dom.viewport, dom.hover)
                 known = page.observation(dom.url or None), page
-            self._known[dom.key] = known
+            self._known[key] = known
         return known
 
     def _shown_then(self, call: _Call, shots: Sequence[_Shot]) -> tuple[Attachment, ...]:
@@ -312,17 +336,25 @@ class Session:
         sheets = [found for one in documents for found in self._linked_sheets(documents[one], frames[one])]
         viewport = main[-1].viewport or viewport_of(object_of(self._options.get("options")).get("viewport"))
         addresses = [(one, frames[one].url) for one in documents]
-        key = (url, viewport, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
-        dom = _Dom(url, viewport, documents, targets, sheets, key)
+        hover = self._hovered(main[-1].page, frames, documents)
+        key = (url, viewport, hover, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
+        dom = _Dom(url, viewport, documents, targets, sheets, hover, key)
         if len(self._frames) > 1:
             # Snapshots share the nodes of iframes, and rebuilding another one puts other documents into them.
             self._shown(dom)
         return dom
 
+    def _hovered(self, page: str, frames: Mapping[str, _Shot], documents: Mapping[str, DomNode]) -> DomNode | None:
+        """The node that the pointer is over, if the document in which a call left it is still there."""
+        pointer = self._pointers.get(page)
+        if pointer is None or pointer.frame not in documents or frames[pointer.frame].url != pointer.url:
+            return None
+        return _in_other(pointer.node, pointer.document, documents[pointer.frame])
+
     def _linked_sheets(self, document: DomNode, shot: _Shot) -> list[tuple[DomNode, Sheet | None]]:
         """The links of a document with the sheets that they stand for in that snapshot."""
         if document not in self._links:
-            self._links[document] = links(document, shot.url)
+            self._links[document] = sheet_links(document, shot.url)
         return [(node, self._linked.sheet(shot.frame, shot.place, url)) for node, url in self._links[document]]
 
     def _join(
@@ -383,6 +415,7 @@ class Session:
         for place, call in enumerate(calls):
             before, page = self._begun(call), self._page_of(call)
             following = calls[place + 1] if place + 1 < len(calls) else None
+            self._move_pointer(call, page)
             after: _View | None = None
             if call.ended is not None:
                 # A call without a page opened it: the first call on that page shows it. A call that began before this
@@ -391,8 +424,8 @@ class Session:
                 if following is not None and is_later and page in ("", self._page_of(following)):
                     after = self._begun(following)
                 after = after or self._view(call, "after")
-            target, onto = self._targets(call, before)
             shows = before.page if before else None
+            target, onto = (before.target, before.onto) if before else (None, None)
             secret = target is not None and target.attributes.get("type", "").lower() == "password"
             element, dropped_on = act.line_of(shows, target), act.line_of(shows, onto)
             action = action_of(*parts_of(call.told), element, secret, call.ident, dropped_on)
@@ -419,9 +452,20 @@ class Session:
         """The page as the call begins: of calls on keyboard and mouse there is a snapshot at their input alone."""
         return self._view(call, "before") or self._view(call, "action")
 
-    def _targets(self, call: _Call, before: _View | None) -> tuple[DomNode | None, DomNode | None]:
+    def _move_pointer(self, call: _Call, page: str) -> None:
+        """Note what the pointer is over after a call that moved it."""
+        if is_mouse_call(call.told):
+            self._pointers[page] = None
+        elif isinstance(call.told.get("point"), dict) and (dom := self._dom(call, "action")) is not None:
+            urls = {shot.frame: shot.url for shot in self._shots.get(self._name(call, "action"), ())}
+            marked = [(frame, node) for frame, node, mark in dom.targets if is_mark_of(mark, call.ident)]
+            self._pointers[page] = next(
+                (_Pointer(frame, urls[frame], dom.documents[frame], node) for frame, node in marked[-1:]), None
+            )
+
+    def _targets(self, call: _Call, before: _Dom) -> tuple[DomNode | None, DomNode | None]:
         """The node of the page before that the call acts on, and the one that it drags that onto, by the marks."""
-        if before is None or before.page is None or call.told.get("class") == "Page":
+        if self._raw or call.told.get("class") == "Page":
             return None, None
         if call.told.get("method") == DRAG:
             shots = self._shots.get(self._name(call, "action"), [])
@@ -433,26 +477,20 @@ class Session:
             return first[0] if len(first) == 1 else None, last[0] if len(last) == 1 else None
         for phase in _PHASES:
             dom = self._dom(call, phase)
-            if phase == "after" and dom is not None and dom.url != before.dom.url:
+            if phase == "after" and dom is not None and dom.url != before.url:
                 continue
             found = self._marked(call, before, dom)
             if len(found) == 1:
                 return found[0], None
         return None, None
 
-    def _marked(self, call: _Call, before: _View, dom: _Dom | None) -> list[DomNode]:
+    def _marked(self, call: _Call, before: _Dom, dom: _Dom | None) -> list[DomNode]:
         """The nodes of the page before that a snapshot marks as the call's."""
         found: list[DomNode] = []
-        if dom is None:
-            return found
-        for frame, node, mark in dom.targets:
-            if not is_mark_of(mark, call.ident):
-                continue
-            own: DomNode | None = node
-            if before.page is not None and before.page.ids.get(node) is None:
-                document = before.dom.documents.get(frame)
-                own = same_place(node, document, dom.documents[frame]) if document is not None else None
-            found += [own] if own is not None else []
+        for frame, node, mark in dom.targets if dom is not None else []:
+            if dom is not None and frame in before.documents and is_mark_of(mark, call.ident):
+                own = _in_other(node, dom.documents[frame], before.documents[frame])
+                found += [own] if own is not None else []
         return found
 
     def _wall_time(self, told: Mapping[str, Any], began: float | None) -> int | None:
@@ -462,6 +500,11 @@ class Session:
             base, clock = number_of(self._options.get("wallTime")), number_of(self._options.get("monotonicTime"))
             wall = base + began - clock if base is not None and clock is not None else None
         return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
+
+
+def _in_other(node: DomNode, document: DomNode, other: DomNode) -> DomNode | None:
+    """The node of another snapshot's document that is where the node is in its own."""
+    return node if document is other else same_place(node, other, document)
 
 
 def _answer(name: str, call: _Call, secret: bool, before: _View | None, after: _View | None) -> Observation | None:

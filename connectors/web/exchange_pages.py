@@ -1,0 +1,61 @@
+"""The pages of HTML among the responses of a log, as compact trees, with the style sheets that they link.
+
+A sheet is the response to a request for its address, wherever that stands in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urldefrag
+
+from trajmill.connectors.screens.page import page_of
+from trajmill.connectors.screens.stylesheets import Sheet
+from trajmill.connectors.web.exchange import Exchange
+from trajmill.connectors.web.markup import html_document, sheet_links
+from trajmill.connectors.web.request_kind import SHEET
+
+_REMEMBERED: Final = 1 << 17
+"""Characters of a page that is remembered: what a page asks for again and again is short."""
+
+
+class Pages:
+    """Compact trees of pages by their HTML.
+
+    Args:
+        exchanges: all of the log, of which the style sheets are read when a page links them.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._exchanges = exchanges
+        self._places: dict[str, int] = {}
+        self._sheet = lru_cache(maxsize=64)(self._read_sheet)
+        self._known = lru_cache(maxsize=32)(self._read)
+
+    def note(self, place: int, one: Exchange) -> None:
+        """Note an exchange of the log, which may have brought a style sheet."""
+        if one.answer is not None and one.answer.text and one.answer.media_type == SHEET:
+            self._places.setdefault(urldefrag(one.url).url, place)
+
+    def tree(self, text: str, url: str) -> tuple[str, tuple[str, ...]]:
+        """The compact tree of a page of HTML, and what it masks.
+
+        Empty where it shows nothing, or nests too deeply to be a page.
+        """
+        return self._known(text, url) if len(text) <= _REMEMBERED else self._read(text, url)
+
+    def _read(self, text: str, url: str) -> tuple[str, tuple[str, ...]]:
+        try:
+            document = html_document(text)
+            for link, address in sheet_links(document, url):
+                link.sheet = self._sheet(address)
+            page = page_of(document, url)
+        except ValueError:
+            return "", ()
+        return page.text, page.masked
+
+    def _read_sheet(self, address: str) -> Sheet | None:
+        place = self._places.get(address)
+        answer = self._exchanges[place].answer if place is not None else None
+        return Sheet(answer.text) if answer is not None and answer.text else None
