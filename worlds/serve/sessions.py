@@ -340,7 +340,7 @@ class Sessions:
         if not session.moves:
             return
         pinned = self.model.pinned
-        sampling = {**pinned.sampling, "seed": session.seed}
+        sampling = {**pinned.sampling, "seed": session.seed, "scenario": session.scenario.id}
         rows = session.history.rows
         made = trajectory_of(session.id, session.scenario, rows, session.moves, pinned.world_model, sampling)
         told = {
