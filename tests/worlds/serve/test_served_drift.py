@@ -23,7 +23,7 @@ LIES = {
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """The output folder of a run over samples of four domains, all of it in the pool sft, and what clients live through."""
+    """The output folder of a run over samples of four domains, all in the pool sft, and what clients live through."""
     out = tmp_path_factory.mktemp("real") / "out"
     mix = Mix(pools={"sft": 1.0}, prompt_share=1)
     Run(recipe().model_copy(update={"mix": mix}), [str(ROOT / "samples" / name) for name in RAW[:8]], str(out)).run()
