@@ -18,7 +18,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test coverage mutants lint bench engines dataflow fuzz stores screens worlds worlds-replay worlds-drift worlds-serve worlds-loops docs consumers croissant lock samples clean
+.PHONY: help install shards test coverage mutants lint bench engines dataflow fuzz stores screens worlds worlds-replay worlds-drift worlds-serve worlds-loops loop docs consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -172,3 +172,6 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 
 clean: ## remove what was built
 	rm -rf .venv build dist out
+
+loop: .venv/developing ## a whole loop: a retrieval model over logs is served, an agent collects 200 rollouts, its rows are held against the world (minutes)
+	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.loop $(ARGS)

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
-from tests.synthesis.chat_server import chat_server
+from tests.synthesis.chat_server import Answer, chat_server
 from tests.worlds.serve.logged_world import FromLogs, Logged, logged
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -47,22 +48,28 @@ def lived(world: RemoteWorld, number: int, one: Logged) -> tuple[str, int, int]:
     return one.scenario.domain, answered, len(steps)
 
 
-def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
-    """The status of a server whose clients lived through trajectories, with what each domain came to."""
-    with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
-        words = ["world", "serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", "logs@1"]
+@contextmanager
+def serving(out: Path, log: Path, model: Answer, pool: str, name: str) -> Iterator[str]:
+    """Serve the trajectories of a run by a world model, and yield the address."""
+    with chat_server(model) as chat:
+        words = ["world", "serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", name]
         words += ["--from", str(out), "--log", str(log), "--pool", pool, "--tries", "1", "--price", "0.1,0.4"]
         process = subprocess.Popen([sys.executable, "-m", "trajmill", *words], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
-            world = RemoteWorld(process.stdout.readline().strip().partition(": ")[2])
-            with ThreadPoolExecutor(_CLIENTS) as clients:
-                found = list(clients.map(lambda told: lived(world, *told), enumerate(known)))
-            status = world.status()
+            yield process.stdout.readline().strip().partition(": ")[2]
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(30)
-    return {**status, "lived": found}
+
+
+def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
+    """The status of a server whose clients lived through trajectories, with what each domain came to."""
+    model = FromLogs([one.messages for one in known], pool == "rl")
+    with serving(out, log, model, pool, "logs@1") as url, ThreadPoolExecutor(_CLIENTS) as clients:
+        world = RemoteWorld(url)
+        found = list(clients.map(lambda told: lived(world, *told), enumerate(known)))
+        return {**world.status(), "lived": found}
 
 
 def tell(pool: str, status: dict[str, Any], seconds: float) -> bool:

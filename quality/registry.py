@@ -16,6 +16,7 @@ from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Signal
 from trajmill.quality.signals.answer_origin import DanglingCall, ForeignAnswer, HarnessAnswer, RecorderCut
 from trajmill.quality.signals.binary_content import BinaryContent
+from trajmill.quality.signals.broken_instruction import BrokenInstruction
 from trajmill.quality.signals.classifier import Classifier, TrajectoryClassifier
 from trajmill.quality.signals.control_tokens import ControlTokens
 from trajmill.quality.signals.datatrove_filter import DatatroveFilter
@@ -48,6 +49,7 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     DanglingCall,
     ForeignAnswer,
     InventedAnswer,
+    BrokenInstruction,
     RecorderCut,
     UnannouncedTimeout,
     EnvironmentFailure,

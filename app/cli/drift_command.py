@@ -101,7 +101,7 @@ def _differences(one: Drifted) -> Table:
     """A line for each domain and measure: by how much the model differs from the world, in all that is compared."""
     from trajmill.worlds.drift.figures import DISAGREEMENT, MEASURES
 
-    matches = ("exact", "near", "rollouts")
+    matches = ("logged", "exact", "near", "rollouts")
     table = Table("domain", "measure", *matches, title="difference from the world", title_justify="left")
     told: dict[tuple[str, str], dict[str, str]] = {}
     for cell in (cell for cell in one.cells if cell.by == "domain"):

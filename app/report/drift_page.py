@@ -22,9 +22,10 @@ WORDS: Final[Mapping[str, str]] = {
     DISAGREEMENT: "words that differ from the world's; of the world, from its own replicates",
 }
 MATCHES: Final[Mapping[str, str]] = {
+    "logged": "pairs with the row of the log that was served",
     "exact": "pairs of equal history and action",
     "near": "pairs of near histories",
-    "rollouts": "rollouts of shared tasks",
+    "rollouts": "rollouts of served logs and shared tasks",
 }
 _WIDTH, _HEIGHT = 300.0, 110.0
 _BAR: Final = (180.0, 16.0)
@@ -97,7 +98,7 @@ Line = tuple[str, Figure, Span]
 
 
 def tables(one: Drifted) -> Iterator[tuple[str, str, Cell, list[Line]]]:
-    """(domain, what is compared, cell, its lines) of whole domains; disagreement stands with the exact pairs."""
+    """(domain, what is compared, cell, its lines) of whole domains; disagreement stands with logged and exact pairs."""
     whole = [cell for cell in one.cells if cell.by == "domain"]
     for domain in sorted({cell.domain for cell in whole}):
         for match, words in MATCHES.items():

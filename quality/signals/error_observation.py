@@ -32,6 +32,9 @@ PATTERN: Final = (
 """What an error looks like (RE2 syntax)."""
 
 
+FRAMED: Final = r"\A(?:<tool_use_error>|Error executing tool |Unknown tool: |HTTP [45][0-9][0-9]\b)"
+"""Words by which clients and servers that mark errors begin one (RE2 syntax)."""
+
 RECENT: Final = 12
 """Rows that are looked back on for a screen that held the same errors."""
 
@@ -63,8 +66,17 @@ def _fresh(measured: Measured, suspects: Flags) -> Flags:
 
 def erroneous(measured: Measured) -> Flags:
     """Of each row whether its next observation reports an error."""
+    return _erroneous(measured, pc.struct_field(measured.batch["next_observation"], "is_error"))
+
+
+def shown_erroneous(measured: Measured) -> Flags:
+    """Of each row whether its next observation reports an error by what was shown: text and exit code, no mark."""
+    framed = measured.texts("next_observation", "content").matching(FRAMED)
+    return _erroneous(measured, pa.nulls(measured.batch.num_rows, pa.bool_())) | framed
+
+
+def _erroneous(measured: Measured, marked: pa.Array) -> Flags:
     batch = measured.batch
-    marked = pc.struct_field(batch["next_observation"], "is_error")
     code = pc.fill_null(batch["exit_code"], 0).to_numpy(zero_copy_only=False)
     no = (code == 1) & measured.texts("next_observation", "content").at(code == 1).matching(_SILENT)
     failed = pc.and_(pc.not_equal(batch["exit_code"], pa.scalar(0, pa.int32())), pa.array(~no))

@@ -16,6 +16,7 @@ from trajmill.schemas import (
     MESSAGE,
     Action,
     ConfigError,
+    Context,
     Observation,
     Step,
     Task,
@@ -161,6 +162,37 @@ def test_an_answer_of_nothing_but_placeholders_tells_nothing_anew(answer, expect
     batch, counts = scrub(batch_of(Trajectory("t", "mcp", [Step(action, None, Observation(answer), 0, 0)])))
     batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), counts)
     assert signal("invented_answer").measure(Measured.of(batch, TokenCounter())).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "answers", "expected"),
+    [
+        ("The answer to turn 2 reports an error.", ["ok", "ok"], [0, 1]),
+        ("The answer to turn 2 reports an error.", ["ok", "error: disk full"], [0, 0]),
+        ("The answer to turn 1 is a part of the result, and says so.", ["a\nb", "a\nb"], [1, 0]),
+        ("The answer to turn 1 is a part of the result, and says so.", ["a\n[7 more lines]", "a"], [0, 0]),
+        ("Answers have at most 2 lines, and longer ones come in pages.", ["a\nb", "a\nb\nc"], [0, 1]),
+        (
+            "Reference answer: Ada Holm\nNo result states the reference answer, and none says that it is one.",
+            ["by Ada, Holm", "by ada  HOLM"],
+            [1, 1],
+        ),
+        (
+            "Reference answer: Ada Holm\nNo result before turn 2 states the reference answer, and none says so.",
+            ["It was Ada Holm.", "It was Ada Holm."],
+            [1, 0],
+        ),
+        ("Reference answer: ls\nNo result states the reference answer.", ["ls: a b", "a"], [0, 0]),
+        ("Make the answer to turn 1 report an error.", ["ok", "ok"], [0, 0]),
+    ],
+)
+def test_answers_that_break_what_a_simulator_was_told_are_marked(instruction, answers, expected):
+    steps = [
+        Step(Action("bash", "ls", '{"command": "ls"}'), None, Observation(answer), turn, 0)
+        for turn, answer in enumerate(answers)
+    ]
+    context = Context(simulation_instruction=instruction)
+    assert measure("broken_instruction", Trajectory("t", "terminal", steps, context=context)) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ How far simulated answers are from real ones of equal history and action, beyond
 Disagreement is the share of words that two answers do not have in common, line by line (`quality.replicate`). What real
 replicates disagree on nobody can know, so it is taken away: what is left is the model's.
 
-Pairs of real and simulated rows: of equal history and action, by hash, and near ones where none is equal.
+Pairs of real and simulated rows: of one log and the same actions so far, where the simulated row was served from a log;
+of equal history and action, by hash; and near ones where none is equal.
 
 Near is what has the same task and action and stood before the same text, or else has a history whose sketch is alike. A
 row is in one pair at most, as the simulated one; several real rows of equal history and action are one side together,
@@ -64,13 +65,14 @@ class Pairs:
     """What was found of a world model's rows.
 
     Attributes:
-        exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
-            its `key` and `VALUES`, and, with `_real` behind the name, the means of those of the real rows, and `file`
-            and `row` of one of them.
+        logged: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
+            the real row's `key`, `VALUES`, and, with `_real` behind the name, `VALUES`, `file` and `row` of that row.
+        exact: the same, with the simulated row's `key`, and the means of `VALUES` over the real rows of it.
         near: the same, with `alike`, the share of the sketch in which histories agree.
         alone: simulated rows of which no pair was found.
     """
 
+    logged: pl.DataFrame
     exact: pl.DataFrame
     near: pl.DataFrame
     alone: int
@@ -90,17 +92,31 @@ def paired(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
     """The pairs of a world model's rows, in the order of these.
 
     Args:
-        real: rows of the world, of `drift_rows.SCHEMA`, each trajectory's content once.
+        real: rows of the world, of `drift_rows.SCHEMA`.
         sim: rows of one world model.
     """
-    known = real.filter(pl.col("place") != 0)
-    asked = sim.filter(pl.col("place") != 0)
+    logged = _logged(real, sim)
+    rest = sim.join(logged.select("file", "row"), on=["file", "row"], how="anti", maintain_order="left")
+    known = distinct_rows(real).filter(pl.col("place") != 0)
+    asked = rest.filter(pl.col("place") != 0)
     exact = asked.select(*_PLACE, _BY, "file", "row", "key", *VALUES).join(
         _sides(known), on="key", how="inner", maintain_order="left"
     )
     rest = asked.join(known.select("key"), on="key", how="anti", maintain_order="left")
     near = _near(known, rest)
-    return Pairs(exact, near, len(sim) - len(exact) - len(near))
+    return Pairs(logged, exact, near, len(sim) - len(logged) - len(exact) - len(near))
+
+
+def _logged(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
+    columns = ("file", "row", *VALUES)
+    theirs = _each_log_once(real).select("logged", "key", *(pl.col(name).alias(f"{name}_real") for name in columns))
+    ours = sim.filter(pl.col("logged") != 0).select("logged", *_PLACE, _BY, *columns)
+    return ours.join(theirs, on="logged", how="inner", maintain_order="left").drop("logged")
+
+
+def _each_log_once(real: pl.DataFrame) -> pl.DataFrame:
+    """The rows of each trajectory id, whose copies are alike."""
+    return real.sort("logged", "trajectory", "row").unique("logged", keep="first", maintain_order=True)
 
 
 def _sides(real: pl.DataFrame) -> pl.DataFrame:
@@ -154,10 +170,11 @@ FEWEST: Final = 5
 
 
 def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most: int) -> Iterator[Cell]:
-    """The disagreement of exact pairs, by domain, tool and stretch of turns.
+    """The disagreement of logged and of exact pairs, by domain, tool and stretch of turns.
 
-    `real` of a figure is what real replicates disagree on, those of the pair's own history and action where enough
-    pairs have some, and `sim` what the model does with the world. Of a domain without replicates nothing is told.
+    `real` of a figure is what real replicates disagree on, and `sim` what the model does with the world. Of logged
+    pairs the replicates are those of the row itself, and where it has none `real` is 0. Of exact pairs they are those
+    of the pair's own history and action where enough pairs have some; of a domain without replicates nothing is told.
 
     Args:
         real: the side of the world.
@@ -167,6 +184,19 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         most: pairs of a domain that are read.
     """
     known = replicated(rows)
+    for (domain,), every in pairs.logged.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
+        chosen = sampled(every, most)
+        found = _disagreeing(chosen, sim, real)
+        keyed = chosen.select("key", "place").unique("key", maintain_order=True)
+        own = keyed.join(known.drop("place"), on="key", how="inner", maintain_order="left")
+        apart = own.select("key").with_columns(_disagreeing(own, real, real)["apart"].alias("base"))
+        base = found.with_columns(
+            chosen.select("key")
+            .join(apart, on="key", how="left", maintain_order="left")["base"]
+            .fill_null(0)
+            .alias("apart")
+        )
+        yield from _cells("logged", str(domain), found, base, in_parts=True)
     for (domain,), every in pairs.exact.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         groups = known.filter(pl.col("domain") == domain)
         own = every.join(groups.select("key"), on="key", how="semi", maintain_order="left")
@@ -179,10 +209,14 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         if not len(keys):
             continue
         base, found = _disagreeing(keys, real, real), _disagreeing(chosen, sim, real)
-        yield _cell("domain", str(domain), "", found, base)
-        for by, column in (("tool", "tool"), ("turn", "stretch")) if is_own else ():
-            for (value,), some in found.sort(column, maintain_order=True).group_by(column, maintain_order=True):
-                yield _cell(by, str(domain), str(value), some, base.filter(pl.col(column) == value))
+        yield from _cells("exact", str(domain), found, base, in_parts=is_own)
+
+
+def _cells(match: str, domain: str, found: pl.DataFrame, base: pl.DataFrame, *, in_parts: bool) -> Iterator[Cell]:
+    yield _cell(match, "domain", domain, "", found, base)
+    for by, column in (("tool", "tool"), ("turn", "stretch")) if in_parts else ():
+        for (value,), some in found.sort(column, maintain_order=True).group_by(column, maintain_order=True):
+            yield _cell(match, by, domain, str(value), some, base.filter(pl.col(column) == value))
 
 
 def _disagreeing(pairs: pl.DataFrame, first: Side, second: Side) -> pl.DataFrame:
@@ -198,7 +232,7 @@ def _disagreeing(pairs: pl.DataFrame, first: Side, second: Side) -> pl.DataFrame
     ).with_columns(pl.Series("apart", apart, pl.Float64))
 
 
-def _cell(by: str, domain: str, value: str, rows: pl.DataFrame, base: pl.DataFrame) -> Cell:
+def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base: pl.DataFrame) -> Cell:
     places = np.unique(np.concatenate([rows["place"].to_numpy(), base["place"].to_numpy()]))
     blocks = min(len(places), BLOCKS)
     tables = []
@@ -213,7 +247,7 @@ def _cell(by: str, domain: str, value: str, rows: pl.DataFrame, base: pl.DataFra
             parts = [(weights @ above) / (weights @ below) for above, below in tables]
         drawn = parts[1] - parts[0]
     figure = Figure(rounded(means[0]), rounded(means[1]), rounded(means[1] - means[0]), *bounds(drawn))
-    return Cell("exact", by, domain, value, len(rows), rows["place"].n_unique(), {"disagreement": figure})
+    return Cell(match, by, domain, value, len(rows), rows["place"].n_unique(), {"disagreement": figure})
 
 
 GOODHART: Final = "goodhart"
@@ -246,7 +280,7 @@ class Drifted:
     Attributes:
         world_model: by name and revision.
         rows: simulated rows.
-        pairs: how many of them are in `exact` and `near` pairs, or `alone`.
+        pairs: how many of them are in `logged`, `exact` and `near` pairs, or `alone`.
         shared_tasks: tasks that both sides have.
         cells: figures by cell.
         growth: by domain and measure, over the turns of rollouts.
@@ -345,25 +379,38 @@ def drift(real: str, sim: str, settings: Settings, bounds: Mapping[str, float]) 
 
 def _of(world: Side, once: pl.DataFrame, model: Side, name: str, settings: Settings) -> Drifted:
     sim = model.rows.filter(pl.col("world_model") == name)
-    pairs = paired(once, sim)
-    both = _rollouts(once, sim)
+    pairs = paired(world.rows, sim)
+    both = _rollouts(world.rows, once, sim)
     found: list[Cell] = []
-    for match, rows in (("exact", sides_of(pairs.exact)), ("near", sides_of(pairs.near)), ("rollouts", both)):
-        found += cells(match, rows) if len(rows) else ()
+    for match in ("logged", "exact", "near"):
+        rows = getattr(pairs, match)
+        found += cells(match, sides_of(rows)) if len(rows) else ()
+    found += cells("rollouts", both) if len(both) else ()
     found += disagreements(world, once, model, pairs, settings.compared)
-    counts = {"exact": len(pairs.exact), "near": len(pairs.near), "alone": pairs.alone}
+    counts = {"logged": len(pairs.logged), "exact": len(pairs.exact), "near": len(pairs.near), "alone": pairs.alone}
     tasks = both["place"].n_unique()
     return Drifted(name, len(sim), counts, tasks, found, list(growth(both)), list(by_turn(both)), list(lengths(both)))
 
 
-def _rollouts(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
-    """All rows of tasks that both sides have, as `drift_figures.prepared`."""
-    sides = [
-        one.filter(pl.col("place") != 0).join(other.select("place"), on="place", how="semi", maintain_order="left")
-        for one, other in ((real, sim), (sim, real))
+def _rollouts(real: pl.DataFrame, once: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
+    """All rows of the logs that were served, as far as sessions went, and else of tasks that both sides have.
+
+    Returns:
+        As `figures.prepared`.
+    """
+    is_served = pl.col("log").is_in(real["log"].unique().implode())
+    served = sim.filter(is_served)
+    ends = served.group_by("log", "trajectory").len("end").group_by("log").max().drop("trajectory")
+    reached = _each_log_once(real).join(ends, on="log", maintain_order="left")
+    reached = reached.filter(pl.col("row").rank("ordinal").over("log") <= pl.col("end")).drop("end")
+    of_logs = [one.with_columns(place="log") for one in (reached, served)]
+    of_tasks = [one.filter(pl.col("place") != 0) for one in (once, sim.filter(~is_served))]
+    shared = [
+        one.join(other.select("place"), on="place", how="semi", maintain_order="left").with_columns(side=pl.lit(number))
+        for sides in (of_logs, of_tasks)
+        for number, (one, other) in enumerate((sides, sides[::-1]))
     ]
-    both = [one.with_columns(pl.lit(number).alias("side")) for number, one in enumerate(sides)]
-    return prepared(pl.concat(both))
+    return prepared(pl.concat(shared))
 
 
 def _worst(name: str, models: Sequence[Drifted], signs: Goodhart | None, fewest: int) -> tuple[float | None, str]:

@@ -1,8 +1,8 @@
 """Figures of drift: what simulated rows are beside real ones, cell by cell, with intervals by resampling tasks.
 
-A cell is a domain, a tool of it, or a stretch of turns of it. What is compared is `exact` or `near` pairs, or
-`rollouts`: all rows of the tasks that both sides have, whose histories may differ. Resampled are tasks, in at most
-`BLOCKS` blocks; the seed is fixed.
+A cell is a domain, a tool of it, or a stretch of turns of it. What is compared is `logged`, `exact` or `near` pairs, or
+`rollouts`: all rows of the logs that were served, or of the tasks that both sides have, whose histories may differ.
+Resampled are tasks, in at most `BLOCKS` blocks; the seed is fixed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Cell:
     """The figures of a cell.
 
     Attributes:
-        match: `exact`, `near` or `rollouts`.
+        match: `logged`, `exact`, `near` or `rollouts`.
         by: `domain`, `tool` or `turn`.
         domain: of its rows.
         value: the tool, or the stretch of turns; empty of a whole domain.

@@ -2,11 +2,13 @@
 
 What a row is compared by are hashes: of its task and all that was seen and done before its answer (`key`), of its task,
 what stood before and the action (`context`), of its task and the action (`act`), and a sketch of its history, the
-smallest of each of `MINS` orders of its shingles.
+smallest of each of `MINS` orders of its shingles. A served row names the log that its session began from, and pairs
+with the row of that log before which the same was done (`logged`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,8 +32,8 @@ from trajmill.quality.settings import ESTIMATE
 from trajmill.quality.shingle import shingles
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.empty_answer import EmptyAnswer
-from trajmill.quality.signals.error_observation import erroneous
-from trajmill.quality.texts import Texts
+from trajmill.quality.signals.error_observation import shown_erroneous
+from trajmill.quality.texts import Flags, Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.turns import turns
 from trajmill.quality.without_element_ids import TREE, unnumbered
@@ -51,14 +53,20 @@ class SeenWords:
         self._seen: Hashes = np.zeros(0, np.uint64)
 
     def novelty(self, view: Measured) -> npt.NDArray[np.float32]:
-        """Of each row the share, 0 to 1, of the distinct words of its answer that nothing before held."""
+        """Of each row the share, 0 to 1, of the distinct words of its answer that nothing before held.
+
+        Rows that somebody else than the world answered hold nothing.
+        """
         texts = [
             ("task", "instruction"),
             ("observation", "content"),
             ("action", "text"),
             ("next_observation", "content"),
         ]
-        spoken = [_spoken(view.texts(*path)) for path in texts]
+        shown, answered = (_of_world(view, side) for side in ("observation", "next_observation"))
+        spoken = [
+            _spoken(view.texts(*path), answered & shown if path[0] == "observation" else answered) for path in texts
+        ]
         order = np.concatenate([rows * 2 + (number == len(texts) - 1) for number, (rows, _) in enumerate(spoken)])
         words = np.concatenate([words for _, words in spoken])
         placed = np.argsort(order, kind="stable")
@@ -84,11 +92,16 @@ class SeenWords:
         self._seen = distinct(np.concatenate([self._seen, words]) if goes else words)[:CARRIED]
 
 
-def _spoken(texts: Texts) -> tuple[npt.NDArray[np.int64], Hashes]:
-    """(row, word) of every word of every row."""
+def _of_world(view: Measured, side: str = "next_observation") -> Flags:
+    """Of each row whether the world showed that observation, and not a user, an agent or the harness."""
+    return view.texts(side, "origin").matching("^environment$")
+
+
+def _spoken(texts: Texts, rows: Flags) -> tuple[npt.NDArray[np.int64], Hashes]:
+    """(row, word) of every word of some rows."""
     hashes, offsets = texts.words()
     index = np.where(texts.index >= 0, texts.index, 0)
-    counts = np.where(texts.index >= 0, np.diff(offsets)[index] if len(texts.texts) else 0, 0)
+    counts = np.where(rows & (texts.index >= 0), np.diff(offsets)[index] if len(texts.texts) else 0, 0)
     begins = offsets[:-1][index] if len(texts.texts) else index
     return np.repeat(np.arange(len(texts.index)), counts), hashes[ranges(begins, counts)]
 
@@ -116,16 +129,20 @@ SCHEMA: Final = pl.Schema(
         **dict.fromkeys(("world_model", "domain", "tool"), pl.String),
         **dict.fromkeys(("file", "row"), pl.UInt32),
         "turn": pl.Int32,
-        **dict.fromkeys(("place", "key", "context", "act", "trajectory", "step_hash", "answer"), pl.UInt64),
+        **dict.fromkeys(("place", "log", "logged", "key", "context", "act"), pl.UInt64),
+        **dict.fromkeys(("trajectory", "step_hash", "answer"), pl.UInt64),
         "chars": pl.Int64,
         **dict.fromkeys(("error", "empty", "refusal", "novelty", "echo"), pl.Float32),
         **{f"min{number}": pl.UInt32 for number in range(MINS)},
     }
 )
-"""Columns of a side: one row a transition whose answer is text.
+"""Columns of a side: one row a transition whose answer is text of the world's.
 
-`place` is the task, 0 where none is known; `world_model` is null on rows of the world; `novelty` is the share of the
-words of an answer that nothing before it showed, `echo` that of the action's words which it repeats.
+`turn` counts the turns that the world answered; `place` is the task, or the log where no task is known; `log` is the
+trajectory, of a served row the one that its session began from, 0 where none is named; `logged` is that with all
+actions so far; `world_model` is null on rows of the world; `error` is told of both sides by what was shown, since no
+model is shown the marks of a log; `novelty` is the share of the words of an answer that nothing before it showed,
+`echo` that of the action's words which it repeats.
 """
 
 
@@ -202,7 +219,8 @@ def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -
             mine = found.filter(pl.col("world_model").is_not_null() if simulated else pl.col("world_model").is_null())
             left_out += len(found) - len(mine)
             parts.append(mine.filter((pl.col("place") & ((1 << bits) - 1)) == 0) if bits else mine)
-    return Side(folder, names, pl.concat(parts), left_out, 2.0**-bits)
+    rows = pl.concat(parts).with_columns(turn=pl.col("turn").rank("dense").over("trajectory").cast(pl.Int32) - 1)
+    return Side(folder, names, rows, left_out, 2.0**-bits)
 
 
 def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
@@ -226,11 +244,12 @@ class _Measuring:
         self._file, self._row = file, 0
         self._done: Lanes = np.zeros((1, 2), np.uint64)
         self._last: Lanes = np.zeros((1, 2), np.uint64)
+        self._acted: Lanes = np.zeros((1, 2), np.uint64)
         self._mins = np.full(MINS, _LANES, np.uint32)
         self._words = SeenWords()
 
     def measured(self, view: Measured) -> pl.DataFrame:
-        """The rows of a batch whose answer is text."""
+        """The rows of a batch whose answer is text of the world's."""
         batch = view.batch
         content = view.texts("next_observation", "content")
         shared = view.once(turns)
@@ -243,7 +262,7 @@ class _Measuring:
             "turn": batch["turn"],
             **self._hashes(view),
             "chars": content.spread(pc.utf8_length(content.texts).to_numpy(zero_copy_only=False).astype(np.int64)),
-            "error": view.around(erroneous).astype(np.float32),
+            "error": view.around(shown_erroneous).astype(np.float32),
             "empty": EmptyAnswer().measure(view),
             "refusal": content.matching(REFUSAL).astype(np.float32),
             "novelty": self._words.novelty(view),
@@ -255,11 +274,12 @@ class _Measuring:
             name: columns[name] if isinstance(columns[name], pa.Array) else pa.array(columns[name]) for name in SCHEMA
         }
         found = pl.DataFrame(pa.table(arrays)).cast(SCHEMA)
-        return found.filter(pl.Series(content.index >= 0))
+        return found.filter(pl.Series((content.index >= 0) & _of_world(view)))
 
     def _hashes(self, view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
         batch = unnumbered(view.batch)
-        place = places(batch)
+        log = logs(view.batch)
+        place = np.where(places(batch) != 0, places(batch), log)
         lead = np.repeat(place[:, None], 2, axis=1)
         answer = text_hashes(struct_text(batch, "next_observation", "content"))
         action = combined(
@@ -282,6 +302,8 @@ class _Measuring:
         copies = pc.utf8_slice_codeunits(batch["row_id"].cast(pa.string()), 0, 49)
         return {
             "place": place,
+            "log": log,
+            "logged": self._logged(view, log),
             "key": combined([lead, before, seen, action])[:, 0],
             "context": combined([lead, seen, action])[:, 0],
             "act": combined([lead, action])[:, 0],
@@ -289,6 +311,17 @@ class _Measuring:
             "step_hash": mixed(combined([action, answer]) + step * _ODD)[:, 0],
             "answer": answer[:, 0],
         }
+
+    def _logged(self, view: Measured, log: Hashes) -> Hashes:
+        """Of each row a hash of its log, its action, and all actions so far that the world answered."""
+        act = mixed(text_hashes(struct_text(view.batch, "action", "text")))
+        counted = np.where(_of_world(view)[:, None], act, np.uint64(0))
+        so_far = np.cumsum(counted, axis=0, dtype=np.uint64)
+        so_far -= np.repeat((so_far - counted)[view.starts], view.lengths, axis=0)
+        if goes_on(view.batch):
+            so_far[: view.lengths[0]] += self._acted
+        self._acted = so_far[-1:]
+        return np.where(log != 0, combined([np.repeat(log[:, None], 2, axis=1), so_far, act])[:, 0], 0)
 
     def _sketches(self, view: Measured) -> dict[str, npt.NDArray[np.uint32]]:
         own = np.minimum(
@@ -315,6 +348,22 @@ def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
         lanes = combined([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
         found = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), found)
     return found
+
+
+def logs(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """Of each row a hash of its trajectory's id, and where a model answered that of the scenario's; 0 without one."""
+    sampling = struct_text(batch, "environment", "sampling").dictionary_encode()
+    named = pa.array([_scenario(text) for text in sampling.dictionary.to_pylist()], pa.string())
+    simulated = answering(batch["environment"]).is_valid()
+    log = pc.if_else(simulated, named.take(sampling.indices), batch["trajectory_id"].cast(pa.string()))
+    found: npt.NDArray[np.uint64] = text_hashes(log)[:, 0]
+    return np.where(log.is_valid().to_numpy(zero_copy_only=False), found, 0)
+
+
+def _scenario(sampling: str | None) -> str | None:
+    told = json.loads(sampling) if sampling else None
+    scenario = told.get("scenario") if isinstance(told, dict) else None
+    return scenario if isinstance(scenario, str) else None
 
 
 def _smallest(texts: Texts) -> npt.NDArray[np.uint32]:

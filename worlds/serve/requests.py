@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, call_text, json_text
+from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, call_text, json_text, keystrokes_text
 from trajmill.worlds.serve.history import Move
+from trajmill.worlds.serve.scenarios import Scenario
 from trajmill.worlds.serve.serve_client import ServeError
 
 _PLAIN: Final = "text"
@@ -35,11 +36,11 @@ def seed_in(body: Mapping[str, Any], default: int) -> int:
     return seed
 
 
-def move_of(body: Mapping[str, Any]) -> Move:
-    """The step that a request asks for.
+def move_of(body: Mapping[str, Any], scenario: Scenario) -> Move:
+    """The step that a request asks for in a scenario, its action in the form that the world was trained on.
 
     Raises:
-        ServeError: it says none.
+        ServeError: it says none, or one that has no such form.
     """
     state, together, limit = body.get("state"), body.get("together", False), body.get("time_limit_s")
     if not isinstance(state, str | None):
@@ -50,7 +51,10 @@ def move_of(body: Mapping[str, Any]) -> Move:
         raise _bad("time_limit_s is a number")
     if limit is not None and not (isfinite(limit) and 0 < limit < _LONGEST_LIMIT):
         raise _bad("time_limit_s is a number of seconds above 0")
-    action = action_of(body.get("action"))
+    given = body.get("action")
+    action = action_of(given)
+    if not isinstance(given, dict) or given.get("name") is None or given.get("text") is None:
+        action = in_form(action, scenario)
     return Move(action, together, state, _said(body.get("said")), None if limit is None else float(limit))
 
 
@@ -99,6 +103,10 @@ def _of_text(text: str) -> Action:
         value = json.loads(text) if text.lstrip()[:1] in "{[" else None
     except (ValueError, RecursionError):
         value = None
+    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
+        if len(value) > 1:
+            raise _bad("a step takes one call; the others are steps of their own, with together: true")
+        (value,), text = value, json_text(value[0])
     if isinstance(value, dict) and isinstance(value.get("name"), str) and value["name"]:
         arguments = value.get("arguments")
         if isinstance(arguments, dict | None):
@@ -106,6 +114,51 @@ def _of_text(text: str) -> Action:
     if isinstance(value, list) and all(isinstance(one, dict) and "keystrokes" in one for one in value):
         return Action(_typed(value), text)
     return Action(_PLAIN, text)
+
+
+def in_form(action: Action, scenario: Scenario) -> Action:
+    """An action in the form that a scenario's world was trained on: the same keys, line or call, said otherwise.
+
+    A scenario that tells no form takes it as it is said.
+
+    Raises:
+        ServeError: it cannot be said so.
+    """
+    wanted = scenario.actions
+    if action.name == COMPLETE and wanted:
+        return Action(COMPLETE, keystrokes_text([]) if wanted == "keystrokes" else call_text(COMPLETE, {}))
+    form = {_PLAIN: "text", KEYSTROKES: "keystrokes", WAIT: "keystrokes"}.get(action.name, "call")
+    if not wanted or form == wanted:
+        return action
+    line = _line(action, form)
+    if line is None:
+        raise _bad(f"this world knows actions as {_FORMS[wanted]}, and this one cannot be said so")
+    if wanted == "keystrokes":
+        return Action(KEYSTROKES, keystrokes_text([(f"{line}\n", None)]))
+    if not scenario.shell:
+        raise _bad(f"this world knows actions as {_FORMS[wanted]}, and no tool of its takes lines of a shell")
+    arguments = {"command": line}
+    return Action(scenario.shell, call_text(scenario.shell, arguments), json_text(arguments))
+
+
+_FORMS: Final = {
+    "call": 'calls, {"name": …, "arguments": {…}}',
+    "keystrokes": 'keystrokes, [{"keystrokes": "ls\\n"}]',
+}
+
+
+def _line(action: Action, form: str) -> str | None:
+    """The line for a shell that an action is; None if it is none."""
+    if form == "text":
+        return action.text.strip()
+    if form == "call":
+        arguments = json.loads(action.arguments or "{}")
+        command = arguments.get("command")
+        return command if isinstance(command, str) and set(arguments) <= {"command", "description", "timeout"} else None
+    strokes = [one["keystrokes"] for one in json.loads(action.text)]
+    typed = "".join(strokes) if all(isinstance(one, str) for one in strokes) else ""
+    line = typed.rstrip("\r\n")
+    return line if line and line != typed and line.isprintable() else None
 
 
 def _typed(strokes: Sequence[Mapping[str, Any]]) -> str:

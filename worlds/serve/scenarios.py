@@ -29,13 +29,16 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table, read_transitions
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.tokens import TokenCounter
-from trajmill.schemas import DOMAINS, ConfigError
+from trajmill.schemas import DOMAINS, KEYSTROKES, MESSAGE, WAIT, ConfigError
 from trajmill.schemas.trajectory import without_surrogates
 
 _LONGEST: Final = 16 << 20
 """Bytes of a line of scenarios."""
 
-_TEXTS: Final = ("source", "key", "pool", "screen", "task_id", "instruction", "environment_id", "instance_id")
+ACTIONS: Final = ("call", "keystrokes")
+"""Forms of actions that a world may have been trained on."""
+
+_TEXTS: Final = ("shell", "source", "key", "pool", "screen", "task_id", "instruction", "environment_id", "instance_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Scenario:
         ends: whether answers tell how commands ended.
         enveloped: whether answers are objects of MCP.
         screen: its size, as `1080 x 2400`; empty if none is told.
+        actions: the form of the actions that the world was trained on, of `ACTIONS`; empty takes all as they are said.
+        shell: the tool of it whose `command` is a line for a shell; empty if none is known.
         observation: what the world shows before the first action; None if that is not known.
         time_limit_s: after which commands are killed; None if not told.
         task_id: of what an agent is to do.
@@ -73,6 +78,8 @@ class Scenario:
     ends: bool = False
     enveloped: bool = False
     screen: str = ""
+    actions: str = ""
+    shell: str = ""
     observation: str | None = None
     time_limit_s: float | None = None
     task_id: str = ""
@@ -136,6 +143,7 @@ def _check(told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
     lists = [one for name in ("forms", "dialects") for one in told[name]]
     good = all(isinstance(one, str | None) for one in (*texts.values(), *lists, *context.values()))
     flags = all(isinstance(told.get(name, False), bool) for name in ("ends", "enveloped"))
+    flags = flags and told.get("actions", "") in ("", *ACTIONS)
     limit = told.get("time_limit_s", 0.0)
     if not good or not flags or isinstance(limit, bool) or not isinstance(limit, int | float):
         raise ConfigError(f"Scenario '{told['id']}' holds a value that is of no type that was wanted.")
@@ -261,10 +269,22 @@ def _of_unit(
             shape.ends,
             shape.enveloped,
             shape.screen,
+            *_form(row["action"]),
             (before["envelope"] if mix.mcp == "envelope" else None) or before["content"] if is_known else None,
             row["time_limit_s"],
             *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
         )
+
+
+def _form(action: Mapping[str, Any]) -> tuple[str, str]:
+    """The form of actions of a log, by its first, and its tool for lines of a shell, if that is the one."""
+    if action["name"] in (KEYSTROKES, WAIT):
+        return "keystrokes", ""
+    if action["name"] == MESSAGE or action["arguments"] is None:
+        return "", ""
+    told = json.loads(action["arguments"])
+    is_line = set(told) <= {"command", "description", "timeout"} and isinstance(told.get("command"), str)
+    return "call", action["name"] if is_line else ""
 
 
 def _enveloped(transitions: Folder, name: str) -> Flags:

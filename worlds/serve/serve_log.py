@@ -9,11 +9,14 @@ Nothing of a session's content stands in `calls.jsonl`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from trajmill.connectors.conversation.failures import content_failed
 from trajmill.pipelines.render.atif_documents import atif_document
+from trajmill.quality.signals.error_observation import FRAMED
 from trajmill.schemas import Assembler, Context, Environment, Observation, Origin, Step, Task, Trajectory, json_text
 from trajmill.worlds.serve.history import Move
 from trajmill.worlds.serve.scenarios import Scenario
@@ -21,6 +24,9 @@ from trajmill.worlds.serve.served_model import Call
 
 CALLS: Final = "calls.jsonl"
 TRAJECTORIES: Final = "trajectories"
+
+_FRAMED: Final = re.compile(FRAMED)
+"""How an answer begins that logs mark as an error."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -55,7 +61,9 @@ def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
 
 
 def _observation(told: Mapping[str, Any]) -> Observation:
-    return Observation(told["content"], form=told["form"], dialect=told["dialect"])
+    content = told["content"]
+    marked = True if _FRAMED.match(content) else content_failed(content)
+    return Observation(content, form=told["form"], dialect=told["dialect"], is_error=marked)
 
 
 def trajectory_of(

@@ -239,7 +239,7 @@ class Sessions:
                 return session.last[1]
             if asked is not None and asked != number:
                 raise ServeError(409, "wrong_step", f"Step {number} of this session is next, not {asked}.")
-            move = move_of(body)
+            move = move_of(body, session.scenario)
             answer = await self._taken(session, move)
             session.last = body, answer
             session.touched = self._clock()
@@ -264,6 +264,7 @@ class Sessions:
         info = {
             "step": row["step"],
             "window_begins": asked.begins,
+            "action": move.action.text,
             "answer": "observed" if found.text else "empty",
             "exit_code": row["exit_code"],
             "timed_out": row["timed_out"],
@@ -340,7 +341,7 @@ class Sessions:
         if not session.moves:
             return
         pinned = self.model.pinned
-        sampling = {**pinned.sampling, "seed": session.seed}
+        sampling = {**pinned.sampling, "seed": session.seed, "scenario": session.scenario.id}
         rows = session.history.rows
         made = trajectory_of(session.id, session.scenario, rows, session.moves, pinned.world_model, sampling)
         told = {

@@ -1,7 +1,7 @@
 """A world model that knows what was logged, and what clients of it would live through."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -144,3 +144,24 @@ class FromLogs:
         if answer is None:
             return 404
         return f"{OPENING}\n{answer.removeprefix(MARKER)}\n{CLOSING}" if self.tagged else answer
+
+
+class Stub:
+    """A world model that answers each step of a log, whatever it is sent, with what was logged, or with a lie.
+
+    Args:
+        known: the messages of samples, each of the session whose seed is its number.
+        lies: what is answered, of the number of the step among all and the logged answer.
+    """
+
+    def __init__(self, known: list[list[dict[str, str]]], lies: Callable[[int, str], str]) -> None:
+        pinned = Pinned("lwm", "r1")
+        steps = [(number, place) for number, messages in enumerate(known) for place in range(2, len(messages), 2)]
+        self._answers = {
+            pinned.seed_of(number, place // 2 - 1, 0): MARKER
+            + lies(order, known[number][place]["content"].removeprefix(MARKER))
+            for order, (number, place) in enumerate(steps)
+        }
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        return self._answers[body["seed"]]

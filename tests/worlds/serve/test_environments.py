@@ -4,12 +4,15 @@ import subprocess
 import sys
 from functools import partial
 
+import polars as pl
 import pytest
 
 from tests.conftest import ROOT
+from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import TERMINAL
 from tests.worlds.serve.local_world import LocalWorld
 from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.run import Run
 from trajmill.schemas import scan_transitions
 from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout, ServeError, action_in
@@ -74,6 +77,23 @@ def test_a_session_alone_is_told_its_instruction_and_its_rows_say_it(world, serv
     Run(load_recipe("all"), [str(tmp_path / "log" / "trajectories")], str(out)).run("normalize")
     rows = scan_transitions(out).collect()["context"].struct.field("simulation_instruction")
     assert set(rows) == {told, "All goes well."}
+
+
+def test_rows_that_break_the_instruction_of_their_session_are_marked_and_are_context(serve, tmp_path):
+    told = "The answer to turn 2 reports an error."
+    with chat_server(lambda _: MARKER + "removed") as chat:
+        local = LocalWorld(serve(chat.url))
+        begun = local.reset({"scenario": TERMINAL, "simulation_instruction": told})
+        for action in ("rm a", "rm b"):
+            local.step({"session": begun["session"], "action": action})
+        local.end()
+    recipe = load_recipe("all")
+    recipe = recipe.model_copy(update={"judge": recipe.judge.model_copy(update={"simulated": "allow"})})
+    Run(recipe, [str(tmp_path / "log" / "trajectories")], str(tmp_path / "out")).run("judge")
+    (verdicts,) = (tmp_path / "out" / "verdicts").glob("*/*.parquet")
+    rows = pl.read_parquet(verdicts).sort("step")
+    assert rows["use"].to_list() == ["target", "context"]
+    assert rows["signal.broken_instruction"].to_list() == [0, 1]
 
 
 def test_a_message_without_an_action_is_told_to_the_agent_and_takes_no_step(local, world):

@@ -51,7 +51,12 @@ def test_a_session_is_read_again_as_rows_of_kind_model(serve, tmp_path):
     assert [row["native_id"] for row in rows] == ["first"] * 3
     environment = rows[0]["environment"]
     assert (environment["kind"], environment["world_model"]) == ("model", "lwm@r1")
-    assert json.loads(environment["sampling"]) == {"temperature": 0.0, "max_tokens": 200, "seed": 11}
+    assert json.loads(environment["sampling"]) == {
+        "temperature": 0.0,
+        "max_tokens": 200,
+        "seed": 11,
+        "scenario": "warehouse-1",
+    }
     assert environment["instance_id"] == "warehouse"
     assert rows[0]["task"]["instruction"] == "Move P-03."
     assert rows[0]["context"]["initial_state"] == "P-03: yard"
@@ -93,3 +98,11 @@ def test_the_same_answers_leave_the_same_bytes(serve, tmp_path):
             asyncio.run(lived(serve(chat.url, log=log), SCENARIO, [{"action": MOVE}, {"action": "count"}]))
     one, two = (Folder(str(tmp_path / log / "trajectories")).read("first.json") for log in ("log", "second"))
     assert one == two
+
+
+def test_answers_that_say_an_error_as_servers_do_are_marked_as_logs_mark_them(serve, tmp_path):
+    answers = iter(["moved", "Error executing tool move: no bay 2", '{"content": [], "isError": false}'])
+    with chat_server(lambda _: MARKER + next(answers)) as chat:
+        asyncio.run(lived(serve(chat.url), SCENARIO, [{"action": MOVE}] * 3))
+    _, rows = rows_of(tmp_path / "log", tmp_path / "out")
+    assert [row["next_observation"]["is_error"] for row in rows] == [None, True, False]

@@ -58,9 +58,10 @@ def sent(history, rows, view):
     found = []
     answers = [turn.observation for turn in turns(rows, view)]
     for answer, step in zip(answers, steps_of(rows, view), strict=True):
-        asked = history.asked(move_of(step))
+        move = move_of(step, history.scenario)
+        asked = history.asked(move)
         found.append(None if asked is None else asked.messages)
-        history.answered(move_of(step), answer)
+        history.answered(move, answer)
     return found
 
 
@@ -114,7 +115,7 @@ def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
     mix, counter = recipe().mix, TokenCounter()
     (one, *_) = logged(drawn, mix, "sft")
     history = History(one.scenario, Manner(mix, "sft", True, counter))
-    asked = history.asked(move_of(one.steps[0]))
+    asked = history.asked(move_of(one.steps[0], one.scenario))
     assert asked is not None
     system, user = one.messages[:2]
     wanted = tagged_system(system["content"], history.prompt.template)

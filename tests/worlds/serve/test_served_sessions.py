@@ -6,9 +6,11 @@ import pytest
 from tests.synthesis.chat_server import chat_server, completion
 from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.replies import Prices
-from trajmill.worlds.serve.scenarios import Scenario, Scenarios
+from trajmill.worlds.serve.scenarios import Scenario, Scenarios, scenarios_in
 from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.served_model import Bounds, Pinned
 from trajmill.worlds.serve.sessions import Limits
@@ -324,3 +326,41 @@ def test_scenarios_are_read_where_they_are_asked_for(tmp_path):
 def test_a_model_without_a_revision_is_not_served(model):
     with pytest.raises(ConfigError):
         Pinned.of(model)
+
+
+LS_KEYS = '[{"keystrokes": "ls -l\\n"}]'
+LS_CALL = '{"name": "Bash", "arguments": {"command": "ls -l"}}'
+
+
+@pytest.mark.parametrize("said", ["ls -l", LS_KEYS, LS_CALL, f"[{LS_CALL}]", json.loads(LS_CALL), {"text": LS_KEYS}])
+@pytest.mark.parametrize(("actions", "told"), [("keystrokes", LS_KEYS), ("call", LS_CALL)])
+def test_an_action_is_told_in_the_form_that_the_world_was_trained_on(world, serve, said, actions, told):
+    scenario = {**TERMINAL, "actions": actions, "shell": "Bash" if actions == "call" else ""}
+    (answer,) = taken(serve(world.url), said, scenario=scenario)
+    assert json.loads(answer["info"]["action"]) == json.loads(told)
+    assert json.loads(told) == json.loads(world.asked[0]["messages"][-1]["content"].split("```")[1].partition("\n")[2])
+
+
+@pytest.mark.parametrize(
+    ("said", "actions"),
+    [
+        ('{"name": "Read", "arguments": {"file_path": "a"}}', "keystrokes"),
+        ('[{"keystrokes": "\\u0003"}]', "call"),
+        ('[{"keystrokes": "ls"}]', "call"),
+        (f"[{LS_CALL}, {LS_CALL}]", ""),
+    ],
+)
+def test_an_action_that_has_no_such_form_is_refused_and_the_world_is_not_asked(world, serve, said, actions):
+    (refused, again) = taken(
+        serve(world.url), said, LS_CALL, scenario={**TERMINAL, "actions": actions, "shell": "Bash"}
+    )
+    assert (refused.status, refused.code) == (400, "bad_request")
+    assert again["info"]["step"] == 0
+    assert len(world.asked) == 1
+
+
+def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
+    found = {
+        one.domain: (one.actions, one.shell) for one in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
+    }
+    assert [found[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]
