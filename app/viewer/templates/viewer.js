@@ -33,4 +33,6 @@ document.addEventListener("keydown", (event) => {
   if (keys[event.key]?.()) event.preventDefault();
 });
 if (location.hash === "#search") document.getElementById("search")?.focus();
-document.querySelector(".steps [aria-current]")?.scrollIntoView({ block: "center" });
+const steps = document.querySelector(".steps");
+const current = steps?.querySelector("[aria-current]");
+if (current) steps.scrollTop = current.offsetTop - steps.clientHeight / 2;

@@ -141,7 +141,7 @@ def examined(page):
         for name, value in element.attributes.items():
             assert name in ATTRIBUTES, (element.tag, name)
             if name in ("href", "src", "action"):
-                assert re.match(r"/(?!/)", value or ""), (element.tag, value)
+                assert re.match(r"/(?!/)|#[a-z0-9-]+$", value or ""), (element.tag, value)
         if element.tag == "script":
             assert element.attributes == {"src": "/static/viewer.js", "defer": None}
             assert not element.text()
