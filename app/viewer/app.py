@@ -115,7 +115,7 @@ _STATIC: Final = {
 _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, Any]]], ...]] = (
     ("/", "browse.html", pages.browse),
     ("/search", "search.html", pages.search),
-    ("/t/{key}", "step.html", pages.step),
+    ("/t/{key}", "transcript.html", pages.transcript),
     ("/t/{key}/sample", "trained.html", pages.trained),
     ("/t/{key}/{step:int}", "step.html", pages.step),
     ("/t/{key}/{step:int}/raw", "raw.html", pages.raw),

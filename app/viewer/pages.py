@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from trajmill.app.pages.rejects import FACETS as REJECT_FACETS
 from trajmill.app.pages.rejects import chosen_rejects, reject_facets
 from trajmill.app.pages.run_files import RunFiles
 from trajmill.app.pages.text_search import searched
+from trajmill.app.pages.why import REASON_WORDS, bounds
 from trajmill.app.viewer.steps import SIDES, attached, step_values
 from trajmill.pipelines.render.loss_spans import answer_spans
 from trajmill.pipelines.render.pieces import View
@@ -79,6 +81,9 @@ PAGE: Final = 50
 
 _AROUND: Final = 60
 """Steps listed before and after the one that is shown."""
+
+_TRANSCRIPT_CHARACTERS: Final = 300_000
+"""Of what was observed on a page of a transcript, after which no further step is shown."""
 
 _PREVIEWED: Final = 200
 """Steps of a trajectory that are shown as a sample."""
@@ -163,6 +168,20 @@ def search(held: Pages, request: Request) -> dict[str, Any]:
     return {"text": text, "found": found, "tasks": tasks}
 
 
+def transcript(held: Pages, request: Request) -> dict[str, Any]:
+    """The steps of a trajectory from a number on, as many as make one page."""
+    contents, one = held.contents, held.found(request.path_params["key"])
+    begin = min(_number(request, "from", 0), one["steps"] - 1)
+    rows = contents.rows.whole(one["file"], one["first"] + begin, min(PAGE, one["steps"] - begin))
+    sizes = accumulate(len((row["next_observation"] or {}).get("content") or "") for row in rows)
+    rows = rows[: 1 + sum(size < _TRANSCRIPT_CHARACTERS for size in sizes)]
+    outline = contents.rows.outline(one["file"], one["first"] + begin, len(rows))
+    some = [
+        {**step_values(contents, one, row), "told": told} for row, told in zip(rows, outline, strict=True)
+    ]
+    return {"one": one, "begin": begin, "most": PAGE, "some": some, "outline": outline}
+
+
 def step(held: Pages, request: Request) -> dict[str, Any]:
     """One step of a trajectory."""
     contents, number = held.contents, int(request.path_params.get("step", 0))
@@ -174,9 +193,13 @@ def step(held: Pages, request: Request) -> dict[str, Any]:
     row = contents.rows.whole(one["file"], one["first"] + number, 1)[0]
     verdict = contents.rows.verdict(one["file"], one["first"] + number)
     outline = contents.rows.outline(one["file"], one["first"] + first, count)
-    values = step_values(contents, one, row, verdict)
-    details = _details(held, one, number) if verdict and verdict["reason"] else []
-    return {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict, **values, "told": details}
+    told = {
+        "told": _details(held, one, number) if verdict and verdict["reason"] else [],
+        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
+        "bounds": bounds(verdict, contents.rules) if verdict else [],
+    }
+    about = {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict}
+    return {**about, "step": step_values(contents, one, row), **told}
 
 
 def _details(held: Pages, one: Mapping[str, Any], number: int) -> list[tuple[str, str | None]]:

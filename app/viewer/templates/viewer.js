@@ -12,7 +12,7 @@ document.addEventListener("keydown", (event) => {
     if (link) location.assign(link.href);
     return Boolean(link);
   };
-  const entries = [...document.querySelectorAll("a.entry")];
+  const entries = [...document.querySelectorAll("a.entry, .step > summary")];
   const move = (by) => {
     const next = entries.indexOf(document.activeElement) + by;
     if (entries.length && next >= 0 && next < entries.length) {

@@ -117,6 +117,33 @@ def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
     assert client.get(f"/t/{made[1]}/3").status_code == 404
 
 
+def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(made, tmp_path):
+    page = there(LexborHTMLParser(client_of(made[0]).get(f"/t/{made[1]}").text).root)
+    steps = page.css("details.step")
+    assert [step.attributes["id"] for step in steps] == ["step-0", "step-1", "step-2"]
+    for step, seen, use in zip(steps, ("one", "two", "three"), ("target", "target", "context: loop"), strict=True):
+        assert seen in step.text()
+        assert there(step.css_first("summary .chip")).text() == use
+    assert not page.css("nav.pager")
+
+    (long,) = made_run(tmp_path, [trajectory(*(f"seen {number}" for number in range(60)))], [None], "terminal")
+    client = client_of(tmp_path)
+    first, last = (there(LexborHTMLParser(client.get(path).text).root) for path in (f"/t/{long}", f"/t/{long}?from=50"))
+    assert len(first.css("details.step")) == 50
+    assert {link.attributes["href"] for link in first.css("a[rel=next]")} == {f"/t/{long}?from=50"}
+    assert [step.attributes["id"] for step in last.css("details.step")] == [f"step-{n}" for n in range(50, 60)]
+
+
+def test_a_transcript_shows_what_changed_from_a_screen_to_the_next_in_place(tmp_path):
+    seen = [Observation(text, form="screen") for text in ("first\nsame", "second\nsame")]
+    one = trajectory("a", domain="web")
+    step = replace(one.steps[0], observation=seen[0], next_observation=seen[1])
+    (key,) = made_run(tmp_path, [replace(one, steps=[step])], [None], "web")
+    shown = there(LexborHTMLParser(client_of(tmp_path).get(f"/t/{key}").text).root)
+    lines = [line.text() for line in shown.css("details.step .diff .line")]
+    assert lines == ["−first", "+second", " same"]
+
+
 @pytest.mark.parametrize("text", ["\n".join(TEXTS), "javascript:document.title='owned'//", "//127.0.0.1:9/x"])
 def test_nothing_of_a_hostile_log_is_more_than_text(tmp_path, text):
     keys = hostile_run(tmp_path, text)
