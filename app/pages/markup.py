@@ -29,8 +29,9 @@ def environment(*folders: Path) -> Environment:
     """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
 
     Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
-    of a signal), `cut(most)` (a line of at most so many characters), `middle(most)` (the same of a path, cut in its middle), `truncated` (a text that is not too long to show),
-    `brief` (what the beginning of an action says besides its name), `named` (what to call a trajectory of the index).
+    of a signal), `cut(most)` (a line of at most so many characters), `middle(most)` (the same of a path, cut in its
+    middle), `truncated` (a text that is not too long to show), `brief` (what the beginning of an action says besides
+    its name), `named` (what to call a trajectory of the index).
     """
     made = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
@@ -40,7 +41,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     made.finalize = _finalized
-    made.filters |= {one.__name__: one for one in (visible, inline, count, signal, cut, middle, truncated, brief, named)}
+    filters = (visible, inline, count, signal, cut, middle, truncated, brief, named)
+    made.filters |= {one.__name__: one for one in filters}
     return made
 
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.make import trajectory
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.copies import clusters, copied, side_by_side
-from trajmill.app.pages.index import found_in
+from trajmill.app.pages.index import facet_counts, found_in
 from trajmill.app.pages.loss_runs import Run, runs, sample_at, sample_counts, samples_of
 from trajmill.app.pages.opening import opened
 from trajmill.app.pages.text_search import searched
@@ -64,6 +64,8 @@ def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
     assert found_in(index, {}, "GRÜSSE").is_empty()
     assert found_in(index, {}, "GRÜße")["native_id"].to_list() == ["t0", "t2"]
     assert found_in(index, {}, "(.*").is_empty()
+    assert found_in(index, {"pool": "no pool (dropped)"})["native_id"].to_list() == ["t2", "t3"]
+    assert dict(facet_counts(index, {})["pool"]) == {"no pool (dropped)": 2, "": 2}
     assert index["reason"].to_list() == [[], ["loop"], ["near_duplicate"], ["duplicate_trajectory"]]
 
 

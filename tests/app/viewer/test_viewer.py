@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -38,7 +39,7 @@ ATTRIBUTES = frozenset(
     re.findall(
         r"\S+",
         """lang charset name content href rel type src defer class id action method role aria-current aria-label title
-        value autocomplete placeholder open viewBox x y width height font-size text-anchor""",
+        value autocomplete placeholder aria-sort open viewBox x y width height font-size text-anchor""",
     )
 )
 
@@ -115,6 +116,29 @@ def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
     assert f'rel="prev" href="/t/{made[1]}/1"' in page
     assert 'rel="next"' not in page
     assert client.get(f"/t/{made[1]}/3").status_code == 404
+
+
+def test_a_list_is_ordered_by_its_address_and_saved_as_it_is_chosen(tmp_path):
+    seen = [("a",), ("a", "b", "c"), ("x", "y")]
+    some = [trajectory(*texts, native_id=f"t{number}") for number, texts in enumerate(seen)]
+    keys = made_run(tmp_path, some, [None, None, "near_duplicate"], "terminal")
+    client = client_of(tmp_path)
+
+    def listed(query):
+        page = there(LexborHTMLParser(client.get(f"/{query}").text).root)
+        return [keys.index(there(link.attributes["href"]).removeprefix("/t/")) for link in page.css("a.entry")]
+
+    assert (listed(""), listed("?sort=steps"), listed("?sort=-steps")) == ([0, 1, 2], [0, 2, 1], [1, 2, 0])
+    assert listed("?sort=-steps&fate=kept") == [1, 0]
+    assert listed("?sort=nothing&q=t1") == [1]
+    saved = client.get("/download/trajectories.jsonl?sort=-steps&fate=kept")
+    rows = [json.loads(line) for line in saved.text.splitlines()]
+    assert [(row["native_id"], row["steps"]) for row in rows] == [("t1", 3), ("t0", 1)]
+    assert saved.headers["content-disposition"] == 'attachment; filename="trajectories.jsonl"'
+    ids = client.get("/download/trajectories.txt?fate=kept").text.split()
+    assert ids == [key.partition("-")[0] for key in keys[:2]]
+    for missing in ("other.jsonl", "trajectories.csv", "trajectories"):
+        assert client.get(f"/download/{missing}").status_code == 404
 
 
 def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(made, tmp_path):
