@@ -28,6 +28,7 @@ DROPPED: Final = "dropped"
 FACETS: Final = ("domain", "fate", "reason", "outcome", "pool", "environment", "task", "source", "connector")
 """What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows."""
 
+NO_POOL: Final = "no pool (dropped)"
 _TASK_CHARACTERS: Final = 400
 _SEARCHED: Final = ("instruction", "task", "environment", "native_id", "uri", "key")
 
@@ -166,7 +167,13 @@ def _literal(text: str) -> str:
 def _having(name: str, value: str) -> pl.Expr:
     if name == "reason":
         return pl.col(name).list.contains(value) if value else pl.col(name).list.len() == 0
-    return pl.col(name) == value if value else pl.col(name).is_null()
+    return _facet(name) == value if value else _facet(name).is_null()
+
+
+def _facet(name: str) -> pl.Expr:
+    """The values of a facet: a column, and of pools also that a dropped trajectory has none."""
+    dropped = pl.when(pl.col("fate") == DROPPED).then(pl.lit(NO_POOL))
+    return pl.coalesce("pool", dropped).alias(name) if name == "pool" else pl.col(name)
 
 
 def facet_counts(
@@ -182,7 +189,7 @@ def facet_counts(
     for name in FACETS:
         others = {key: value for key, value in chosen.items() if key != name}
         rest = found_in(searched, others) if name in chosen else left
-        column = rest.lazy().select(pl.col(name))
+        column = rest.lazy().select(_facet(name))
         values = column.explode(name) if name == "reason" else column
         counted = values.group_by(name).len().sort(["len", name], descending=[True, False], nulls_last=True).collect()
         rows = [(value or "", number) for value, number in counted.iter_rows()]

@@ -59,6 +59,11 @@ class Rendered:
     facts: Mapping[str, Any]
     messages: Sequence[Said]
 
+    @property
+    def labels(self) -> set[str]:
+        """The classes of its text under loss; the empty one where none was measured."""
+        return {run.label or "" for said in self.messages for run in said.runs if run.loss}
+
 
 def runs(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Run]:
     """A text cut in runs by the spans that bear the loss, each with `begin`, `end` (code points) and `label`."""

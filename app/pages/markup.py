@@ -29,8 +29,9 @@ def environment(*folders: Path) -> Environment:
     """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
 
     Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
-    of a signal), `cut(most)` (a line of at most so many characters), `truncated` (a text that is not too long to show),
-    `brief` (what the beginning of an action says besides its name), `named` (what to call a trajectory of the index).
+    of a signal), `cut(most)` (a line of at most so many characters), `middle(most)` (the same of a path, cut in its
+    middle), `truncated` (a text that is not too long to show), `brief` (what the beginning of an action says besides
+    its name), `named` (what to call a trajectory of the index).
     """
     made = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
@@ -40,7 +41,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     made.finalize = _finalized
-    made.filters |= {one.__name__: one for one in (visible, inline, count, signal, cut, truncated, brief, named)}
+    filters = (visible, inline, count, signal, cut, middle, truncated, brief, named)
+    made.filters |= {one.__name__: one for one in filters}
     return made
 
 
@@ -82,6 +84,12 @@ def cut(text: Any, most: int) -> str:
     """A text as one line of at most so many characters."""
     line = inline(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def middle(text: Any, most: int) -> str:
+    """A path or address as one line of at most so many characters, cut in the middle: its end tells it apart."""
+    line = inline(text)
+    return line if len(line) <= most else f"{line[: most // 3]}…{line[len(line) - most + most // 3 + 1 :]}"
 
 
 def truncated(text: str, most: int = 100_000) -> str:

@@ -13,6 +13,10 @@ from trajmill.schemas import scan_transitions
 from trajmill.schemas.verdict import KEY_FIELDS
 
 _TEXT_CHARACTERS: Final = 240
+_ELEMENT: Final = r'"(?:element|ref|target)": "(#[0-9]{1,9})"'
+_NAME: Final = r'(?m)^ *{} [a-z0-9_.-]+ ("(?:[^"\\]|\\.)*")'
+"""Pattern of the line of an element of a tree, in which its number is put."""
+
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
 
@@ -29,7 +33,8 @@ class Rows:
     def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
         """Read `step`, `turn`, `action`, `text`, `exit_code`, `is_error`, `use` and `reason` of some rows, in order.
 
-        `action` and `text` are the action's name and the beginning of its text; `use` and `reason` are None where
+        `action` and `text` are the action's name and the beginning of its text, in which the name of the element that
+        it is done to stands in place of its number; `use` and `reason` are None where
         nothing was decided.
 
         Args:
@@ -61,11 +66,14 @@ class Rows:
 def outline_columns() -> list[pl.Expr]:
     """What the outline reads of transitions."""
     action, after = pl.col("action").struct, pl.col("next_observation").struct
+    text = action.field("text").str.slice(0, _TEXT_CHARACTERS)
+    seen = pl.col("observation").struct.field("content")
+    element = seen.str.extract(pl.format(_NAME, text.str.extract(_ELEMENT)))
     return [
         pl.col("step"),
         pl.col("turn"),
         action.field("name").alias("action"),
-        action.field("text").str.slice(0, _TEXT_CHARACTERS).alias("text"),
+        pl.coalesce(text.str.replace(_ELEMENT, element.str.replace_all("$", "$$", literal=True)), text).alias("text"),
         pl.col("exit_code"),
         after.field("is_error").alias("is_error"),
     ]

@@ -38,7 +38,7 @@ _NAMES: Final = (ADDRESS, "localhost")
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'; sandbox allow-same-origin allow-scripts allow-forms"
+        "base-uri 'none'; frame-ancestors 'none'; sandbox allow-same-origin allow-scripts allow-forms allow-downloads"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -115,7 +115,7 @@ _STATIC: Final = {
 _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, Any]]], ...]] = (
     ("/", "browse.html", pages.browse),
     ("/search", "search.html", pages.search),
-    ("/t/{key}", "step.html", pages.step),
+    ("/t/{key}", "transcript.html", pages.transcript),
     ("/t/{key}/sample", "trained.html", pages.trained),
     ("/t/{key}/{step:int}", "step.html", pages.step),
     ("/t/{key}/{step:int}/raw", "raw.html", pages.raw),
@@ -163,9 +163,14 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
             raise HTTPException(415, "This attachment is no image, and is not served.")
         return Response(data, media_type=kind)
 
+    def download(request: Request) -> Response:
+        name, text = pages.download(held, request)
+        return PlainTextResponse(text, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
     routes = [
         *(Route(address, page(template, made)) for address, template, made in _PAGES),
         Route("/t/{key}/{step:int}/{side}/{number:int}", image),
+        Route("/download/{name}.{kind}", download),
         Route("/static/{name}", _static),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from trajmill.app.pages.rejects import FACETS as REJECT_FACETS
 from trajmill.app.pages.rejects import chosen_rejects, reject_facets
 from trajmill.app.pages.run_files import RunFiles
 from trajmill.app.pages.text_search import searched
+from trajmill.app.pages.why import REASON_WORDS, bounds
+from trajmill.app.viewer.selection import PAGE, Selection, number_of, text_of
 from trajmill.app.viewer.steps import SIDES, attached, step_values
 from trajmill.pipelines.render.loss_spans import answer_spans
 from trajmill.pipelines.render.pieces import View
@@ -74,11 +77,14 @@ def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
     return Rendered("preview", first["domain"], 0, first["trajectory_id"], first["trajectory_id"], {}, said)
 
 
-PAGE: Final = 50
-"""Rows of a list on a page."""
+SORTED: Final = ("domain", "instruction", "fate", "pool", "outcome", "steps", "environment", "connector", "uri")
+"""Columns of the index that a list of trajectories shows, and by which it is ordered."""
 
 _AROUND: Final = 60
 """Steps listed before and after the one that is shown."""
+
+_TRANSCRIPT_CHARACTERS: Final = 300_000
+"""Of what was observed on a page of a transcript, after which no further step is shown."""
 
 _PREVIEWED: Final = 200
 """Steps of a trajectory that are shown as a sample."""
@@ -124,43 +130,71 @@ class Pages:
         return self.contents.rows.whole(one["file"], one["first"], min(one["steps"], most))
 
 
-def _number(request: Request, name: str, default: int = 1) -> int:
-    given = request.query_params.get(name, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else default
+def select_trajectories(held: Pages, request: Request) -> tuple[Selection, pl.DataFrame]:
+    """The trajectories that an address chooses; while a large run is read, those of its files so far."""
+    selection = Selection.of(request, "/", FACETS, SORTED)
+    return selection, selection.ordered(found_in(held.contents.so_far().index, selection.chosen, selection.text))
 
 
-def _chosen(request: Request, facets: tuple[str, ...]) -> dict[str, str]:
-    return {name: request.query_params[name] for name in facets if name in request.query_params}
+def select_copies(held: Pages, request: Request) -> tuple[Selection, pl.DataFrame]:
+    """The kept trajectories with copies that an address chooses, each with the numbers of its copies."""
+    selection = Selection.of(request, "/copies", ("domain",), (*SORTED, "near", "equal"))
+    kept = clusters(held.copies).join(held.contents.index, left_on="keeper", right_on="key", maintain_order="left")
+    return selection, selection.ordered(found_in(kept, selection.chosen, selection.text))
 
 
-def _text(request: Request) -> str:
-    return request.query_params.get("q", "").strip()[:200]
+def select_rejects(held: Pages, request: Request) -> tuple[Selection, pl.DataFrame]:
+    """The rejects that an address chooses."""
+    rejects = held.contents.rejects.with_row_index("number")
+    selection = Selection.of(request, "/rejects", REJECT_FACETS, rejects.columns)
+    return selection, selection.ordered(chosen_rejects(rejects, selection.chosen, selection.text))
 
 
-def _paged(found: pl.DataFrame, request: Request) -> dict[str, Any]:
-    """A page of a table, and which one it is of how many."""
-    pages = max(1, -(-len(found) // PAGE))
-    page = min(max(1, _number(request, "page")), pages)
-    rows = found[(page - 1) * PAGE : page * PAGE].to_dicts()
-    return {"rows": rows, "number": len(found), "page": page, "pages": pages}
+SELECTIONS: Final = {"trajectories": select_trajectories, "copies": select_copies, "rejects": select_rejects}
+"""Name of a list → what it selects by an address."""
+
+
+def download(held: Pages, request: Request) -> tuple[str, str]:
+    """A selection as a file: its name, and its rows as lines of JSON, or the ids of their trajectories a line each.
+
+    Raises:
+        HTTPException: there is no such list or kind of file.
+    """
+    name, kind = request.path_params["name"], request.path_params["kind"]
+    if name not in SELECTIONS or kind not in {"jsonl", "txt"}:
+        raise HTTPException(404, "There is no such file.")
+    rows = SELECTIONS[name](held, request)[1].drop("file", "first", "row", "number", strict=False)
+    ids = rows["trajectory_id"].unique(maintain_order=True).drop_nulls()
+    text = rows.write_ndjson() if kind == "jsonl" else "".join(f"{one}\n" for one in ids if one)
+    return f"{name}.{kind}", text
 
 
 def browse(held: Pages, request: Request) -> dict[str, Any]:
-    """All trajectories that the choices of the address leave, a page of them; while a large run is read, of its files
-    so far."""
-    so_far, chosen, text = held.contents.so_far(), _chosen(request, FACETS), _text(request)
-    index = so_far.index
-    found = found_in(index, chosen, text)
-    told = {"chosen": chosen, "text": text, "total": len(index), "steps": int(found["steps"].sum()), "so_far": so_far}
-    return {**_paged(found, request), **told, "facets": facet_counts(index, chosen, text)}
+    """All trajectories that the address chooses, a page of them."""
+    so_far, (selection, rows) = held.contents.so_far(), select_trajectories(held, request)
+    facets = facet_counts(so_far.index, selection.chosen, selection.text)
+    told = {"total": len(so_far.index), "steps": int(rows["steps"].sum()), "so_far": so_far, "facets": facets}
+    return {**selection.shown(rows), **told}
 
 
 def search(held: Pages, request: Request) -> dict[str, Any]:
     """The steps that hold a text."""
-    text, begin = _text(request), (_number(request, "file", 0), _number(request, "row", 0))
+    text, begin = text_of(request), (number_of(request, "file", 0), number_of(request, "row", 0))
     found = searched(held.contents.searchable, text, begin) if text else None
     tasks = {hit.key: held.contents.trajectory(hit.key) for hit in found.hits} if found else {}
     return {"text": text, "found": found, "tasks": tasks}
+
+
+def transcript(held: Pages, request: Request) -> dict[str, Any]:
+    """The steps of a trajectory from a number on, as many as make one page."""
+    contents, one = held.contents, held.found(request.path_params["key"])
+    begin = min(number_of(request, "from", 0), one["steps"] - 1)
+    rows = contents.rows.whole(one["file"], one["first"] + begin, min(PAGE, one["steps"] - begin))
+    sizes = accumulate(len((row["next_observation"] or {}).get("content") or "") for row in rows)
+    rows = rows[: 1 + sum(size < _TRANSCRIPT_CHARACTERS for size in sizes)]
+    outline = contents.rows.outline(one["file"], one["first"] + begin, len(rows))
+    some = [{**step_values(contents, one, row), "told": told} for row, told in zip(rows, outline, strict=True)]
+    return {"one": one, "begin": begin, "most": PAGE, "some": some, "outline": outline}
 
 
 def step(held: Pages, request: Request) -> dict[str, Any]:
@@ -174,9 +208,13 @@ def step(held: Pages, request: Request) -> dict[str, Any]:
     row = contents.rows.whole(one["file"], one["first"] + number, 1)[0]
     verdict = contents.rows.verdict(one["file"], one["first"] + number)
     outline = contents.rows.outline(one["file"], one["first"] + first, count)
-    values = step_values(contents, one, row, verdict)
-    details = _details(held, one, number) if verdict and verdict["reason"] else []
-    return {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict, **values, "told": details}
+    told = {
+        "told": _details(held, one, number) if verdict and verdict["reason"] else [],
+        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
+        "bounds": bounds(verdict, contents.rules) if verdict else [],
+    }
+    about = {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict}
+    return {**about, "step": step_values(contents, one, row), **told}
 
 
 def _details(held: Pages, one: Mapping[str, Any], number: int) -> list[tuple[str, str | None]]:
@@ -233,17 +271,15 @@ def trained(held: Pages, request: Request) -> dict[str, Any]:
 
 def copy_list(held: Pages, request: Request) -> dict[str, Any]:
     """The clusters of keepers and their copies, a page of them."""
-    values = _paged(clusters(held.copies), request)
-    for row in values["rows"]:
-        row["one"] = held.contents.trajectory(row["keeper"])
-    return {**values, "chosen": {}, "text": "", "copies": len(held.copies)}
+    selection, rows = select_copies(held, request)
+    return {**selection.shown(rows), "copies": len(held.copies)}
 
 
 def copy_pair(held: Pages, request: Request) -> dict[str, Any]:
     """A keeper beside one of its copies."""
     keeper = held.found(request.path_params["key"])
     some = held.copies.filter(pl.col("keeper") == keeper["key"]).sort("dropped_by", descending=True).to_dicts()
-    place = _number(request, "copy", 0)
+    place = number_of(request, "copy", 0)
     if place >= len(some):
         raise HTTPException(404, f"It has {len(some)} copies, counted from 0.")
     beside = side_by_side(held.rows(keeper, 400), held.rows(some[place], 400))
@@ -252,14 +288,9 @@ def copy_pair(held: Pages, request: Request) -> dict[str, Any]:
 
 def reject_list(held: Pages, request: Request) -> dict[str, Any]:
     """What was not carried on, by the choices of the address, a page of it."""
-    index, chosen, text = (
-        held.contents.rejects.with_row_index("number"),
-        _chosen(request, REJECT_FACETS),
-        _text(request),
-    )
-    found = chosen_rejects(index, chosen, text)
-    facets = reject_facets(index, chosen, text)
-    return {**_paged(found, request), "facets": facets, "chosen": chosen, "text": text, "total": len(index)}
+    selection, rows = select_rejects(held, request)
+    facets = reject_facets(held.contents.rejects, selection.chosen, selection.text)
+    return {**selection.shown(rows), "facets": facets, "total": len(held.contents.rejects)}
 
 
 def reject(held: Pages, request: Request) -> dict[str, Any]:

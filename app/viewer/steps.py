@@ -10,7 +10,6 @@ from typing import Any, Final
 from trajmill.app.pages.contents import Contents
 from trajmill.app.pages.differences import Line, difference
 from trajmill.app.pages.observations import Shown, shown, shown_text
-from trajmill.app.pages.why import REASON_WORDS, bounds
 
 _COMPARED: Final = frozenset({"screen", "state"})
 """Forms of observations of which one is compared with the next."""
@@ -23,32 +22,27 @@ _MAGIC: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/j
 SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
-def step_values(
-    contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any], verdict: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """The values of a step that its template takes.
+def step_values(contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a step that its templates take.
 
     Args:
         contents: what is looked at.
         one: the trajectory, as the index has it.
         row: of the step.
-        verdict: on it; None before anything was judged.
     """
     action = row["action"]
     arguments = _arguments(action["arguments"])
     target = next((str(arguments[name]) for name in _TARGET if name in arguments), "")
-    changes = _changes(row)
     return {
+        "row": row,
         "before": shown(row["observation"], target),
         "after": shown(row["next_observation"], target),
         "before_images": images(contents, one, row, "before"),
         "after_images": images(contents, one, row, "after"),
-        "changes": changes,
+        "changes": _changes(row),
         "between": said_between(row["interleaved"]),
         "done": _done(action, arguments),
         "as_logged": _as_logged(action, arguments),
-        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
-        "bounds": bounds(verdict, contents.rules) if verdict else [],
     }
 
 
@@ -79,7 +73,7 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
         path = arguments.get("path") or arguments.get("file_path") or ""
         return [(str(path), Shown("patch", lines=[(line.kind, _patch_line(line)) for line in difference(old, new)]))]
     command = arguments.get("command", arguments.get("cmd"))
-    if isinstance(command, str) and len(arguments) <= 3:
+    if isinstance(command, str) and len(arguments) <= 3 and "path" not in arguments:
         return [("", Shown("command", command[:20_000]))]
     called = _called(action["text"])
     if called is not None and called:

@@ -12,7 +12,7 @@ document.addEventListener("keydown", (event) => {
     if (link) location.assign(link.href);
     return Boolean(link);
   };
-  const entries = [...document.querySelectorAll("a.entry")];
+  const entries = [...document.querySelectorAll("a.entry, .step > summary")];
   const move = (by) => {
     const next = entries.indexOf(document.activeElement) + by;
     if (entries.length && next >= 0 && next < entries.length) {
@@ -33,4 +33,6 @@ document.addEventListener("keydown", (event) => {
   if (keys[event.key]?.()) event.preventDefault();
 });
 if (location.hash === "#search") document.getElementById("search")?.focus();
-document.querySelector(".steps [aria-current]")?.scrollIntoView({ block: "center" });
+const steps = document.querySelector(".steps");
+const current = steps?.querySelector("[aria-current]");
+if (current) steps.scrollTop = current.offsetTop - steps.clientHeight / 2;

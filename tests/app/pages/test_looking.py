@@ -10,13 +10,13 @@ from tests.conftest import ROOT
 from tests.make import trajectory
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.copies import clusters, copied, side_by_side
-from trajmill.app.pages.index import found_in
+from trajmill.app.pages.index import facet_counts, found_in
 from trajmill.app.pages.loss_runs import Run, runs, sample_at, sample_counts, samples_of
 from trajmill.app.pages.opening import opened
 from trajmill.app.pages.text_search import searched
 from trajmill.app.pages.why import bounds
 from trajmill.app.viewer.pages import preview, view_of
-from trajmill.schemas import ConfigError, Environment, Reject, ShardError, Task
+from trajmill.schemas import ConfigError, Environment, Observation, Reject, ShardError, Task
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,8 @@ def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
     assert found_in(index, {}, "GRÜSSE").is_empty()
     assert found_in(index, {}, "GRÜße")["native_id"].to_list() == ["t0", "t2"]
     assert found_in(index, {}, "(.*").is_empty()
+    assert found_in(index, {"pool": "no pool (dropped)"})["native_id"].to_list() == ["t2", "t3"]
+    assert dict(facet_counts(index, {})["pool"]) == {"no pool (dropped)": 2, "": 2}
     assert index["reason"].to_list() == [[], ["loop"], ["near_duplicate"], ["duplicate_trajectory"]]
 
 
@@ -84,6 +86,19 @@ def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
     outline = contents.rows.outline(one["file"], one["first"], 2)
     told = [(row["step"], row["use"], row["reason"]) for row in outline]
     assert told == [(0, "target", None), (1, "context", "loop")]
+
+
+def test_the_outline_names_the_element_that_was_clicked(tmp_path):
+    screen = Observation('#1 window "Home"\n  #4 button "Cost: $1" [0,0][9,9]', form="screen", dialect="uitree/1")
+    one = trajectory("x", "x", domain="android")
+    texts = [f'{{"name": "click", "arguments": {{"element": "{mark}"}}}}' for mark in ("#4", "#7")]
+    steps = [
+        replace(step, observation=screen, action=replace(step.action, text=text))
+        for step, text in zip(one.steps, texts, strict=True)
+    ]
+    made_run(tmp_path, [replace(one, steps=steps)], [None], "android")
+    told = [row["text"] for row in RunContents(str(tmp_path)).rows.outline(0, 0, 2)]
+    assert told == ['{"name": "click", "arguments": {"Cost: $1"}}', texts[1]]
 
 
 def test_runs_cover_the_text_whatever_spans_say():

@@ -1,5 +1,6 @@
 """The viewer: who may ask it, what it answers, and that nothing of a hostile log is more than text."""
 
+import json
 import re
 import socket
 import threading
@@ -36,7 +37,7 @@ ATTRIBUTES = frozenset(
     re.findall(
         r"\S+",
         """lang charset name content href rel type src defer class id action method role aria-current aria-label title
-        value autocomplete placeholder open viewBox x y width height font-size text-anchor""",
+        value autocomplete placeholder aria-sort open viewBox x y width height font-size text-anchor""",
     )
 )
 
@@ -115,6 +116,56 @@ def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
     assert client.get(f"/t/{made[1]}/3").status_code == 404
 
 
+def test_a_list_is_ordered_by_its_address_and_saved_as_it_is_chosen(tmp_path):
+    seen = [("a",), ("a", "b", "c"), ("x", "y")]
+    some = [trajectory(*texts, native_id=f"t{number}") for number, texts in enumerate(seen)]
+    keys = made_run(tmp_path, some, [None, None, "near_duplicate"], "terminal")
+    client = client_of(tmp_path)
+
+    def listed(query):
+        page = there(LexborHTMLParser(client.get(f"/{query}").text).root)
+        return [keys.index(there(link.attributes["href"]).removeprefix("/t/")) for link in page.css("a.entry")]
+
+    assert (listed(""), listed("?sort=steps"), listed("?sort=-steps")) == ([0, 1, 2], [0, 2, 1], [1, 2, 0])
+    assert listed("?sort=-steps&fate=kept") == [1, 0]
+    assert listed("?sort=nothing&q=t1") == [1]
+    saved = client.get("/download/trajectories.jsonl?sort=-steps&fate=kept")
+    rows = [json.loads(line) for line in saved.text.splitlines()]
+    assert [(row["native_id"], row["steps"]) for row in rows] == [("t1", 3), ("t0", 1)]
+    assert saved.headers["content-disposition"] == 'attachment; filename="trajectories.jsonl"'
+    ids = client.get("/download/trajectories.txt?fate=kept").text.split()
+    assert ids == [key.partition("-")[0] for key in keys[:2]]
+    for missing in ("other.jsonl", "trajectories.csv", "trajectories"):
+        assert client.get(f"/download/{missing}").status_code == 404
+
+
+def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(made, tmp_path):
+    page = there(LexborHTMLParser(client_of(made[0]).get(f"/t/{made[1]}").text).root)
+    steps = page.css("details.step")
+    assert [step.attributes["id"] for step in steps] == ["step-0", "step-1", "step-2"]
+    for step, seen, use in zip(steps, ("one", "two", "three"), ("target", "target", "context: loop"), strict=True):
+        assert seen in step.text()
+        assert there(step.css_first("summary .chip")).text() == use
+    assert not page.css("nav.pager")
+
+    (long,) = made_run(tmp_path, [trajectory(*(f"seen {number}" for number in range(60)))], [None], "terminal")
+    client = client_of(tmp_path)
+    first, last = (there(LexborHTMLParser(client.get(path).text).root) for path in (f"/t/{long}", f"/t/{long}?from=50"))
+    assert len(first.css("details.step")) == 50
+    assert {link.attributes["href"] for link in first.css("a[rel=next]")} == {f"/t/{long}?from=50"}
+    assert [step.attributes["id"] for step in last.css("details.step")] == [f"step-{n}" for n in range(50, 60)]
+
+
+def test_a_transcript_shows_what_changed_from_a_screen_to_the_next_in_place(tmp_path):
+    seen = [Observation(text, form="screen") for text in ("first\nsame", "second\nsame")]
+    one = trajectory("a", domain="web")
+    step = replace(one.steps[0], observation=seen[0], next_observation=seen[1])
+    (key,) = made_run(tmp_path, [replace(one, steps=[step])], [None], "web")
+    shown = there(LexborHTMLParser(client_of(tmp_path).get(f"/t/{key}").text).root)
+    lines = [line.text() for line in shown.css("details.step .diff .line")]
+    assert lines == ["−first", "+second", " same"]
+
+
 @pytest.mark.parametrize("text", ["\n".join(TEXTS), "javascript:document.title='owned'//", "//127.0.0.1:9/x"])
 def test_nothing_of_a_hostile_log_is_more_than_text(tmp_path, text):
     keys = hostile_run(tmp_path, text)
@@ -139,7 +190,7 @@ def examined(page):
         for name, value in element.attributes.items():
             assert name in ATTRIBUTES, (element.tag, name)
             if name in ("href", "src", "action"):
-                assert re.match(r"/(?!/)", value or ""), (element.tag, value)
+                assert re.match(r"/(?!/)|#[a-z0-9-]+$", value or ""), (element.tag, value)
         if element.tag == "script":
             assert element.attributes == {"src": "/static/viewer.js", "defer": None}
             assert not element.text()

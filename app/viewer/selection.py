@@ -1,0 +1,81 @@
+"""The state of a list, all of which its address holds: what is chosen, how it is ordered, and which page is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import polars as pl
+from starlette.requests import Request
+
+PAGE: Final = 50
+"""Rows of a list on a page."""
+
+
+def number_of(request: Request, name: str, default: int = 1) -> int:
+    """A number of the address; the default where it holds none."""
+    given = request.query_params.get(name, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else default
+
+
+def text_of(request: Request) -> str:
+    """The text that the address looks for."""
+    return request.query_params.get("q", "").strip()[:200]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a person chose of a list.
+
+    Attributes:
+        path: of the list.
+        chosen: facet → value; the empty value is that of rows which say nothing.
+        text: that is looked for.
+        sort: column by which the list is ordered, after a `-` if the largest comes first; empty for its own order.
+        page: from 1.
+    """
+
+    path: str
+    chosen: Mapping[str, str]
+    text: str
+    sort: str
+    page: int
+
+    @classmethod
+    def of(cls, request: Request, path: str, facets: Sequence[str], columns: Sequence[str]) -> Selection:
+        """Read the selection of an address; what is no facet or column is left out."""
+        given = request.query_params
+        chosen = {name: given[name] for name in facets if name in given}
+        sort = given.get("sort", "")
+        sort = sort if sort.removeprefix("-") in columns else ""
+        return cls(path, chosen, text_of(request), sort, number_of(request, "page"))
+
+    def address(self, path: str | None = None, **changes: str | int | None) -> str:
+        """Build the address of this selection with other values; None takes one away. It begins at the first page."""
+        values = {**self.chosen, "q": self.text or None, "sort": self.sort or None, **changes}
+        query = urlencode({name: value for name, value in values.items() if value is not None})
+        return (path or self.path) + (f"?{query}" if query else "")
+
+    def sorted_by(self, column: str) -> str:
+        """Build the address of the list in the order of a column, or in the opposite order if it has that already."""
+        return self.address(sort=f"-{column}" if self.sort == column else column)
+
+    def direction(self, column: str) -> str:
+        """Name the order of the list by a column as `aria-sort` does: ascending, descending or none."""
+        return {column: "ascending", f"-{column}": "descending"}.get(self.sort, "none")
+
+    def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Sort rows; those that say nothing come last."""
+        if not self.sort:
+            return rows
+        column = self.sort.removeprefix("-")
+        return rows.sort(column, descending=self.sort != column, nulls_last=True, maintain_order=True)
+
+    def shown(self, rows: pl.DataFrame) -> dict[str, Any]:
+        """Return the rows of the page that is asked for, and which one it is of how many."""
+        pages = max(1, -(-len(rows) // PAGE))
+        page = min(max(1, self.page), pages)
+        some = rows[(page - 1) * PAGE : page * PAGE].to_dicts()
+        return {"selection": self, "rows": some, "number": len(rows), "page": page, "pages": pages}
