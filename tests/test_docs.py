@@ -108,14 +108,14 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     assert scan_transitions("recordings-trajmill").collect().height > 0
 
 
-def test_the_example_of_ids_in_the_readme_runs_and_trains_on_answers_alone(tmp_path, monkeypatch):
+def test_the_example_of_ids_runs_and_trains_on_answers_alone(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "samples/terminal/asciicast", tmp_path / "recordings")
     shutil.copytree(ROOT / "tests/fixtures/tokenizer", tmp_path / "tokenizers/mine")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (example,) = (block for block in blocks(ROOT / "README.md", "python") if "out/ids" in block)
+    (example,) = (block for block in blocks(ROOT / "docs" / "forms.md", "python") if "out/ids" in block)
     (export,) = (
-        line for line in (ROOT / "README.md").read_text().splitlines() if "trajmill export" in line and "ids" in line
+        line for line in (ROOT / "docs" / "forms.md").read_text().splitlines() if line.startswith("trajmill export")
     )
     assert ran("run", "terminal", "--raw", "recordings", "--out", "out/mine")[0] == 0
     assert ran(*shlex.split(export, comments=True)[1:])[0] == 0
@@ -126,7 +126,7 @@ def test_the_example_of_ids_in_the_readme_runs_and_trains_on_answers_alone(tmp_p
         assert {label for label, bears in zip(row["labels"], row["loss_mask"], strict=True) if not bears} == {-100}
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "datasets.md"], ids=named)
+@pytest.mark.parametrize("page", [ROOT / "docs" / "own-logs.md", ROOT / "docs" / "datasets.md"], ids=named)
 def test_whole_recipes_of_the_documentation_are_valid(page):
     recipes = [block for block in blocks(page, "yaml") if block.startswith("name:")]
     assert recipes
