@@ -5,9 +5,9 @@
 
 With `--shares` the share of real answers that looks like text of a harness, by agent and version, and its lines; beside
 it that of BEFORE, a run over the same logs by other parsers. Otherwise, twenty agents are made of the real answers of a
-finished run, each with wrappers of its own around them: five put theirs around one answer in twenty-five. The miner sees
-the wrapped answers alone.
-around one answer in twenty-five. The miner sees the wrapped answers alone.
+finished run, each with wrappers of its own around them: five put theirs around one answer in twenty-five. The miner
+sees the wrapped answers alone.
+"""
 
 from __future__ import annotations
 
