@@ -1,9 +1,12 @@
 """The share of invented text of harnesses that is found, and of real output that is taken for it.
 
     python -m benchmarks.harness_frames OUT
+    python -m benchmarks.harness_frames OUT --shares [BEFORE]
 
-Twenty agents are made of the real answers of a finished run, each with wrappers of its own around them: five put theirs
-around one answer in twenty-five. The miner sees the wrapped answers alone.
+With `--shares` the share of real answers that looks like text of a harness, by agent and version, and its lines; beside
+it that of BEFORE, a run over the same logs by other parsers. Otherwise, twenty agents are made of the real answers of a
+finished run, each with wrappers of its own around them: five put theirs around one answer in twenty-five. The miner
+sees the wrapped answers alone.
 """
 
 from __future__ import annotations
@@ -20,14 +23,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from trajmill.quality.harness_text import (
     EDGES_SCHEMA,
+    PLACES,
+    Records,
+    count_framed,
     count_skeletons,
     edge_records,
+    find_example,
     find_frames,
     measure_edges,
     spans_in_frames,
@@ -68,15 +77,19 @@ WRAPPERS: Final = (
 FIRST_RARE: Final = 15
 
 
+def all_rows(out: Path) -> Iterator[Row]:
+    """The transitions of a run."""
+    for path in sorted((out / "transitions").rglob("*.parquet")):
+        yield from pq.read_table(path).to_pylist()
+
+
 def real_rows(out: Path) -> list[Row]:
     """The transitions of a run whose answers are texts that an agent was given, in an order by hash."""
     rows = []
-    for path in sorted((out / "transitions").rglob("*.parquet")):
-        table = pq.read_table(path)
-        for row in table.to_pylist():
-            after = row["next_observation"]
-            if row["agent"]["name"] and after and after["content"] and after["origin"] == "environment":
-                rows.append(row)
+    for row in all_rows(out):
+        after = row["next_observation"]
+        if row["agent"]["name"] and after and after["content"] and after["origin"] == "environment":
+            rows.append(row)
     rows = [row for row in rows if row["next_observation"]["form"] in ("response", "stream")]
     rows.sort(key=lambda row: hashlib.sha256(row["row_id"].encode()).digest())
     numbers: Counter[str] = Counter()
@@ -123,20 +136,59 @@ def _command(row: Row) -> str:
     return command.split("\n", 1)[0] if isinstance(command, str) else row["action"]["name"]
 
 
+def mined(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
+    """The edges of transitions, the frames in them by group, and the transitions as a batch."""
+    batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encoded_schema())
+    edges = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
+    counts = count_skeletons(edges, pa.Table.from_batches(Varying().add(batch)), 0)
+    return edges, {group: find_frames(answers, some) for group, (answers, some) in counts.items()}, batch
+
+
+def shares(out: Path) -> dict[tuple[str, str], tuple[int, float, list[str]]]:
+    """By agent and version: answers that are looked at, the share of their characters in frames, and the frames."""
+    by_agent: dict[tuple[str, str], list[Row]] = {}
+    for row in all_rows(out):
+        name = row["agent"]["name"] or row["provenance"]["connector"]
+        by_agent.setdefault((name, row["agent"]["version"] or ""), []).append(row)
+    found = {}
+    for agent, rows in sorted(by_agent.items()):
+        edges, frames, batch = mined(rows)
+        if size := pc.sum(edges["size"]).as_py():
+            lines = [
+                f"{PLACES[frame['place']]} {frame['answers']}: "
+                + find_example(batch.slice(int(frame["row"]), 1), int(frame["place"]), int(frame["skeleton"]))[1][:80]
+                for some in frames.values()
+                for frame in np.sort(some, order="answers")[::-1]
+            ]
+            looked_at = int(np.count_nonzero(edges["group"].to_numpy()))
+            found[agent] = looked_at, int(count_framed(edges, frames).sum()) / size, lines
+    return found
+
+
+def show_shares(now: Path, before: Path | None) -> None:
+    """Print the shares of a run, and of another one."""
+    table = Table("agent", "answers", "before", "now", "lines")
+    others = {} if before is None else shares(before)
+    for agent, (answers, share, lines) in shares(now).items():
+        earlier = f"{others[agent][1]:.2%}" if agent in others else ""
+        table.add_row(" ".join(agent).strip(), f"{answers:,}", earlier, f"{share:.2%}", Text("\n".join(lines)))
+    Console(width=160).print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--shares", nargs="?", type=Path, const=Path(), metavar="BEFORE")
     told = parser.parse_args()
+    if told.shares is not None:
+        show_shares(told.out, told.shares if told.shares.name else None)
+        return
     rows = real_rows(told.out)
     table = Table("agent", "planted characters", "found", "real characters", "taken for the harness's")
     totals = np.zeros(4, np.int64)
     for name, wrapped, around in planted(rows):
-        batch = pa.RecordBatch.from_pylist(wrapped, TRANSITION_SCHEMA).cast(encoded_schema())
-        found = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
-        known: set[tuple[int, int]] = set()
-        for answers, some in count_skeletons(found, pa.Table.from_batches(Varying().add(batch)), 0).values():
-            for frame in find_frames(answers, some):
-                known.add((int(frame["place"]), int(frame["skeleton"])))
+        found, frames, _ = mined(wrapped)
+        known = {(int(frame["place"]), int(frame["skeleton"])) for some in frames.values() for frame in some}
         numbers, records = edge_records(found)
         counts = np.zeros(4, np.int64)
         for number, (row, (before, behind)) in enumerate(zip(wrapped, around, strict=True)):

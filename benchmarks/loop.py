@@ -2,8 +2,8 @@
 
 A run of the samples is parted into two pools. A retrieval model over the logs of `sft` answers each step by the logged
 step that is most like it, behind an endpoint of OpenAI's form. `trajmill world serve` serves the logs of `rl` by it. An
-agent goes through 200 rollouts by Gymnasium's environment. It does what the log did, and in every fifth step what another
-log did. The rows that come back are read, held against the world, and put among the real logs of another run.
+agent goes through 200 rollouts by Gymnasium's environment. It does what the log did, and in every fifth step what
+another log did. The rows that come back are read, held against the world, and put among the real logs of another run.
 """
 
 from __future__ import annotations

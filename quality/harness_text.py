@@ -2,8 +2,9 @@
 
 What a program prints depends on the program; what a harness adds does not. A line that stands at the beginning or end
 of the answers of one version of an agent is a frame if it follows about as many different tools and commands as the
-same number of answers drawn at random would have. Lines are compared as skeletons: without numbers, ids, times, paths
-and what the call itself says. Answers that are JSON documents, screens and trees have no lines of a harness.
+same number of answers drawn at random would have, and no single program is in nearly all of these commands but in few
+others. Lines are compared as skeletons: without numbers, ids, times, paths and what the call itself says. Answers that
+are JSON documents, screens and trees have no lines of a harness, and neither do prompts of a terminal.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,12 @@ import pyarrow.compute as pc
 from trajmill.quality.fingerprint import struct_text, text_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.variety import plain
+from trajmill.quality.variety import commands_of, plain
 
 Records = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 LINES: Final = 8
 """Lines at each end of an answer that are looked at."""
@@ -50,6 +51,10 @@ LEAST: Final = ((5, 5), (4, 8))
 LEAST_SPREAD: Final = 0.6
 """How many kinds of calls a frame follows, of those that as many answers drawn at random follow."""
 
+LEAST_OF_PROGRAM: Final = 0.8
+"""Of the answers that have a line, the share whose commands run the program that prints it; of all answers at most half
+as many do."""
+
 EDGE: Final = np.dtype([("skeleton", "<u8"), ("begin", "<u4"), ("size", "<u4"), ("place", "u1"), ("depth", "u1")])
 """A skeleton at an edge of an answer: where it begins and how long it is, in characters, and its line from the edge."""
 
@@ -57,6 +62,7 @@ COUNT: Final = np.dtype(
     [
         ("skeleton", "<u8"),
         ("kind", "<u8"),
+        ("is_program", "?"),
         ("tool", "<u8"),
         ("place", "u1"),
         ("answers", "<u4"),
@@ -66,7 +72,8 @@ COUNT: Final = np.dtype(
     ]
 )
 """How many answers of a unit to calls of a kind have a skeleton, how many lines from the edge it stands in all of them,
-and the first of them; skeleton 0 stands for any."""
+and the first of them; skeleton 0 stands for any. Each answer has one kind, the tool with the program that its command
+begins with, and is counted once more for each program in its command."""
 
 FRAME: Final = np.dtype(
     [
@@ -90,6 +97,7 @@ EDGES_SCHEMA: Final = pa.schema(
     [
         pa.field("group", pa.uint64(), nullable=False, metadata={"doc": "hash of agent and version; 0: not looked at"}),
         pa.field("size", pa.uint32(), nullable=False, metadata={"doc": "characters of the answer"}),
+        pa.field("programs", pa.binary(), nullable=False, metadata={"doc": "hashes of the programs in its command"}),
         pa.field("edges", pa.binary(), nullable=False, metadata={"doc": "records of dtype EDGE"}),
     ]
 )
@@ -121,7 +129,13 @@ _BOTH: Final = 0.9
 """Of the answers that have a skeleton at one edge, the share that have it at the other too if it belongs to both."""
 
 _HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}[:>=\])]+ ?")
-_TAIL_LABEL: Final = re.compile(r" ?[\[(<][^\n\[(<{\"]{2,60}\Z")
+_TAIL_LABEL: Final = re.compile(r" ?[\[(<](?!/)[^\n\[(<{\"]{2,60}\Z")
+_PROGRAM: Final = re.compile(
+    r"(?:^|[;|&(`\n]|\b(?:do|then|else|sudo|xargs|env|time)\s)\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w.~-]*/)*([A-Za-z][\w.+-]*)"
+)
+_MOST_PROGRAMS: Final = 16
+_COMMAND: Final = 4096
+"""Characters of a command in which programs are looked for."""
 
 
 class EdgeLines:
@@ -159,12 +173,28 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
     edges = np.zeros(len(lines), EDGE)
     rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = np.array(places, np.int64).reshape(-1, 5).T
     edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
-    offsets = np.searchsorted(rows, np.arange(batch.num_rows + 1)) * EDGE.itemsize
-    packed = pa.BinaryArray.from_buffers(
-        pa.binary(), batch.num_rows, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(edges.tobytes())]
+    columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), _programs(view, group > 0)]
+    return pa.RecordBatch.from_arrays([*columns, _packed(rows, edges, batch.num_rows)], schema=EDGES_SCHEMA)
+
+
+def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
+    """The hashes of the programs in each row's command, of rows that are looked at."""
+    commands = commands_of(view)
+    programs: list[tuple[int, str]] = []
+    for row in np.flatnonzero(looked_at & (commands.index >= 0)).tolist():
+        command = commands.texts[int(commands.index[row])].as_py() or ""
+        names = dict.fromkeys(_PROGRAM.findall(command[:_COMMAND]))
+        programs += [(row, name) for name in [*names][:_MOST_PROGRAMS]]
+    rows = np.array([row for row, _ in programs], np.int64)
+    return _packed(rows, _hashes(pa.array([name for _, name in programs], pa.string())), len(looked_at))
+
+
+def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) -> pa.Array:
+    """The values of each of a number of rows, as bytes; `rows` has the row of each value, in order."""
+    offsets = (np.searchsorted(rows, np.arange(number + 1)) * values.itemsize).astype(np.int32)
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), number, [None, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())]
     )
-    columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), packed]
-    return pa.RecordBatch.from_arrays(columns, schema=EDGES_SCHEMA)
 
 
 def find_example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]:
@@ -211,9 +241,10 @@ def _is_json(text: str) -> bool:
 def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
     """(place, depth, begin, text) of the lines at both ends of an answer, and of their labels."""
     lines = text[:REACH].split("\n")[: LINES + 1]
+    prompt = _prompt(text)
     begin = 0
     for depth, line in enumerate(lines if len(text) <= REACH or len(lines) > LINES else lines[:-1]):
-        if depth < LINES:
+        if depth < LINES and not (prompt and line.startswith(prompt)):
             yield HEAD, depth, begin, line
             if (label := _HEAD_LABEL.match(line)) is not None and label.end() < len(line):
                 yield HEAD_LABEL, depth, begin, label[0]
@@ -221,11 +252,19 @@ def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
     end = len(text.rstrip("\n"))
     lines = text[max(end - REACH, 0) : end].split("\n")[-LINES - 1 :]
     for depth, line in enumerate(reversed(lines if end <= REACH or len(lines) > LINES else lines[1:])):
-        if depth < LINES:
+        if depth < LINES and not (prompt and line.startswith(prompt)):
             yield TAIL, depth, end - len(line), line
             if (label := _TAIL_LABEL.search(line)) is not None and label.start() > 0:
                 yield TAIL_LABEL, depth, end - len(label[0]), label[0]
         end -= len(line) + 1
+
+
+def _prompt(text: str) -> str:
+    """The prompt of a terminal: the last line of an answer, if another one begins with it; empty if none does."""
+    body = text.rstrip()
+    last = body[body.rfind("\n") + 1 :]
+    is_prompt = last and (f"\n{last}" in body[: -len(last)] or (body.startswith(last) and body != last))
+    return last if is_prompt else ""
 
 
 def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
@@ -279,43 +318,65 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
         variety: of `variety.VARIETY_SCHEMA`, of the same rows.
         unit: its number.
     """
-    group = edges["group"].combine_chunks().to_numpy()
-    tool, program = (variety[name].combine_chunks().to_numpy() for name in ("action", "command_head"))
-    kind = np.where(program, program, tool)
+    looked = np.flatnonzero(edges["group"].combine_chunks().to_numpy())
     rows, records = edge_records(edges)
-    looked = np.flatnonzero(group)
-    answers = _counted(group[looked], tool[looked], kind[looked], np.zeros(len(looked), EDGE), looked, unit)
     known = records["skeleton"] != 0
     rows, records = rows[known], records[known]
     _, first = np.unique(
         np.stack([rows, records["skeleton"].view(np.int64), records["place"]]), axis=1, return_index=True
     )
     rows, records = rows[first], records[first]
-    told = _counted(group[rows], tool[rows], kind[rows], records, rows, unit)
+    answers = _counted(edges, variety, looked, np.zeros(len(looked), EDGE), unit)
+    told = _counted(edges, variety, rows, records, unit)
     none = np.zeros(0, COUNT)
     return {name: (some, told.get(name, none)) for name, some in answers.items()}
 
 
 def edge_records(edges: pa.Table) -> tuple[npt.NDArray[np.int64], Records]:
     """(row of each, edges of dtype `EDGE`) of a table of `EDGES_SCHEMA`, by row."""
-    packed = edges["edges"].combine_chunks()
-    numbers = pc.binary_length(packed).to_numpy(zero_copy_only=False) // EDGE.itemsize
-    return np.repeat(np.arange(len(numbers)), numbers), np.frombuffer(b"".join(packed.to_pylist()), EDGE)
+    return _unpacked(edges["edges"], EDGE)
+
+
+def _unpacked(column: pa.ChunkedArray, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """(row of each, values) of a column that `_packed` made."""
+    packed = column.combine_chunks()
+    numbers = pc.binary_length(packed).to_numpy(zero_copy_only=False) // np.dtype(dtype).itemsize
+    return np.repeat(np.arange(len(numbers)), numbers), np.frombuffer(b"".join(packed.to_pylist()), dtype)
 
 
 def _counted(
-    group: Hashes, tool: Hashes, kind: Hashes, edges: Records, rows: npt.NDArray[np.int64], unit: int
+    edges: pa.Table, variety: pa.Table, rows: npt.NDArray[np.int64], records: Records, unit: int
 ) -> dict[int, Records]:
-    """By group the distinct (kind, skeleton, place), of dtype `COUNT`, by skeleton, place and kind."""
-    order = np.lexsort((rows, kind, edges["place"], edges["skeleton"], group))
-    keys = np.stack([group[order], edges["skeleton"][order], edges["place"][order].astype(np.uint64), kind[order]])
-    begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))) if len(order) else order
-    found = np.zeros(len(begins), COUNT)
-    first = order[begins]
-    found["skeleton"], found["place"] = edges["skeleton"][first], edges["place"][first]
-    found["kind"], found["tool"], found["row"], found["unit"] = kind[first], tool[first], rows[first], unit
-    found["answers"] = np.diff(np.append(begins, len(order)))
-    found["depth"] = np.add.reduceat(edges["depth"][order].astype(np.uint32), begins) if len(order) else 0
+    """By group the distinct (skeleton, place, kind or program), of dtype `COUNT`, in this order.
+
+    Args:
+        edges: of `EDGES_SCHEMA`.
+        variety: of `variety.VARIETY_SCHEMA`, of the same rows.
+        rows: of these, the one of each record.
+        records: of dtype `EDGE`.
+        unit: the number of the rows' unit.
+    """
+    owners, programs = _unpacked(edges["programs"], np.uint64)
+    begins, ends = np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right")
+    again = np.repeat(np.arange(len(rows)), ends - begins)
+    position = np.arange(len(again)) + np.repeat(begins - np.cumsum(ends - begins) + ends - begins, ends - begins)
+    is_program = np.repeat([False, True], [len(rows), len(again)])
+    index = np.append(np.arange(len(rows)), again)
+    rows, records = rows[index], records[index]
+    group = edges["group"].combine_chunks().to_numpy()[rows]
+    tool, head = (variety[name].combine_chunks().to_numpy()[rows] for name in ("action", "command_head"))
+    kind = tool + np.append(head[: len(head) - len(again)], programs[position])
+    order = np.lexsort((rows, kind, is_program, records["place"], records["skeleton"], group))
+    columns = (group, records["skeleton"], records["place"], is_program, kind)
+    keys = np.stack([column[order].astype(np.uint64) for column in columns])
+    starts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))) if len(order) else order
+    first = order[starts]
+    found = np.zeros(len(starts), COUNT)
+    found["skeleton"], found["place"] = records["skeleton"][first], records["place"][first]
+    found["kind"], found["is_program"], found["tool"] = kind[first], is_program[first], tool[first]
+    found["row"], found["unit"] = rows[first], unit
+    found["answers"] = np.diff(np.append(starts, len(order)))
+    found["depth"] = np.add.reduceat(records["depth"][order].astype(np.uint32), starts) if len(order) else 0
     return {int(name): found[group[first] == name] for name in np.unique(group)}
 
 
@@ -328,31 +389,39 @@ def find_frames(answers: Records, told: Records) -> Records:
     """
     if not len(told):
         return np.zeros(0, FRAME)
-    order = np.lexsort((told["row"], told["unit"], told["kind"], told["skeleton"], told["place"]))
-    told = told[order]
+    names = ("row", "unit", "kind", "is_program", "skeleton", "place")
+    told = told[np.lexsort([told[name] for name in names])]
     keys = np.stack([told["place"].astype(np.uint64), told["skeleton"]])
     begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-    ends, total = np.append(begins[1:], len(told)), np.add.reduceat(told["answers"], begins)
-    kinds, totals = _by_kind(answers)
+    kinds, totals = _by_kind(answers[~answers["is_program"]])
+    runs = dict(zip(*(column.tolist() for column in _by_kind(answers[answers["is_program"]])), strict=True))
     tool_of = dict(zip(answers["kind"].tolist(), answers["tool"].tolist(), strict=True))
     tools = np.array([tool_of[one] for one in kinds.tolist()], np.uint64)
+    is_proper = ~told["is_program"]
     is_new = np.append(True, told["kind"][1:] != told["kind"][:-1])
+    is_new[1:] |= is_proper[1:] != is_proper[:-1]
     is_new[begins] = True
-    met_kinds = np.add.reduceat(is_new.astype(np.int64), begins)
-    is_enough = np.any([(met_kinds >= fewest) & (total >= answers_of) for fewest, answers_of in LEAST], axis=0)
+    numbers = np.add.reduceat(np.where(is_proper, told["answers"], 0).astype(np.int64), begins)
+    kinds_met = np.add.reduceat((is_new & is_proper).astype(np.int64), begins)
+    is_enough = np.any([(kinds_met >= fewest) & (numbers >= answers_of) for fewest, answers_of in LEAST], axis=0)
+    ends = np.append(begins[1:], len(told))
     found = []
     for place in np.flatnonzero(is_enough).tolist():
-        number, met = total[place], int(met_kinds[place])
-        some = told[begins[place] : ends[place]]
+        some, number, met = told[begins[place] : ends[place]], int(numbers[place]), int(kinds_met[place])
+        of_programs = _by_kind(some[some["is_program"]])
+        some = some[~some["is_program"]]
         own = np.unique(some["tool"])
         among = np.isin(tools, own)
-        share = totals[among] / totals[among].sum()
-        expected = float((1 - (1 - share) ** int(number)).sum())
-        if met < LEAST_SPREAD * expected:
+        size = totals[among].sum()
+        expected = float((1 - (1 - totals[among] / size) ** number).sum())
+        if met < LEAST_SPREAD * expected or any(
+            count >= LEAST_OF_PROGRAM * number and 2 * runs[program] * number <= count * size
+            for program, count in zip(*(column.tolist() for column in of_programs), strict=True)
+        ):
             continue
         first = some[np.lexsort((some["row"], some["unit"]))[0]]
         tool = own[0] if len(own) == 1 else 0
-        values = (first["skeleton"], tool, first["place"], number, totals[among].sum(), met, expected)
+        values = (first["skeleton"], tool, first["place"], number, size, met, expected)
         found.append((*values, some["depth"].sum() / number, first["unit"], first["row"]))
     return _at_their_edge(np.array(found, FRAME))
 

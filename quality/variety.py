@@ -51,10 +51,14 @@ def _places(texts: pa.Array) -> pa.Array:
     return pc.coalesce(*(pc.if_else(pc.equal(one, ""), None, one) for one in (host, package)), texts)
 
 
+def commands_of(view: Measured) -> Texts:
+    """The command of each row whose action is a shell's, null on the others."""
+    return view.once(action_values).at(view.texts("action", "name").matching(_SHELL))
+
+
 def kinds_of(view: Measured) -> Mapping[str, Texts]:
     """The text of each of `KINDS` on each row, null where it is not known."""
-    shell = view.texts("action", "name").matching(_SHELL)
-    commands = view.once(action_values).at(shell)
+    commands = commands_of(view)
     (heads,) = _extracted(commands.texts, _HEAD)
     where = view.texts("next_observation", "uri")
     return {
