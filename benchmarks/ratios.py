@@ -15,16 +15,22 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks import dedup, growth, signals, workers
 from benchmarks.logs.documents import planted
 from benchmarks.logs.long_logs import write as write_long
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import Task, load_ours, measured, work
+from trajmill.quality.registry import signals as known_signals
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MODULE: Final = "benchmarks.ratios"
@@ -71,7 +77,7 @@ def run_whole(place: Path) -> Iterator[Ratio]:
     floor, _, _ = measured(MODULE, "floor", place)
     heads, _, _ = measured(MODULE, "heads", place)
     whole = sum(stage["cpu"] for stage in stages.values())
-    yield Ratio(f"raw logs to shards, {size:.0f} MB", whole, floor, "orjson, and zstd of the same shards")
+    yield Ratio(f"raw logs to shards, {size:.0f} MB", whole, floor, "orjson, then Parquet of the same shards")
     count = told["inputs"] / 1000
     yield Ratio("plan", stages["plan"]["cpu"] / count, heads / count, "reading each file's first 64 KB", "ms a file")
 
@@ -84,17 +90,22 @@ def run_long(place: Path) -> Iterator[Ratio]:
     stages, _ = growth.measured(place)
     floor, _, _ = measured(MODULE, "floor", place)
     whole = sum(stage["cpu"] for stage in stages.values())
-    yield Ratio(f"one session of {size / 1e6:.0f} MB", whole, floor, "orjson, and zstd of the same shards")
+    yield Ratio(f"one session of {size / 1e6:.0f} MB", whole, floor, "orjson, then Parquet of the same shards")
 
 
 def run_signals(place: Path) -> Iterator[Ratio]:
-    """Compare all signals together with datatrove's Gopher quality filter over the same texts."""
+    """Compare all signals together with datatrove's Gopher quality filter over the next observations."""
+    from datatrove.data import Document
+    from datatrove.pipeline.filters import GopherQualityFilter
+
     batches = [*chain.from_iterable(signals.normalized([signals.generated(place / "raw", 20)]).values())]
-    names = [name for name in signals.signals() if not any(word in name for word in signals.APART)]
+    names = [name for name in known_signals() if not any(word in name for word in signals.APART)]
     ours = signals.seconds(lambda: signals.together(batches, names), 3)
-    peer = signals.seconds(lambda: signals.alone(batches, "datatrove:gopher_quality"), 1)
-    size = signals.size_of(batches)
-    yield Ratio("all signals", ours / size, peer / size, "datatrove's Gopher quality filter", "CPU s a MB")
+    shown = chain.from_iterable(batch["next_observation"].field("content").to_pylist() for batch in batches)
+    texts, gopher = [text for text in shown if text], GopherQualityFilter()
+    peer = signals.seconds(lambda: [gopher.filter(Document(text, "")) for text in texts], 1)
+    sizes = signals.size_of(batches), sum(len(text.encode()) for text in texts) / 1e6
+    yield Ratio("all signals", ours / sizes[0], peer / sizes[1], "datatrove's Gopher quality filter", "CPU s a MB")
 
 
 def run_workers(place: Path) -> Iterator[Ratio]:
@@ -107,22 +118,15 @@ def run_workers(place: Path) -> Iterator[Ratio]:
 
 
 def _read(place: Path) -> Iterator[str]:
-    """Decode the lines of JSON of all logs, read the other files, and compress the shards anew."""
-    import orjson
-    import zstandard
-
+    """Decode the JSON of all logs, read the other files and the shards, and write the shards anew."""
     for path in sorted((place / "raw").rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
-        for line in data.splitlines() if path.suffix in (".jsonl", ".json", ".cast") else ():
-            try:
-                orjson.loads(line)
-            except orjson.JSONDecodeError:  # a document of many lines
-                orjson.loads(data)
-                break
-    for path in sorted((place / "out" / "shards").rglob("*.jsonl.zst")):
-        with path.open("rb") as stream:
-            data = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True).read()
-        zstandard.ZstdCompressor().compress(data)
+        if path.suffix == ".json":
+            orjson.loads(data)
+        elif path.suffix in (".jsonl", ".cast"):
+            deque(map(orjson.loads, data.splitlines()), 0)
+    for path in sorted((place / "out" / "shards").rglob("*.parquet")):
+        pq.write_table(pq.read_table(path), pa.BufferOutputStream(), compression="zstd")
     yield "read and written"
 
 
