@@ -229,7 +229,7 @@ def test_parts_of_a_text_are_joined_as_the_client_joins_them():
     first: dict[str, Any] = {**user("u", ""), "content": [*parts, {"text": "x"}, "y"]}
     ((one,), _) = read_gemini(first, says("a", [{"text": "I re"}, {"text": "ad it."}], tool("x")))
     assert one.task.instruction == "Read @a.\n--- Content from referenced files ---\nContent of a:\nxy"
-    assert one.steps[0].action.message == "I read_gemini it."
+    assert one.steps[0].action.message == "I read it."
 
 
 def test_rewinds_without_end_are_bounded():
