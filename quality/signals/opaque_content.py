@@ -23,6 +23,9 @@ LEAST: Final = 96
 """Characters from which a word can be told to be opaque."""
 
 _BITS: Final = 5.2
+_LEAST_DISTINCT: Final = 37
+"""Fewer characters than these, however evenly spread, come to less than `_BITS`: hexadecimal ones, for instance."""
+
 _LOOKED_AT: Final = 4096
 """Characters of a word that tell its entropy."""
 
@@ -30,10 +33,12 @@ _BLOCK: Final = 1 << 20
 _BREAKS: Final = np.array([chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256)])
 """Bytes that no word of base64 holds."""
 
-_WORD: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_WORD: Final = re.compile(rf"[A-Za-z0-9+/_-]{{{LEAST - 2},}}={{0,2}}")
 
 
 def _bits(word: str) -> float:
+    if len(set(word[:_LOOKED_AT])) < _LEAST_DISTINCT:
+        return 0.0
     counts = Counter(word[:_LOOKED_AT])
     whole = sum(counts.values())
     return -sum(count / whole * log2(count / whole) for count in counts.values())

@@ -1,16 +1,32 @@
-"""Claude Code session logs: who said what, what a call led to, and which logs are recognized."""
+"""Claude Code sessions: who said what, branches, files beside the log, entries kept in a file, and hostile logs."""
 
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.connectors.claude_logs import (
     CONNECTOR,
+    SESSION,
+    Talk,
     answered,
+    log,
+    parsed,
+    rows,
     seen,
+    text,
+    use,
 )
 from tests.tables import table
+from trajmill.connectors.agents.claude_code import BRANCHES
 from trajmill.connectors.conversation.reminders import voices
+from trajmill.connectors.reading.json_text import CARRIED_DEPTH as DEPTH
+from trajmill.pipelines.normalize.input_reading import read_input
+from trajmill.pipelines.plan.plan import Plan, make_plan
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.schemas import Reject, Trajectory, spool
 
 # what is said
 
@@ -101,3 +117,230 @@ def test_claude_code_lines_are_recognized(head: bytes) -> None:
 )
 def test_what_stands_around_a_shells_own_output_is_the_clients(content: str, streams: dict[str, Any], shown: str):
     assert seen(answered("Bash", content, toolUseResult=streams)) == shown
+
+
+# turns and branches
+
+
+def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
+    talk = Talk()
+    lines = [
+        talk.user("u", "go", None),
+        talk.agent("a1", "msg_000000000000001", use("t1", "Bash")),
+        talk.result("r1", "t1", "one"),
+        talk.user("u2", "on"),
+    ]
+    names = {"u": "v", "a1": "b1", "r1": "s1", "u2": "v2"}
+    again = [{**line, "uuid": names[line["uuid"]], "parentUuid": names.get(line["parentUuid"])} for line in lines]
+    talk.last = "v2"
+    found, rejects = parsed(log(*lines, *again, talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")))
+    assert [[seen(step) for step in one.steps] for one in found] == [["one", "two"]]
+    assert not rejects
+
+
+def test_a_circle_of_parents_is_cut_and_loses_no_call() -> None:
+    talk = Talk()
+    lines = [talk.call("a1", "msg_1", "t1", parent="r2"), talk.result("r1", "t1", "one")]
+    lines += [talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")]
+    found, _ = parsed(log(*lines))
+    assert sorted(str(seen(step)) for one in found for step in one.steps) == ["one", "two"]
+
+
+def test_branches_beyond_the_limit_are_rejected() -> None:
+    talk = Talk()
+    lines = [talk.user("u", "go", None)]
+    for number in range(BRANCHES + 3):
+        lines += [
+            talk.call(f"a{number}", f"m{number}", f"t{number}", parent="u"),
+            talk.result(f"r{number}", f"t{number}", "x"),
+        ]
+    found, rejects = parsed(log(*lines))
+    assert len(found) == 1 + BRANCHES
+    assert [reject.reason for reject in rejects] == ["too_many_branches"] * 2
+
+
+# sub-agents
+
+
+RECIPE = Recipe(name="t", source="t")
+LOG = f"p/{SESSION}.jsonl"
+WHOLE = "line\n" * 9_000
+
+
+def moved(to: str) -> str:
+    return (
+        f"<persisted-output>\nOutput too large (44KB). Full output saved to: {to}\n\nPreview (first 2KB):\nline\n...\n"
+        "</persisted-output>"
+    )
+
+
+def session(answer: str = "done", agent: str = "x1") -> bytes:
+    """A session that starts a sub-agent and runs a command."""
+    talk = Talk()
+    return log(
+        talk.user("u", "go", None),
+        talk.agent("a1", "msg_1", use("t1", "Agent", prompt="look")),
+        talk.result("r1", "t1", [text("found")], toolUseResult={"agentId": agent}),
+        talk.call("a2", "msg_2", "t2"),
+        talk.result("r2", "t2", answer),
+    )
+
+
+def agent(name: str) -> bytes:
+    talk = Talk(isSidechain=True, agentId=name)
+    return log(
+        talk.user(f"{name}-u", "look", None),
+        talk.call(f"{name}-a", f"msg_{name}", f"{name}-t"),
+        talk.result(f"{name}-r", f"{name}-t", f"{name} saw it"),
+    )
+
+
+def laid(root: Path, files: Mapping[str, bytes]) -> Plan:
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return make_plan(RECIPE, [str(root)], strict=True)
+
+
+def read(plan: Plan) -> tuple[list[Trajectory], list[Reject]]:
+    found = [one for given in plan.inputs for one, _ in read_input(given, RECIPE)]
+    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+
+
+@pytest.mark.parametrize("place", [f"p/{SESSION}/subagents/agent-x1.jsonl", "p/agent-x1.jsonl"])
+def test_a_sub_agent_in_a_file_of_its_own_has_the_step_that_started_it_as_its_parent(tmp_path, place):
+    other = agent("y1").replace(SESSION.encode(), b"another-session")
+    plan = laid(tmp_path, {LOG: session(), place: agent("x1"), "p/agent-y1.jsonl": other})
+    assert [(one.uri, len(one.members)) for one in plan.inputs] == [(LOG, 2), ("p/agent-y1.jsonl", 1)]
+    (main, found, orphan), rejects = read(plan)
+    assert rejects == []
+    assert (main.native_id, main.parent, main.steps[0].member) == (SESSION, None, f"{SESSION}.jsonl")
+    assert (found.parent, found.parent_step, found.relation) == (SESSION, 0, "subagent")
+    assert (found.steps[0].member, found.steps[0].offset) == (place.removeprefix("p/"), agent("x1").index(b"\n") + 1)
+    assert (orphan.parent, orphan.relation) == (None, "subagent")
+
+
+@pytest.mark.parametrize(
+    "to",
+    [f"/home/u/.claude/projects/p/{SESSION}/tool-results/b1.txt", rf"C:\u\.claude\p\{SESSION}\tool-results\b1.txt"],
+)
+def test_an_answer_that_was_moved_to_a_file_is_read_from_there_whole(tmp_path, to):
+    plan = laid(tmp_path, {LOG: session(moved(to)), f"p/{SESSION}/tool-results/b1.txt": WHOLE.encode()})
+    [main] = read(plan)[0]
+    shown = main.steps[1].next_observation
+    assert shown is not None
+    assert (shown.content, shown.truncation) == (WHOLE, "none")
+
+
+def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent_saw(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    raw = tmp_path / "raw"
+    folder = raw / "p" / SESSION / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "b1.txt").symlink_to(secret)
+    (raw / "p" / "b2.txt").write_text("of nobody")
+    for name in ("b1.txt", "../../b2.txt", "../../../../secret"):
+        given = moved(f"{folder}/{name}")
+        [main] = read(laid(raw, {LOG: session(given)}))[0]
+        shown = main.steps[1].next_observation
+        assert shown is not None
+        assert (shown.content, shown.truncation) == (given, "harness")
+
+
+LONG = "a line that is long enough to be put away\n" * 20
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every entry goes to the file."""
+    monkeypatch.setattr(spool, "HELD_BYTES", 1)
+
+
+def conversation() -> bytes:
+    """A log with long texts of every kind: words, thoughts, arguments, answers, summaries, prompts of sub-agents."""
+    talk, side = Talk(), Talk(isSidechain=True)
+    lines: list[Any] = [
+        talk.user("u0", f"<command-name>/init</command-name> {LONG}", None),
+        talk.user("u1", f"{LONG} do it \udc80 ü"),
+        talk.agent("a1", "msg_1", {"type": "thinking", "thinking": f"{LONG} thought"}, text(f"{LONG} said")),
+        talk.agent("a2", "msg_1", use("t1", "Bash", command=f"{LONG} run")),
+        talk.result("r1", "t1", f"{LONG} out\n<system-reminder>{LONG}</system-reminder>"),
+        talk.agent("a3", "msg_2", use("t2", "Task", prompt=f"{LONG} look")),
+        side.user("x1", f"{LONG} look", None),
+        side.call("x2", "msg_x", "t9"),
+        side.result("x3", "t9", f"{LONG} seen"),
+        talk.result("r2", "t2", f"{LONG} told"),
+        talk.line("system", "c", None, subtype="compact_boundary", logicalParentUuid="r2"),
+        talk.user("s", f"{LONG} summary", isCompactSummary=True),
+        talk.agent("a4", "msg_3", use("t3", "Bash", command="ls")),
+        talk.result("r3", "t3", [{"type": "text", "text": f"{LONG} one"}, {"type": "text", "text": "two"}]),
+        talk.agent("a5", "msg_4", text(f"{LONG} bye")),
+        talk.user("u9", f"{LONG} thanks"),
+    ]
+    return log(*lines)
+
+
+def test_rows_are_the_same_whether_entries_stand_in_memory_or_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = conversation()
+    whole = rows(data)
+    assert len(whole) == 5
+    assert sum(LONG[:40] in str(row) for row in whole) == 5
+    for held in (1, 2000, len(data) // 2):
+        monkeypatch.setattr(spool, "HELD_BYTES", held)
+        assert rows(data) == whole
+
+
+@pytest.mark.usefixtures("far")
+def test_replicas_of_long_texts_count_once_and_texts_that_differ_at_their_end_do_not() -> None:
+    talk = Talk()
+    words = [talk.user("u", f"{LONG}a", None), talk.agent("a1", "msg_000000000000001", use("t1", "Bash", c=f"{LONG}x"))]
+    words.append(talk.result("r1", "t1", f"{LONG}1"))
+    names = {"u": "v", "a1": "b1", "r1": "s1"}
+    again = [{**line, "uuid": names[line["uuid"]], "parentUuid": names.get(line["parentUuid"])} for line in words]
+    assert [len(one.steps) for one in parsed(log(*words, *again))[0]] == [1]
+    other = talk.result("r2", "t1", f"{LONG}2", parent="a1")
+    assert parsed(log(*words, other))[1][0].reason == "result_repeated"
+    assert parsed(log(*words, talk.result("r3", "t1", f"{LONG}1", parent="a1")))[1] == []
+
+
+@pytest.mark.parametrize("depth", [DEPTH + 1, 900, 5000])
+def test_arguments_nested_too_deeply_are_rejected(depth: int) -> None:
+    talk = Talk()
+    deep = json.dumps(talk.agent("a2", "msg_2", use("t2", "Bash", x="DEEP"))).replace(
+        '"DEEP"', "[" * depth + "]" * depth
+    )
+    found, rejects = parsed(log(talk.user("u", "go", None), talk.call("a1", "msg_1", "t1"), deep))
+    assert len(found[0].steps) == 1
+    assert [reject.reason for reject in rejects] == ["nested_too_deeply"]
+
+
+def hostile() -> Iterator[tuple[str, bytes]]:
+    talk = Talk()
+    lines = [talk.user("u", "go", None)]
+    for number in range(800):
+        lines.append(talk.call(f"a{number}", f"m{number}", f"t{number}", parent=f"a{number - 1}" if number else "u"))
+        lines.append(talk.result(f"r{number}", f"t{number}", "x"))
+        lines.append(talk.agent(f"b{number}", f"n{number}", text("no"), parent=f"r{number}"))
+    yield "a comb", log(*lines)
+    talk = Talk()
+    yield (
+        "one id",
+        log(
+            *(talk.agent(f"a{n}", "m", use("t", "Bash", n=n)) for n in range(800)),
+            *(talk.result(f"r{n}", "t", n) for n in range(800)),
+        ),
+    )
+    talk = Talk()
+    yield (
+        "reminders",
+        log(talk.call("a", "m", "t"), talk.result("r", "t", "x" + "\n<system-reminder>y</system-reminder>" * 4000)),
+    )
+    talk = Talk()
+    yield "texts", log(talk.user("u", [text("a<system-reminder>")] * 4000, None), talk.call("a", "m", "t"))
+
+
+@pytest.mark.parametrize(("name", "data"), [pytest.param(*one, id=one[0]) for one in hostile()])
+def test_hostile_log_takes_time_in_proportion_to_its_size(name: str, data: bytes) -> None:
+    found, _ = parsed(data)
+    assert found

@@ -158,7 +158,7 @@ def test_a_bad_log_is_refused_for_its_reason(names):
 
 @by_family
 def test_a_log_cut_at_any_byte_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=8 * FUZZ)
+    @settings(max_examples=6 * FUZZ)
     @given(data=st.data())
     def cut(name, reads, data):
         blob = held(data.draw(st.sampled_from(entries(name, "input"))))
@@ -172,7 +172,7 @@ def test_a_log_cut_at_any_byte_raises_nothing_but_a_parse_error(names):
 
 @by_family
 def test_a_log_with_damaged_bytes_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=8 * FUZZ)
+    @settings(max_examples=6 * FUZZ)
     @given(data=st.data())
     def damaged(name, reads, data):
         blob = held(data.draw(st.sampled_from(entries(name, "input"))))
@@ -191,7 +191,7 @@ JUNK = st.one_of(st.binary(min_size=1, max_size=6), st.sampled_from([b"null", b'
 
 @by_family
 def test_arbitrary_bytes_raise_nothing_but_a_parse_error(names):
-    @settings(max_examples=8 * FUZZ)
+    @settings(max_examples=6 * FUZZ)
     @given(data=st.binary(max_size=300))
     def arbitrary(name, reads, data):
         connectors()[name].sniff(data, "file")

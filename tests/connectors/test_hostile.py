@@ -57,7 +57,7 @@ def with_member(path: Path, member: str, data: bytes) -> MemoryBlob:
 
 @of_json
 def test_a_value_of_another_type_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=8 * FUZZ)
+    @settings(max_examples=6 * FUZZ)
     @given(data=st.data())
     def another(name, reads, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))

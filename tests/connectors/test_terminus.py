@@ -1,13 +1,19 @@
-"""Episodes of Terminus: what a prompt shows and what the harness says in it, and which responses are read."""
+"""Terminus, Harbor and Terminal-Bench: what an episode, a folder of a trial and a result hold."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from trajmill.connectors.agents.harbor import Harbor
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.conversation.terminus_texts import UnclearResponseError, recovered, response_of
+from trajmill.connectors.recordings.terminal_bench import TerminalBench
+from trajmill.connectors.recordings.terminal_bench.agent_logs import plain
 from trajmill.connectors.recordings.terminus import Terminus
-from trajmill.schemas import Reject, Trajectory
+from trajmill.schemas import Outcome, ParseError, Reject, Trajectory
 
 CONNECTOR = Terminus()
 FIRST = (
@@ -91,3 +97,145 @@ def test_a_prompt_is_told_by_its_name_and_its_words():
     assert CONNECTOR.sniff(FIRST.encode(), "x/episode-0/prompt.txt") is not None
     assert CONNECTOR.sniff(FIRST.encode(), "x/prompt.txt") is None
     assert CONNECTOR.sniff(b"Hello", "x/episode-0/prompt.txt") is None
+
+
+STEPS = [
+    {"step_id": 1, "source": "user", "message": "Grind."},
+    {
+        "step_id": 2,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [{"tool_call_id": "c", "function_name": "bash", "arguments": {"command": "ls"}}],
+        "observation": {"results": [{"source_call_id": "c", "content": "grain"}]},
+    },
+]
+
+
+def document(session: str = "s", **more: object) -> dict:
+    return {"schema_version": "ATIF-v1.6", "session_id": session, "agent": {"name": "a"}, "steps": STEPS, **more}
+
+
+def read(members: Mapping[str, object]) -> tuple[list[Trajectory], list[tuple[str, str]]]:
+    """The trajectories of a trial, and (reason, member) of its rejects; texts stand as they are, the rest as JSON."""
+    held = {name: (one if isinstance(one, str) else json.dumps(one)).encode() for name, one in members.items()}
+    found = list(Harbor().parse(MemoryBlob("jobs/one/trial", held)))
+    rejects = [one for one in found if isinstance(one, Reject)]
+    assert {one.connector for one in rejects} <= {"harbor"}
+    return [one for one in found if isinstance(one, Trajectory)], [(one.reason, one.member) for one in rejects]
+
+
+def outcome(**members: object) -> Outcome | None:
+    """The outcome of a trial with `result` as result.json and the other members below verifier/."""
+    held: dict[str, object] = {"agent/trajectory.json": document()}
+    for name, value in members.items():
+        path = "result.json" if name == "result" else "verifier/" + name.replace("_", ".")
+        held[path] = value
+    made, rejects = read(held)
+    assert rejects == []
+    return made[0].outcome
+
+
+def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_documents_without_a_trial():
+    paths = [
+        "job/config.json", "job/result.json", "job/a__1/result.json", "job/a__1/agent/trajectory.json",
+        "job/a__1/agent/sub/trajectory.json", "job/b__1/config.json", "job/b__1/steps/x/agent/trajectory.json",
+        "job/c__1/result.json", "job/c__1/agent/claude-code.txt", "other/agent/trajectory.json",
+    ]  # fmt: skip
+    logs = {log.uri: (log.anchor, sorted(log.members)) for log in Harbor().join(paths)}
+    assert logs == {
+        "job/a__1": ("result.json", ["agent/sub/trajectory.json", "agent/trajectory.json", "result.json"]),
+        "job/b__1": ("config.json", ["config.json", "steps/x/agent/trajectory.json"]),
+    }
+
+
+def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():
+    below = {**document("below"), "trajectory_id": "below"}
+    members = {
+        "result.json": {"exception_info": {"exception_type": "AgentTimeoutError"}, "task_name": "grind"},
+        "agent/trajectory.json": document("s", continued_trajectory_ref="trajectory.cont-1.json"),
+        "agent/trajectory.cont-1.json": document("s-cont-1", subagent_trajectories=[below]),
+        "verifier/reward.txt": "1",
+    }
+    made, _ = read(members)
+    told = {one.native_id: (one.relation, one.steps[-1].truncated, one.outcome is not None) for one in made}
+    assert told == {
+        "s": (None, None, True),
+        "s-cont-1": ("continuation", True, True),
+        "below": ("subagent", None, False),
+    }
+    assert {one.task.id for one in made} == {"grind"}
+
+
+LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4)
+KEYS = st.sampled_from(
+    ["verifier_result", "rewards", "reward", "results", "summary", "tests", "passed", "step_results", "step_name",
+     "exception_info", "exception_type", "agent_info", "model_info", "config", "task", "path", "name"]
+)  # fmt: skip
+VALUES = st.recursive(LEAVES, lambda one: st.lists(one, max_size=3) | st.dictionaries(KEYS, one, max_size=4))
+
+
+@given(
+    st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode()),
+    st.sampled_from(["result.json", "verifier/reward.json", "verifier/ctrf.json", "verifier/reward.txt"]),
+)
+def test_whatever_the_trial_says_the_agents_steps_stand(data, member):
+    blob = MemoryBlob("t", {"agent/trajectory.json": json.dumps(document()).encode(), member: data})
+    assert sum(isinstance(one, Trajectory) for one in Harbor().parse(blob)) == 1
+
+
+TERMINAL_BENCH = TerminalBench()
+RESULTS = {
+    "id": "u-1",
+    "trial_name": "t.1-of-1",
+    "task_id": "t",
+    "instruction": "Do [it].",
+    "is_resolved": True,
+    "failure_mode": "unset",
+    "parser_results": {"a": "passed", "b": "failed"},
+}
+PROMPT = "\x1b[?2004hroot@b:/app# "
+
+
+def cast(*events: tuple[str, str]) -> bytes:
+    rows = [{"version": 2, "width": 60, "height": 10, "timestamp": 1900000000}]
+    rows += [[float(number), code, data] for number, (code, data) in enumerate(events)]  # type: ignore[misc]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def typed(command: str, shown: str = "") -> list[tuple[str, str]]:
+    return [("i", f"{command}\r"), ("o", f"{command}\r\n\x1b[?2004l\r{shown}{PROMPT}")]
+
+
+def read_trial(*events: tuple[str, str], **results: object) -> tuple[list[Trajectory], list[Reject]]:
+    members = {
+        "results.json": json.dumps({**RESULTS, **results}).encode(),
+        "sessions/agent.cast": cast(("o", PROMPT), *typed("clear"), *events, ("i", "\x04"), ("o", "exit\r\n")),
+    }
+    found = list(TERMINAL_BENCH.parse(MemoryBlob("t.1-of-1", members)))
+    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+
+
+def test_a_timeout_of_the_agent_cuts_the_last_step():
+    (one,), _ = read_trial(*typed("ls"), failure_mode="agent_timeout")
+    assert one.steps[-1].truncated is True
+
+
+def test_an_entry_of_commands_that_is_a_plain_string_is_read_like_a_list_of_one():
+    def told(commands: bytes) -> list[str]:
+        members = {"results.json": json.dumps(RESULTS).encode(), "commands.txt": commands}
+        members["sessions/agent.cast"] = cast(("o", PROMPT), *typed("ls"))
+        found = list(TERMINAL_BENCH.parse(MemoryBlob("t", members)))
+        assert any(isinstance(one, Trajectory) for one in found)
+        return [one.reason for one in found if isinstance(one, Reject)]
+
+    assert told(b"'source /setup.sh'\n['ls', 'Enter']\n\"it's\"\n") == []
+    assert told(b"'cut\n7\nNone\n") == ["bad_command"] * 3
+    with pytest.raises(ParseError) as caught:
+        told(b"'source /installed-agent/setup-env.sh'\n")
+    assert caught.value.reason == "unknown_agent_log"
+
+
+def test_lines_drawn_anew_show_the_last():
+    assert plain("10%\r20%\r\n\x1b[32mok\x1b[0m\r\n") == "20%\nok\n"
+    assert plain("wait\r\n\x1b[1A\x1b[2K\rdone") == "done\n"
+    assert plain("longer\rab") == "abnger"

@@ -46,7 +46,7 @@ def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.
     return pa.Table.from_batches([*done, *kind.rest()])
 
 
-@settings(max_examples=12 * FUZZ)
+@settings(max_examples=8 * FUZZ)
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.text(max_size=9)), min_size=1, max_size=6), min_size=1),
     st.sets(st.integers(1, 30)),
@@ -106,7 +106,7 @@ def shown_in(rows) -> Trajectory:
     return Trajectory("long", "terminal", steps, context=TOOLS)
 
 
-@settings(max_examples=20 * FUZZ, deadline=None)
+@settings(max_examples=10 * FUZZ, deadline=None)
 @given(long_trajectories, st.sets(st.integers(1, 45)), st.sampled_from([lookback.BYTES, 400, 1]))
 def test_what_looks_at_other_rows_sees_the_same_wherever_a_trajectory_is_cut(rows, cuts, most):
     batch = batch_of(trajectory("a", native_id="before"), shown_in(rows), trajectory("Loading...", native_id="after"))
@@ -162,7 +162,7 @@ def test_a_sketch_that_holds_only_a_sample_is_the_same_sample_from_stretches(cut
         assert sorted(left) == sorted(right)
 
 
-@settings(max_examples=20 * FUZZ)
+@settings(max_examples=10 * FUZZ)
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.sampled_from(["a b c d", "e", "f g h i j"])), min_size=1), min_size=1),
     st.sets(st.integers(1, 30)),

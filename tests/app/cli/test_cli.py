@@ -1,18 +1,34 @@
+"""The command line: runs, drafts of recipes, exports, progress, and mistakes in a line."""
+
 import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import main
+from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration
+from trajmill.app.cli.recipe_draft import recipe_draft
+from trajmill.app.console import Printer
 from trajmill.connectors.registry import FORMATS, VERIFIED
-from trajmill.schemas import scan_transitions
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from trajmill.pipelines.run_record.stage_progress import StageWatch
+from trajmill.pipelines.run_record.summary import OVER, StageStart
+from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.units import finish_unit, units_of
+from trajmill.schemas import SCHEMA_VERSION, ConfigError, scan_transitions
+from trajmill.schemas.manifest import Manifest
 
 SAMPLES = ROOT / "samples" / "terminal"
 LOG = sorted((SAMPLES / "claude_code").rglob("*.jsonl"))[0]
@@ -186,3 +202,233 @@ def test_the_schema_page_is_up_to_date():
 
 def test_the_schema_is_printed_as_json_schema():
     assert json.loads(trajmill("formats", "--schema"))["title"] == "trajmill transition"
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "samples" / "terminal" / "claude_code", tmp_path / "logs")
+    shutil.copy(next((ROOT / "samples" / "android").rglob("*.json*")), tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "logs"
+
+
+def test_logs_alone_are_enough(logs):
+    code, said, complained = ran("run", "logs")
+    assert code == 0, complained
+    assert "terminal" in said
+    assert scan_transitions("logs-trajmill").collect().height > 0
+    assert "domains: [" in (logs.parent / "logs-trajmill" / "recipe.yaml").read_text("utf-8")
+
+
+def test_the_recipe_beside_the_logs_is_the_users(logs):
+    ran("run", "logs/", "--stop-after", "plan")
+    recipe = logs.parent / "logs-trajmill" / "recipe.yaml"
+    recipe.write_text("name: mine\nsource: mine\ndomains: [terminal]\n", "utf-8")
+    code, said, complained = ran("run", "logs", "--overwrite", "--stop-after", "judge")
+    assert code == 0, complained
+    assert said.startswith("mine: ")
+    assert recipe.read_text("utf-8") == "name: mine\nsource: mine\ndomains: [terminal]\n"
+
+
+def test_a_recipe_without_logs_asks_for_them(logs):
+    code, _, complained = ran("run", "terminal")
+    assert code == 1
+    assert "--raw LOGS" in complained
+
+
+def test_a_recipe_of_one_domain_says_what_it_left_out_and_what_takes_it(logs):
+    shutil.copytree(ROOT / "samples" / "mcp" / "exchanges", logs / "exchanges")
+    code, said, complained = ran("run", "terminal", "--raw", "logs", "--out", "out")
+    assert code == 0, complained
+    assert "other_domain" in said
+    assert "trajmill run LOGS" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("replay", "world replay"), ("reason", "model reason"), ("schema", "formats --schema")]
+)
+def test_a_command_of_before_answers_with_the_new_one(old, new, monkeypatch, capsys):
+    from trajmill.app.cli import cli
+
+    monkeypatch.setattr("sys.argv", ["trajmill", old, "out"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert f"trajmill {new}" in capsys.readouterr().err
+
+
+CASTS = ROOT / "samples" / "terminal" / "asciicast"
+
+
+def test_a_mixed_folder_extends_all_and_names_its_formats_and_what_is_not_read(tmp_path):
+    shutil.copytree(CASTS, tmp_path / "My logs" / "casts")
+    shutil.copytree(ROOT / "samples" / "android" / "uiautomator", tmp_path / "My logs" / "phone")
+    (tmp_path / "My logs" / "notes.txt").write_text("nothing")
+    text = recipe_draft([str(tmp_path / "My logs")], "r.yaml")
+    made = parse_recipe(text, "r.yaml")
+    assert {"terminal", "android"} <= set(made.domains)
+    assert made.judge == load_recipe("all").judge
+    assert made.name == "my-logs"
+    comments = [line for line in text.splitlines() if line.startswith("# ")]
+    assert "extends: all\n" in text
+    assert "asciicast" in comments[1]
+    assert "uiautomator" in comments[1]
+    assert "unrecognized 1" in comments[2]
+
+
+def test_a_table_of_conversations_is_drafted_as_one(tmp_path):
+    table = tmp_path / "talks.jsonl"
+    table.write_text('{"conv_id": "a", "dialogue": [{"role": "user", "content": "x"}]}\n' * 2)
+    said = trajmill("init", table, "--out", tmp_path / "r.yaml")
+    assert "fill in there what the columns of the table hold: normalize.dataset" in said
+    draft = (tmp_path / "r.yaml").read_text("utf-8")
+    assert "#     layout: messages " in draft
+    assert "#     columns: {id: conv_id, messages: dialogue}" in draft
+
+
+def test_a_path_cannot_write_into_the_recipe(tmp_path):
+    folder = tmp_path / "a\ndomains: [web]\n'#"
+    shutil.copytree(CASTS, folder)
+    made = parse_recipe(recipe_draft([str(folder)], "r.yaml"), "r.yaml")
+    assert made.domains == ("terminal",)
+
+
+def test_nothing_that_is_read_is_no_recipe(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(ConfigError):
+        recipe_draft([str(tmp_path)], "r.yaml")
+
+
+def test_the_command_writes_a_recipe_that_plan_takes_and_replaces_nothing(tmp_path):
+    out = tmp_path / "mine.yaml"
+    said = trajmill("init", CASTS, "--out", out)
+    assert said == f"written: {out}\nnext: trajmill run {out} --raw {CASTS} --out out/asciicast\n"
+    assert "asciicast" in trajmill("plan", out, "--raw", CASTS)
+    before = out.read_text("utf-8")
+    assert "is not replaced" in trajmill("init", CASTS, "--out", out, code=1)
+    assert out.read_text("utf-8") == before
+
+
+def test_what_a_draft_says_of_stages_in_comments_is_valid_once_it_counts():
+    head, mix, lines = recipe_draft([str(CASTS)], "r.yaml").partition("\nmix:\n")
+    told = "\n".join(line.replace("  # ", "  ", 1) for line in lines.splitlines())
+    made = parse_recipe(head + mix + told, "r.yaml").mix
+    assert made.group_by == {"repository": 1.0}
+    assert made.stages["cpt"].components["manuals"].kind == made.passages[0].kind == "text"
+    assert made.stages["rl"].max_per_group == 8
+
+
+ROWS = [
+    {"episode": f"e{n // 3}", "goal": "look", "cmd": f"ls {n}", "output": f"file {n}", "reward": 0.5} for n in range(9)
+]
+
+
+def made_table(folder, form):
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), folder / "rows.parquet")
+    else:
+        (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_without_its_marks(form, tmp_path):
+    made_table(tmp_path, form)
+    text = recipe_draft([str(tmp_path)], "r.yaml")
+    assert f"rows.{form} has columns that no known layout has: episode, goal, cmd, output, reward." in text
+    head, section, rest = re.split(r"(# normalize:\n(?:# .*\n)+)", text)
+    uncommented = "".join(line.removeprefix("# ") + "\n" for line in section.splitlines())
+    recipe = parse_recipe(head + rest.replace("extends", f"{uncommented}extends"), "r.yaml")
+    assert recipe.normalize.dataset.columns.model_dump(exclude_none=True) == {
+        "id": "episode",
+        "instruction": "goal",
+        "action": "cmd",
+        "next_observation": "output",
+        "reward": "reward",
+    }
+    assert [one.connector for one in make_plan(recipe, [str(tmp_path)]).inputs] == ["table"]
+
+
+def test_a_table_of_known_columns_needs_no_section(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    pq.write_table(pa.Table.from_pylist([{"messages": [{"role": "user", "content": "a"}]}]), tmp_path / "a.parquet")
+    assert "# normalize:" not in recipe_draft([str(tmp_path)], "r.yaml")
+
+
+def finish(stage: Folder, unit: str, digest: str = "d", **counts: int) -> None:
+    named = {key.replace("__", "."): number for key, number in counts.items()}
+    finish_unit(stage, Manifest("judge", unit, digest, SCHEMA_VERSION, (), named))
+
+
+def start(*stages: Folder, stage: str = "judge", done: int = 0) -> StageStart:
+    of = {"a": "d", "b": "d"}
+    return StageStart(stage, 2, done, 4_000_000, tuple((units_of(one), of) for one in stages))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Folder:
+    return Folder(str(tmp_path))
+
+
+def test_a_unit_is_as_far_as_the_steps_that_it_went_through(out: Folder):
+    measures, verdicts = out / "measures", out / "verdicts"
+    watch = StageWatch(start(measures, verdicts))
+    assert watch.look().done == 0
+    finish(measures, "a")
+    finish(measures, "b")
+    assert watch.look().done == 1
+    finish(verdicts, "a", trajectories=5, trajectories__kept=3, trajectories__dropped__few_turns=2)
+    found = watch.look()
+    assert (found.done, found.kept(), found.dropped()) == (1.5, ("trajectories", 3, 5), {"few_turns": 2})
+    assert list(found.finished) == ["a"]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(3.4, "3 s"), (185, "3 min 5 s"), (9600, "2 h 40 min")])
+def test_a_time_has_two_units_at_most(seconds: float, told: str):
+    assert duration(seconds) == told
+
+
+class _Often(Lines):
+    period = 0.01
+
+
+def test_a_stage_tells_of_itself_while_it_works_and_when_it_is_over(out: Folder):
+    said = io.StringIO()
+    finish(out / "verdicts", "a", trajectories=2, trajectories__kept=2)
+    with StageProgress([_Often(Printer(said)), Units(Printer(said))]) as progress:
+        progress.tell(StageStart("plan"))
+        progress.tell(start(out / "verdicts", done=1))
+        finish(out / "verdicts", "b", trajectories=2, trajectories__kept=1, trajectories__dropped__few_turns=1)
+        while "2 of 2 parts" not in said.getvalue():
+            time.sleep(0.01)
+        progress.tell(OVER)
+    told = said.getvalue().splitlines()
+    assert told[0] == "plan: begins"
+    assert "judge: begins, 2 parts of 4.0 MB; 1 done before" in told
+    assert "judge: b is done" in told
+    assert "judge: a is done" not in told
+    assert told[-1].endswith("3 of 4 trajectories kept, 1 dropped (few_turns 1)") or told[-1] == "judge: b is done"
+
+
+def test_a_program_reads_one_object_a_line(out: Folder):
+    said = io.StringIO()
+    with StageProgress([JsonLines(Printer(said))]) as progress:
+        progress.tell(start(out / "verdicts"))
+        finish(out / "verdicts", "a", trajectories=2, trajectories__dropped__few_turns=2)
+        finish(out / "verdicts", "b")
+        progress.tell(OVER)
+    told: list[dict[str, Any]] = [json.loads(one) for one in said.getvalue().splitlines()]
+    assert [one["event"] for one in told] == ["stage_begins", "stage_ends"]
+    assert (told[1]["parts_done"], told[1]["dropped"]) == (2, {"few_turns": 2})
+
+
+def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
+    said = io.StringIO()
+    console = Printer(said)
+    console._force_terminal = True
+    with StageProgress([Terminal(console)]) as progress:
+        progress.tell(StageStart("plan"))
+        progress.tell(start(out / "verdicts"))
+        finish(out / "verdicts", "a")
+        finish(out / "verdicts", "b")
+    assert "2 of 2 parts" in said.getvalue()
+    assert "plan" in said.getvalue()

@@ -1,11 +1,25 @@
+"""Trials: documents, arms, seeds, models of n-grams and of transformers, and significance."""
+
+import sys
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 
-from benchmarks.effect.arms import EVERYTHING, RAW, Arm
-from benchmarks.effect.documents import Document
-from benchmarks.effect.measurement import compared
+from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, Arm
+from benchmarks.effect.corpus import Shown
+from benchmarks.effect.documents import CLASSES, Document, Tokens, trained
+from benchmarks.effect.measurement import changed_in, compared
+from benchmarks.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
+from benchmarks.effect.significance import Difference, alike, difference, holm, together
+from benchmarks.effect.transformers import SEEDS, trials
 from benchmarks.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
+from trajmill.pipelines.recipe.recipe import SpanClass
+from trajmill.pipelines.render.loss_spans import Answer
+from trajmill.pipelines.render.turns import Turn
+from trajmill.schemas import ConfigError
 
 
 def document(number, length=60):
@@ -91,3 +105,264 @@ def test_of_a_corpus_that_is_too_large_few_groups_are_taken_and_used_up():
     assert sum(len(one.tokens) for one in small.arms[EVERYTHING]) < 2 * 400 / 0.9
     assert max(small.budget(0, fold) for fold in range(4)) <= 400
     assert whole.used_up(1_000_000).arms == whole.arms
+
+
+SIZES = np.full((5, 60), 1000.0)
+
+
+def costs(seed, shift=0.0):
+    """Bits by seed and group: groups differ much, seeds little."""
+    random = np.random.default_rng(seed)
+    return (random.normal(2.0, 0.8, 60)[None, :] + random.normal(shift, 0.05, (5, 60))) * SIZES
+
+
+def test_a_difference_that_all_groups_show_is_found_though_groups_differ_more():
+    base = costs(1)
+    found = difference(base - 0.02 * SIZES + np.random.default_rng(2).normal(0, 20, (5, 60)), base, SIZES)
+    assert found.high < 0
+    assert found.mean == pytest.approx(-0.02, abs=0.003)
+    assert found.p < 0.01
+
+
+def test_noise_is_rarely_called_a_difference():
+    random = np.random.default_rng(3)
+    base = costs(4)
+    chances = [difference(base + random.normal(0, 40, (1, 60)), base, SIZES, seed).p for seed in range(20)]
+    assert sum(p < 0.05 for p in chances) <= 4  # of 20 one is to be expected
+
+
+def test_one_group_that_outweighs_all_others_proves_nothing():
+    base = costs(5)
+    ours = base.copy()
+    ours[:, 0] -= 40_000
+    found = difference(ours, base, SIZES)
+    assert found.mean < -0.5
+    assert found.high == 0
+    assert found.p > 0.05
+
+
+def test_tests_of_one_question_tell_more_together_and_the_surer_one_most():
+    sure, vague = Difference(-0.03, -0.04, -0.02, 0.01), Difference(-0.01, -0.05, 0.03, 0.6)
+    both = together([sure, vague])
+    assert together([sure]).mean == sure.mean
+    assert (both.low, both.high) != (sure.low, sure.high)
+    assert -0.03 < both.mean < -0.0285
+    assert both.high - both.low < sure.high - sure.low
+    assert both.p < 1e-6
+    apart = together([Difference(-0.03, -0.04, -0.02, 0.01), Difference(0.03, 0.02, 0.04, 0.01)])
+    assert abs(apart.mean) < 1e-9
+    assert apart.p > 0.99
+
+
+def test_holm_corrects_the_smallest_most_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_groups_of_one_size_weigh_as_many_and_a_large_one_makes_them_few():
+    assert alike(np.full(40, 7.0)) == 40.0
+    assert alike(np.array([96.0, 1.0, 1.0, 1.0, 1.0])) == 1.1
+
+
+ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
+PARTS = (
+    ("größe ", None),
+    ("12", "history"),
+    ("\n", None),
+    ("Mon 09:30", "volatile"),
+    ("\n", None),
+    ("$ ls", "action"),
+)
+
+
+def turn(step=0, loss=True):
+    """A turn whose answer has a span of each kind, in bytes."""
+    spans, at = [], 0
+    for text, label in PARTS:
+        end = at + len(text.encode())
+        spans += [{"begin": at, "end": end, "label": label}] if label else []
+        at = end
+    after = {"content": ANSWER, "origin": "environment", "form": "stream", "dialect": None}
+    answer = Answer(ANSWER, key=f"t:{step}", labels=spans, content=ANSWER, shown=ANSWER)
+    return Turn(step, "### Turn 1\nls", answer, loss, {"row_id": f"r{step}", "next_observation": after})
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return Tokens(trained([]))  # a token a byte
+
+
+def shown_document(tokens, arm, *turns):
+    return tokens.document(Shown(0, 0, "g", turns or (turn(),)), arm, 0, labelled=True)
+
+
+def spans_arm(weights: dict[SpanClass, float] | None = None) -> Arm:
+    return Arm("one", EVERYTHING, "classes", loss="spans", weights=weights or {})
+
+
+def borne(found):
+    """The text of the answer that bears the loss, a byte a token."""
+    is_answer = found.sizes > 0
+    return bytes(np.frombuffer(ANSWER.encode(), np.uint8)[found.borne[is_answer]]).decode("utf-8", "replace")
+
+
+def test_bytes_have_the_class_of_their_character(tokens):
+    kinds = shown_document(tokens, Arm(EVERYTHING, "", "")).kinds
+    said = [CLASSES[kind] for kind in kinds[kinds > 0]][:-1]
+    told = {"history": "copied", "volatile": "volatile", "action": "copied"}
+    expected = [told.get(label or "", "new") for text, label in PARTS for _ in text.encode()]
+    assert said == expected + ["new"] * (len(said) - len(expected))
+
+
+def test_a_class_without_loss_is_what_a_mixture_leaves_out(tokens):
+    assert borne(shown_document(tokens, spans_arm())) == ANSWER
+    assert borne(shown_document(tokens, spans_arm({"copied": 0.0}))) == ANSWER.replace("$ ls", "").replace("12", "")
+    assert "09:30" in borne(shown_document(tokens, spans_arm({"volatile": 0.0})))  # the only one of a sample stays
+
+
+def test_context_bears_nothing_but_where_all_text_does(tokens):
+    assert not shown_document(tokens, spans_arm(), turn(loss=False)).borne.any()
+    assert shown_document(tokens, Arm(ALL_TEXT, "", "", loss="all"), turn(loss=False)).borne.all()
+
+
+def test_trajectories_count_as_changed_where_text_or_loss_differs(tokens):
+    whole, new = (
+        shown_document(tokens, Arm(EVERYTHING, "", "")),
+        shown_document(tokens, spans_arm({"copied": 0.0})),
+    )
+    assert changed_in([whole], [whole]) == 0
+    assert changed_in([whole], [new]) == 1
+    assert changed_in([whole], []) == 1
+
+
+VOCABULARY = 12
+
+
+def drawn(seed, lengths):
+    """Documents of tokens that repeat, and which of them bear the loss."""
+    random = np.random.default_rng(seed)
+    size = sum(lengths)
+    return np.minimum(random.integers(0, 4, size) * random.integers(1, 4, size), 9), random.random(size) < 0.6
+
+
+def counted(taught, borne, lengths, document):
+    """What the last token of a document costs, by dictionaries: the same model, said in another way."""
+    follows: Counter[tuple] = Counter()
+    kinds: dict[tuple, set] = {}
+    begin = 0
+    for length in lengths:
+        for place in range(begin, begin + length):
+            if borne[place]:
+                for order in range(ORDER + 1):
+                    context = tuple(taught[at] if at >= begin else -1 for at in range(place - order, place))
+                    follows[context, taught[place]] += 1
+                    kinds.setdefault(context, set()).add(taught[place])
+        begin += length
+    for place in range(len(document) - 1):
+        for order in range(ORDER + 1):
+            context = tuple(document[at] if at >= 0 else -1 for at in range(place - order, place))
+            follows[context, document[place]] += 1
+            kinds.setdefault(context, set()).add(document[place])
+    chance, last = 1 / VOCABULARY, len(document) - 1
+    for order in range(ORDER + 1):
+        context = tuple(document[at] if at >= 0 else -1 for at in range(last - order, last))
+        some = kinds.get(context, set())
+        total = sum(follows[context, token] for token in some)
+        if total:
+            chance = (max(follows[context, document[last]] - DISCOUNT, 0) + DISCOUNT * len(some) * chance) / total
+    return -np.log2(chance)
+
+
+def scored(model, document):
+    """What each token of a document costs."""
+    return model.bits(Reading(Stream.of(document, np.array([len(document)])), np.ones(len(document), np.bool_)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_columns_count_is_what_dictionaries_count(seed):
+    lengths = [30, 17, 25]
+    taught, borne = drawn(seed, lengths)
+    model = Ngrams(Stream.of(taught, np.array(lengths)), borne, VOCABULARY)
+    document, _ = drawn(seed + 100, [20])
+    for end in (1, 2, 7, 20):
+        found = scored(model, document[:end])[-1]
+        assert found == pytest.approx(counted(taught.tolist(), borne, lengths, document[:end].tolist()))
+
+
+def test_chances_of_all_tokens_sum_to_one():
+    taught, borne = drawn(1, [200])
+    model = Ngrams(Stream.of(taught, np.array([200])), borne, VOCABULARY)
+    before, _ = drawn(2, [25])
+    chances = [2 ** -scored(model, np.append(before, token))[-1] for token in range(VOCABULARY)]
+    assert sum(chances) == pytest.approx(1.0)
+
+
+def test_nothing_is_learnt_of_tokens_without_loss_though_they_stand_before_others():
+    tokens = np.array([1, 2, 3] * 40)
+    none = Ngrams(Stream.of(tokens, np.array([120])), np.zeros(120, np.bool_), VOCABULARY)
+    threes = Ngrams(Stream.of(tokens, np.array([120])), tokens == 3, VOCABULARY)
+    asked = np.array([1, 2, 3])
+    assert scored(none, asked)[0] == pytest.approx(np.log2(VOCABULARY))
+    assert scored(threes, asked)[0] > 6  # a 1 was never learnt
+    assert scored(threes, asked)[2] < 0.1
+
+
+def test_documents_know_nothing_of_each_other_but_all_of_themselves():
+    model = Ngrams(Stream.of(np.array([5]), np.array([1])), np.array([True]), VOCABULARY)
+    twice = np.array([1, 7, 3, 1, 7, 3])
+    apart = model.bits(Reading(Stream.of(twice, np.array([3, 3])), np.ones(6, np.bool_)))
+    assert apart[3:].tolist() == apart[:3].tolist()
+    assert scored(model, twice)[5] < apart[5] - 1
+
+
+_STANDS_IN = f"""#!{sys.executable}
+import sys
+from pathlib import Path
+import numpy as np
+for path in Path(sys.argv[2]).glob("*.job.npz"):
+    job = np.load(path)
+    found = {{}}
+    for arm in range(int(job["arms"])):
+        assert len(job[f"tokens{{arm}}"]) == len(job[f"borne{{arm}}"]) == len(job["tokens0"])
+        for number in range(int(job["sets"])):
+            assert len(job[f"asked{{number}}"]) == len(job[f"first{{number}}"])
+            found[f"{{arm}}-{{number}}"] = np.full(int(job[f"scored{{number}}"].sum()), 1.0 + arm)
+    np.savez(str(path).replace(".job.", ".bits."), **found)
+"""
+
+
+def interpreter(folder, text):
+    path = Path(folder) / "python"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def small_domain():
+    documents = [document(number) for number in range(40)]
+    arms = {RAW: documents, EVERYTHING: documents[::2], "near, and rule x": documents, ALL_TEXT: documents[::2]}
+    return Domain("web", arms, 20, 1_000, 4)
+
+
+def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(small_domain, tmp_path):
+    stands_in = interpreter(tmp_path, _STANDS_IN)
+    found = trials([small_domain], 2, stands_in, tmp_path / "jobs", workers=2)["web"]
+    assert trials([small_domain], 2, stands_in, tmp_path / "alone")["web"] == found
+    assert [one.seed for one in found] == [0, 1]
+    assert {arm for arm, _ in found[0].found} == {RAW, EVERYTHING, ALL_TEXT}
+    first = found[0].found[EVERYTHING, LOGGED]
+    assert {group for group, _ in first.size} == {one.group for one in small_domain.held(LOGGED, 0, 0)}
+    assert sum(first.bits.values()) == 2.0 * sum(int((one.kinds > 0).sum()) for one in small_domain.held(LOGGED, 0, 0))
+
+
+def test_of_many_seeds_the_first_are_asked_about(small_domain, tmp_path):
+    found = trials([small_domain], SEEDS + 3, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs")["web"]
+    assert [one.seed for one in found] == list(range(SEEDS))
+
+
+def test_a_learner_that_fails_ends_it_with_its_last_words(small_domain, tmp_path):
+    broken = interpreter(tmp_path, f"#!{sys.executable}\nimport sys\nsys.exit('out of memory on the device')\n")
+    with pytest.raises(ConfigError):
+        trials([small_domain], 1, broken, tmp_path / "jobs")

@@ -1,4 +1,4 @@
-"""Adding by another recipe: what may change applies to what is new; what may not is named, and nothing is written."""
+"""Generations by another recipe: what may change, and a new run by the pools of an old one."""
 
 import json
 import shutil
@@ -11,11 +11,13 @@ import pytest
 
 from tests.app.cli.test_cli import ran
 from tests.pipelines.generations.test_append import bytes_of
-from tests.pipelines.generations.test_append_near_copies import Logs
+from tests.pipelines.generations.test_append_near_copies import Logs, of, verdicts
 from trajmill.pipelines.generations import compatibility
-from trajmill.pipelines.generations.append import Append
-from trajmill.pipelines.generations.compatibility import rule_sets
+from trajmill.pipelines.generations.append import Append, run_with_pools_of
+from trajmill.pipelines.generations.compatibility import changes, recorded, rule_sets
+from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain, commit, manifest_of
+from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -198,3 +200,126 @@ def test_the_first_run_of_a_folder_may_be_by_another_recipe_than_the_first_appen
     Run(STRICT, [str(tmp_path / "logs1")], made.out).run("judge")
     with pytest.raises(ConfigError):
         Append(recipe(mix={"stages": {"sft": {"samples": 2}}}), [str(tmp_path / "logs1")], made.out).run()
+
+
+BASE: dict[str, Any] = {
+    "name": "n",
+    "source": "tests",
+    "domains": ["terminal"],
+    "normalize": {"scrub_salt": "0123456789abcdef"},
+    "judge": {"replicates": {"max": 3}},
+    "mix": {"stages": {"sft": {"budget": 1000, "bounds": [{"by": "task", "max_share": 0.5}], "max_per_group": 2}}},
+}
+
+
+def later_recipe(**sections: Any) -> Recipe:
+    judge = {**BASE["judge"], **sections.pop("judge", {})}
+    return parse_recipe(json.dumps({**BASE, **sections, "judge": judge}), "n")
+
+
+def stages(**values: Any) -> dict[str, Any]:
+    return {"mix": {"stages": {"sft": {**BASE["mix"]["stages"]["sft"], **values}}}}
+
+
+def found(after: Recipe) -> dict[str, bool]:
+    return {one.key: one.is_free for one in changes(recorded(later_recipe()), recorded(after))}
+
+
+@pytest.mark.parametrize(
+    ("after", "key"),
+    [
+        ({"source": "more"}, "source"),
+        ({"licence": "MIT"}, "licence"),
+        ({"judge": {"rules": {"short": {"signal": "length", "min": 1}}}}, "judge.rules.short"),
+        ({"judge": {"max_share": {"task": 0.5}}}, "judge.max_share.task"),
+        ({"judge": {"replicates": {"max": 2}}}, "judge.replicates.max"),
+        (stages(budget=2000), "mix.stages.sft.budget"),
+        (stages(bounds=[{"by": "task", "max_share": 0.1}]), "mix.stages.sft.bounds"),
+        (stages(max_per_group=3), "mix.stages.sft.max_per_group"),
+        (stages(bounds=[{"by": "domain", "max_share": 0.5}]), "mix.stages.sft.bounds"),
+        (stages(max_per_group=None), "mix.stages.sft.max_per_group"),
+        (stages(components={"all": {"weight": 1}}), "mix.stages.sft.components.all"),
+        ({"mix": {"stages": {**BASE["mix"]["stages"], "rl": {"samples": 2}}}}, "mix.stages.rl"),
+    ],
+)
+def test_rules_budgets_and_weights_may_change(after, key):
+    told = found(later_recipe(**after))
+    assert key in told
+    assert all(told.values()), told
+
+
+@pytest.mark.parametrize(
+    ("after", "key"),
+    [
+        ({"name": "other"}, "name"),
+        ({"normalize": {"scrub_salt": "fedcba9876543210"}}, "normalize.scrub_salt"),
+        ({"normalize": {**BASE["normalize"], "scrub": ["email"]}}, "normalize.scrub"),
+        ({"normalize": {**BASE["normalize"], "grown": "extend"}}, "normalize.grown"),
+        ({"judge": {"near_duplicates": {"bands": 12}}}, "judge.near_duplicates.bands"),
+        ({"judge": {"near_duplicates": None}}, "judge.near_duplicates"),
+        ({"judge": {"replicates": None}}, "judge.replicates"),
+        ({"mix": {**BASE["mix"], "pools": {"sft": 1}}}, "mix.pools.cpt"),
+        ({"mix": {**BASE["mix"], "seed": 2}}, "mix.seed"),
+        ({"mix": {**BASE["mix"], "group_by": ["site"]}}, "mix.group_by.site"),
+        ({"mix": {**BASE["mix"], "edits": "diff"}}, "mix.edits"),
+    ],
+)
+def test_what_ledgers_rest_on_may_not_change(after, key):
+    assert found(later_recipe(**after))[key] is False
+
+
+OLD = parse_recipe('{"name": "n", "source": "tests", "domains": ["terminal"], "mix": {"seed": 1}}', "n")
+NEW = parse_recipe(
+    '{"name": "n", "source": "tests", "domains": ["terminal"], "mix": {"seed": 2, "pools": {"sft": 1, "eval": 3}}}', "n"
+)
+
+
+def put(logs: Logs, name: str, first: int, last: int) -> None:
+    for number in range(first, last):
+        logs.put(f"{name}{number}", f"task {number}", logs.said(3))
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_another_recipe_leaves_every_group_in_its_pool(tmp_path, generations):
+    logs = Logs(tmp_path, OLD)
+    put(logs, "a", 0, 8)
+    before = logs.add()
+    if generations == 2:
+        put(logs, "b", 6, 10)
+        before = pl.concat([before, logs.add()])
+    put(logs, "c", 0, 12)
+    raws = [str(tmp_path / f"logs{number + 1}") for number in range(generations + 1)]
+    out = tmp_path / "anew"
+    run_with_pools_of(logs.out, NEW, raws, str(out))
+    after = verdicts(out)
+    pools = {name: of(after, name)["pool"] for name in before["name"]}
+    assert pools == {name: of(before, name)["pool"] for name in before["name"]}
+    new = {of(after, f"c{number}")["pool"] for number in range(10, 12)}
+    assert new <= {"sft", "eval"}
+    assert verify(str(out)).is_whole
+    with pytest.raises(ConfigError):
+        Run(NEW, raws, str(out)).run()
+
+
+def test_what_the_old_folder_forgot_is_not_read_and_the_new_one_is_added_to(tmp_path):
+    logs = Logs(tmp_path, OLD)
+    put(logs, "a", 0, 6)
+    before = logs.add()
+    Forgetting(OLD, logs.out).forget(Selection(sources=("a3.json",)))
+    out = tmp_path / "anew"
+    run_with_pools_of(logs.out, NEW, [str(tmp_path / "logs1")], str(out))
+    assert verdicts(out)["name"].to_list() == ["a0", "a1", "a2", "a4", "a5"]
+    put(logs, "b", 0, 4)
+    made = Append(NEW, [str(tmp_path / "logs1"), str(tmp_path / "logs2")], str(out)).run()
+    after = verdicts(out / made.generation.folder)
+    for number in (0, 1, 2):
+        assert of(after, f"b{number}")["pool"] == of(before, f"a{number}")["pool"]
+
+
+def test_a_folder_without_a_run_has_no_pools_to_keep(tmp_path):
+    logs = Logs(tmp_path, OLD)
+    put(logs, "a", 0, 1)
+    (tmp_path / "old").mkdir()
+    with pytest.raises(ConfigError):
+        run_with_pools_of(str(tmp_path / "old"), NEW, [str(tmp_path / "logs1")], str(tmp_path / "anew"))
+    assert not Path(tmp_path / "anew").exists()

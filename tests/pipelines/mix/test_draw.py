@@ -1,4 +1,4 @@
-"""Drawing a stage from its items: budgets, weights, bounds, repetition, shortfall."""
+"""Drawing by budget, weight and bound, and the coded names that it counts by."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from trajmill.pipelines.mix import draw
-from trajmill.pipelines.mix.coded_names import Coded
+from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
 from trajmill.pipelines.mix.draw import NOTHING, Drawing, Items, PriorDraws, draw_stage, weights_of
 from trajmill.pipelines.recipe.mixture import Component, Stage
 from trajmill.schemas import ConfigError
@@ -420,3 +420,30 @@ def test_items_that_wait_are_looked_at_a_few_times_each(monkeypatch):
     found = draw_stage(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
     assert found.copies.sum() > 1000
     assert looked < 5 * len(rows)
+
+
+TEXTS = st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "long"])), max_size=12)
+
+
+@given(st.lists(TEXTS, max_size=4), st.sets(st.sampled_from(["", "a", "z"])))
+def test_columns_that_are_joined_hold_their_names(parts, asked):
+    whole = Coded.joined([Coded.of(part) for part in parts])
+    texts = [text for part in parts for text in part]
+    assert whole.tolist() == whole.texts().to_pylist() == texts
+    assert set(whole.held()) == set(texts)
+    assert whole.is_in(asked).tolist() == [text in asked for text in texts]
+    assert whole[1:].tolist() == texts[1:]
+
+
+def test_more_names_than_a_byte_tells_apart_are_held():
+    names = [f"source {number}" for number in range(300)]
+    whole = Coded.joined([Coded.alike(name, 2) for name in names])
+    assert whole.codes.dtype == np.uint16
+    assert whole.tolist() == [name for name in names for _ in range(2)]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=20))
+def test_numbers_are_16_digits_and_are_read_again(numbers):
+    texts = hex_texts(np.array(numbers, np.uint64))
+    assert texts.to_pylist() == [f"{number:016x}" for number in numbers]
+    assert numbers_of(texts).tolist() == numbers

@@ -1,6 +1,7 @@
-"""The mixture of a whole run: pools, budgets, passages, instructions; the same bytes however the work is cut."""
+"""The mixture: as a run draws it, as it is planned, and as the documentation shows it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,15 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from tests.app.cli.test_cli import ran, trajmill
 from tests.conftest import ROOT
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.mix.mixture_plan import mixture_plan
 from trajmill.pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
-from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe import Mix, Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.run import Run
+from trajmill.schemas import ConfigError
 
 SAMPLES = [str(ROOT / "samples" / "terminal" / "asciicast"), str(ROOT / "samples" / "mcp")]
 DOMAINS = ["terminal", "mcp"]
@@ -182,3 +185,80 @@ def test_a_mixture_that_cannot_be_made_is_refused_at_launch(mix):
 
 def test_every_built_in_recipe_still_loads():
     assert load_recipe("all").mix.stages == {}
+
+
+def terminal_recipe(**mix: object) -> Recipe:
+    values = load_recipe("terminal").model_dump(mode="json")
+    return Recipe.model_validate({**values, "mix": {**values["mix"], **mix}})
+
+
+def test_a_folder_without_verdicts_says_so(finished):
+    shutil.rmtree(finished / "verdicts")
+    found = mixture_plan(terminal_recipe(), str(finished))
+    assert found.mixture is None
+    assert found.notes == (f"{finished} has no verdicts, so nothing can be drawn. Run with --stop-after judge first.",)
+
+
+def test_verdicts_of_other_transitions_are_none(finished):
+    (unit,) = (finished / "verdicts").glob("manifest.json")
+    unit.write_text(unit.read_text().replace("terminal/part", "terminal/port"))
+    assert mixture_plan(terminal_recipe(), str(finished)).mixture is None
+
+
+def test_other_rules_and_other_forms_than_those_that_were_judged_and_measured_are_told(made):
+    assert mixture_plan(terminal_recipe(), str(made)).notes == ()
+    values = terminal_recipe().model_dump(mode="json")
+    values["judge"]["rules"]["few_turns"]["min"] = 7
+    (judged,) = mixture_plan(Recipe.model_validate(values), str(made)).notes
+    assert "a run judges again before it draws" in judged
+    (measured,) = mixture_plan(terminal_recipe(actions="native"), str(made)).notes
+    assert "a run measures again" in measured
+
+
+def test_a_plan_that_cannot_be_drawn_ends_as_the_run_would(made):
+    short = {"sft": {"budget": 10_000_000, "on_shortfall": "stop"}}
+    with pytest.raises(ConfigError, match=r"mix\.stages\.sft"):
+        mixture_plan(terminal_recipe(stages=short), str(made))
+
+
+def test_the_command_prints_the_mixture_and_what_falls_short(made, tmp_path):
+    path = tmp_path / "mine.yaml"
+    stages = "{sft: {budget: 10000000}, rl: {samples: 1}}"
+    path.write_text(f"extends: terminal\nname: mine\nsource: tests\nmix:\n  stages: {stages}\n")
+    said = trajmill("plan", path, "--out", made)
+    assert "| sft | trajectories | terminal | 100.0% | " in said
+    assert " of a budget of 10,000,000, " in said
+    assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'" in said
+    assert said.count("| rl | trajectories | terminal |") == 1
+    assert "rl: " in said.split("short is")[0]
+
+
+def test_the_command_wants_something_to_plan(made):
+    assert "give --raw, what is read, or --out, a judged run" in trajmill("plan", "terminal", code=1)
+
+
+EXAMPLE = ROOT / "docs" / "mixture-recipe.yaml"
+
+
+def test_the_example_is_the_one_that_the_page_shows():
+    assert EXAMPLE.read_text("utf-8").partition("\n")[2] in (ROOT / "docs" / "mixtures.md").read_text("utf-8")
+
+
+def test_the_example_draws_each_stage_within_a_sample_of_its_budget(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    lines = [json.dumps({"page": page.name, "text": page.read_text("utf-8")}) for page in pages]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manuals.jsonl").write_text("\n".join(lines), "utf-8")
+    raws = [part for name in ("terminal", "mcp") for part in ("--raw", str(ROOT / "samples" / name))]
+    ran("run", str(EXAMPLE), *raws, "--out", "out/mixed")
+    stages = json.loads((tmp_path / "out/mixed/shards/manifest.json").read_text("utf-8"))["mixture"]["stages"]
+    asked = parse_recipe(EXAMPLE.read_text("utf-8"), "the example").mix.stages
+    for name in ("cpt", "sft"):
+        drawn = sum(one["tokens"] for one in stages[name])
+        budget = asked[name].budget
+        assert budget is not None
+        assert 0.95 * budget <= drawn <= budget
+    assert {one["component"] for one in stages["cpt"]} == {"worlds", "manuals"}
+    (tools,) = (one for one in stages["sft"] if one["component"] == "tools")
+    assert tools["epochs"] > 1

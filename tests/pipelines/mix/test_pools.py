@@ -1,7 +1,10 @@
-"""Pools: groups whole, shares held by size, the same for every order."""
+"""Pools: groups dealt by share, tasks too large for one, and shares of simulated answers."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,10 @@ from trajmill.pipelines.mix.candidates import gather_candidates
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.pools import group_by_domain, merge_groups, pools_of
+from trajmill.pipelines.mix.simulated import check_components, shares, sum_mixtures, sum_simulated
+from trajmill.pipelines.recipe.recipe import Recipe
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
+from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
 
 SHARES = {"cpt": 0.4, "sft": 0.25, "rl": 0.2, "eval": 0.15}
@@ -108,3 +115,99 @@ def test_a_site_ties_its_trajectories_up_to_its_share_of_the_domain():
     assert found.shared("site", 0.4).tolist() == [7, 7, 0, 0, 0, 0, 0]
     assert found.shared("site", 0.5).tolist() == found.shared("site").tolist() == [7, 7, 8, 8, 8, 0, 0]
     assert not found.shared("site", 0).any()
+
+
+ROLLOUTS, OTHERS = 120, 60
+
+
+def rollout(question: str, number: int) -> dict[str, Any]:
+    call = {"id": "a", "type": "function", "function": {"name": "look_up", "arguments": json.dumps({"n": number})}}
+    return {
+        "messages": [
+            {"role": "user", "content": question},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": f"Entry {number}."},
+        ]
+    }
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    rows = [rollout("What is known of it?", number) for number in range(ROLLOUTS)]
+    rows += [rows[0]] * 500  # equal rollouts are one
+    rows += [rollout(f"What is known of {number}?", 1000 + number) for number in range(OTHERS)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def recipe(**sections: Any) -> Recipe:
+    return parse_recipe(json.dumps({"name": "rows", "source": "tests", **sections}), "rows")
+
+
+def test_a_task_that_no_pool_has_room_for_is_told_before_anything_is_judged(raw, tmp_path):
+    with pytest.raises(ConfigError, match=r"One task has 120 of the 180 trajectories of mcp.*\n?.*judge\.max_share"):
+        Run(recipe(mix={"pools": {"sft": 0.5, "eval": 0.5}}), [str(raw)], str(tmp_path / "out")).run()
+    assert (tmp_path / "out" / "transitions" / "manifest.json").exists()
+    assert not (tmp_path / "out" / "measures").exists()
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"mix": {"pools": {"sft": 0.7, "eval": 0.3}}},
+        {"mix": {"pools": {"sft": 0.5, "eval": 0.5}}, "judge": {"max_share": {"task": 0.25}}},
+    ],
+)
+def test_a_larger_pool_or_a_bound_on_tasks_lets_the_run_go_on(raw, tmp_path, sections):
+    summary = Run(recipe(**sections), [str(raw)], str(tmp_path / "out")).run()
+    assert summary.last == "mix"
+    assert sum(summary.samples.values()) > 0
+
+
+def test_a_run_that_draws_nothing_does_not_ask(raw, tmp_path):
+    summary = Run(recipe(mix={"pools": {"sft": 0.5, "eval": 0.5}}), [str(raw)], str(tmp_path / "out")).run("judge")
+    assert summary.last == "judge"
+
+
+COMPONENT = Coded.of(["a", "a", "b", "b", "a"])
+MODELS = Coded.of(["m@1", "", "n@1", "n@1", "m@1"])
+
+
+def test_samples_count_as_often_as_they_are_drawn_and_real_ones_not_at_all():
+    tokens, copies = np.array([10, 20, 30, 40, 50]), np.array([2, 1, 0, 1, 1])
+    assert sum_simulated("sft", COMPONENT, MODELS, tokens, copies) == [
+        {"stage": "sft", "component": "a", "world_model": "m@1", "samples": 3, "tokens": 70},
+        {"stage": "sft", "component": "b", "world_model": "n@1", "samples": 1, "tokens": 40},
+    ]
+    assert sum_simulated("sft", COMPONENT, MODELS, tokens, copies * 0) == []
+
+
+def test_generations_add_up_and_shares_are_of_all_that_their_stage_drew():
+    one = sum_simulated("sft", COMPONENT, MODELS, np.full(5, 10), np.ones(5, np.int32))
+    mixtures = [{"simulated": one}, {}, {"simulated": one[:1]}]
+    added = sum_mixtures(mixtures)
+    assert [(row["world_model"], row["samples"], row["tokens"]) for row in added] == [("m@1", 4, 40), ("n@1", 2, 20)]
+    assert one[0]["tokens"] == 20
+    told = shares({"simulated": added, "stages": {"sft": [{"tokens": 60}, {"tokens": 20}]}})
+    assert [row["share"] for row in told] == [0.5, 0.25]
+    assert shares({"stages": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("models", "before", "holds"),
+    [
+        (["m@1", "", "n@1", "n@1", "m@1"], [], True),
+        (["m@1", "", "n@1", "n@1", "m@2"], [], False),
+        (["m@1", "m@1", "", "", ""], [("sft", "b", "n@1"), ("rl", "a", "n@1")], True),
+        (["m@1", "m@1", "", "", ""], [("sft", "a", "n@1")], False),
+        (["", "", "", "", ""], [("sft", "a", "n@1"), ("sft", "a", "n@1")], True),
+    ],
+)
+def test_a_component_holds_one_world_model_over_all_generations_of_its_stage(models, before, holds):
+    earlier = [dict(zip(("stage", "component", "world_model"), one, strict=True)) for one in before]
+    if holds:
+        check_components("sft", COMPONENT, Coded.of(models), earlier)
+    else:
+        with pytest.raises(ConfigError):
+            check_components("sft", COMPONENT, Coded.of(models), earlier)

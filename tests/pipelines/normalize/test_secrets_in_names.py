@@ -51,7 +51,7 @@ FORMATS = (
 )  # fmt: skip
 
 
-EVERY = 20 if FUZZ == 1 else 2
+EVERY = 50 if FUZZ == 1 else 2
 """Of so many places of a log one is tried, always the same."""
 
 

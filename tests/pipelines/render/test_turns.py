@@ -1,11 +1,21 @@
+"""Rendered turns: texts, fences, edits and native actions."""
+
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.pipelines.render.assembled import document, messages, prompt_of, targets
+from tests.pipelines.render.assembled import document, messages, prompt_of, samples_of, targets
+from tests.tables import table
+from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.render.edits import edit_of
+from trajmill.pipelines.render.fences import block, fenced, indented, is_structure
+from trajmill.pipelines.render.native_actions import native_action
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories, turns
+from trajmill.schemas import json_text
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -175,3 +185,170 @@ def test_a_kept_message_stands_between_the_state_and_the_action():
     assert user.index("**Current State:**") < user.index("**Harness Message:**\nYou have 3 steps left.\n")
     assert user.index("You have 3 steps left.") < user.index("**Action:**")
     assert not any("Let me see." in turn.user for turn in kept)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+)
+
+
+@given(st.lists(VALUES, max_size=4) | st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
+def test_a_value_is_set_out_as_the_slow_way_does_however_it_is_written(value):
+    for text in (
+        json_text(value),
+        json.dumps(value),
+        json.dumps(value, indent=1),
+        json.dumps(value, separators=(",", ":")),
+    ):
+        assert block(text) == fenced(indented(text), "json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 2}',
+        '{"n": 12345678901234567890123, "x": 1e+16, "y": 1e-07, "z": 1.50}',
+        '["\\u00e9", "\x7f", "\\u0001", "e+1", {}, []]',
+        "[" * 600 + "]" * 600,
+        "[" * 601 + "]" * 601,
+        '{"a": ',
+        "[1] and more",
+    ],
+)
+def test_what_the_quick_way_would_change_stays_as_it_is_written(text):
+    assert block(text) == (fenced(indented(text), "json") if is_structure(text) else fenced(text, "text"))
+
+
+OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"
+
+
+def call(tool, **arguments):
+    return json.dumps({"name": tool, "arguments": arguments})
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "diff"),
+    table(__file__, "edits"),
+)
+def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
+    found = edit_of(text)
+    assert found is not None
+    assert json.loads(found.call)["arguments"] == rest
+    assert json.loads(found.call)["name"] == json.loads(text)["name"]
+    assert found.diff == diff
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls",
+        "[]",
+        '{"name": "bash"}',
+        call("bash", command="sed -i s/a/b/ x"),
+        call("Write", file_path="/t/x.py", content="all of it"),
+        call("rename", old_str="a", new_str="b"),
+        call("Edit", file_path="/t/x.py", old_string=5, new_string="b"),
+        call("Edit", file_path="/t/x.py", old_string="a"),
+        call("MultiEdit", file_path="/t/x.py", edits=[{"old_string": "a", "new_string": "b"}, "rest"]),
+        call("MultiEdit", file_path="/t/x.py", edits=[]),
+        call("MultiEdit", file_path="x", edits=[{"old_string": "a", "new_string": "b", "replace_all": True}]),
+        call("str_replace_editor", command="view", path="/t/x.py", old_str="a", new_str="b"),
+        call("str_replace_editor", command="insert", path="/t/x.py", insert_line=True, new_str="b"),
+        call("submit_patch", patch=None),
+    ],
+)
+def test_what_does_not_tell_old_and_new_is_no_edit(text):
+    assert edit_of(text) is None
+
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "", " c"]), max_size=6).map("\n".join)
+
+
+@given(old=TEXTS.filter(bool), new=TEXTS)
+def test_nothing_of_the_two_texts_is_lost(old, new):
+    found = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
+    assert found is not None
+    lines = found.diff.split("\n")[3:-1]
+    was, becomes = ("\n".join(line[1:] for line in lines if line[0] in marks) for marks in (" -", " +"))
+    if old.endswith("\n") == new.endswith("\n"):
+        assert (was, becomes) == (old.removesuffix("\n"), new.removesuffix("\n"))
+    elif new:
+        assert (was, becomes) == (old, new)
+
+
+def test_texts_of_many_lines_are_compared_in_bounded_time():
+    old, new = ("\n".join(f"{mark}{n}" for n in range(30_000)) for mark in "ab")
+    found = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
+    assert found is not None
+    assert found.diff.count("\n-a") == found.diff.count("\n+b") == 30_000
+
+
+@pytest.mark.parametrize("pool", ["sft", "cpt", "rl", "eval"])
+def test_samples_of_every_pool_follow_the_recipe(pool):
+    text = call("Edit", file_path="x.py", old_string="a", new_string="b")
+    rows = [
+        {
+            **row(0, text, "done"),
+            **dict.fromkeys(("source", "group"), "s"),
+            "num_segments": 1,
+            "number": 1,
+            "row_id": "r",
+        }
+    ]
+    for edits in ("call", "diff"):
+        (sample,) = samples_of(pool, rows, Mix(edits=edits))
+        assert ("@@ ... @@" in json.dumps(sample)) == (edits == "diff")
+
+
+def named_call(name, **arguments):
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "said"),
+    table(__file__, "native_actions"),
+)
+def test_an_action_is_said_in_the_grammar_of_its_domain(domain, text, said):
+    found = native_action(domain, text)
+    assert found is not None
+    assert (
+        (json.loads(found.text), found.language) == (json.loads(said), "json")
+        if domain == "android"
+        else (found.text == said and found.language == "python")
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "text"),
+    [
+        ("terminal", named_call("click", element="#1")),
+        ("web", "GET https://a.example/"),
+        ("web", named_call("scroll", x=0, y=400)),
+        ("web", named_call("fill", element="#1", text="x", enter="yes")),
+        ("web", named_call("click", element={"id": 1})),
+        ("web", named_call("wait", target="#1", until="visible")),
+        ("os", named_call("click", element="#6")),
+        (
+            "os",
+            named_call("sequence", calls=[{"name": "click", "arguments": {"x": 1, "y": 2}}, {"name": "unheard of"}]),
+        ),
+        ("os", named_call("sequence", calls=[])),
+        ("android", named_call("click", element="submit")),
+        ("android", named_call("swipe", **{"from": [1, 2], "to": [3, 4]})),
+        ("android", named_call("press", key="volume_up")),
+    ],
+)
+def test_what_a_grammar_has_no_words_for_is_no_native_action(domain, text):
+    assert native_action(domain, text) is None
+
+
+def test_a_turn_shows_it_where_the_recipe_asks_for_it_and_else_the_call():
+    text = named_call("click", element="a51")
+    native = View(actions="native")
+    assert turns([row(0, text, "page", domain="web")], native)[0].user.endswith('```python\nclick("a51")\n```')
+    assert '"name": "click"' in turns([row(0, text, "page", domain="web")])[0].user
+    shown = turns([row(0, named_call("wait", until="visible"), "page", domain="web")], native)[0].user
+    assert '```json\n{\n  "name": "wait"' in shown
+    tapped = turns([row(0, named_call("click", element="#7"), "page", domain="android")], native)[0].user
+    assert tapped.endswith('```json\n{\n  "action_type": "click",\n  "index": 7\n}\n```')

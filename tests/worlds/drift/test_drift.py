@@ -1,23 +1,32 @@
-"""Two planted simulators, a faithful one and one that flatters, are told apart by figures; what is none is not told."""
+"""Drift: rows, signals, rewards that rise while worth falls, and the page."""
 
 import json
+import random
 import re
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 
 from benchmarks import planted_world
 from tests.app.cli.test_cli import ran
+from tests.make import batch_of, steps_of, trajectory
 from tests.worlds.drift import planted
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.endings import Code
-from trajmill.schemas import ConfigError
+from trajmill.quality.lookback import Reaching
+from trajmill.quality.texts import Texts
+from trajmill.quality.tokens import TokenCounter
+from trajmill.schemas import ConfigError, Environment, Observation, Task
 from trajmill.worlds.drift.drift import NAMES, Settings, distinct_rows, drift, paired
 from trajmill.worlds.drift.figures import MEASURES
-from trajmill.worlds.drift.rows import read_sides
+from trajmill.worlds.drift.goodhart import COLUMNS, goodhart, read_rewards, spearman
+from trajmill.worlds.drift.rows import REFUSAL, _Measuring, read_sides
 
 BOUNDS = {"disagreement": 0.2, "length": 1.5, "error": 0.1}
 
@@ -213,3 +222,175 @@ def test_what_later_generations_added_is_compared_too(worlds, tmp_path):
         sides.append(read_sides(str(tmp_path / "out"), str(worlds["faithful"]), 10**6)[0].rows)
     assert len(sides[1]) == 2 * len(sides[0])
     assert set(sides[1]["place"]) > set(sides[0]["place"])
+
+
+TASK = Task(None, "Keep the shelf in order.")
+WORLD = Environment(kind="model", world_model="m@1", sampling="{}")
+
+
+def measured(batch, *cuts):
+    """The rows of a batch that is cut at some rows."""
+    reaching, measuring, found = Reaching(TokenCounter()), _Measuring(0), []
+    ends = [0, *cuts, batch.num_rows]
+    for begin, end in pairwise(ends):
+        found += [measuring.measured(view) for view in reaching.add(batch.slice(begin, end - begin))]
+    return pl.concat([*found, *(measuring.measured(view) for view in reaching.rest())])
+
+
+def test_rows_are_the_same_wherever_batches_end():
+    logs = [
+        trajectory(*(f"answer {number} of {log}\nline" for number in range(9)), native_id=f"{log}", task=TASK)
+        for log in range(3)
+    ]
+    batch = batch_of(*logs)
+    whole = measured(batch)
+    for cuts in ((4,), (9,), (2, 5, 8, 13, 20), tuple(range(1, 27))):
+        assert measured(batch, *cuts).equals(whole)
+
+
+def test_what_was_said_before_is_no_new_word_and_other_trajectories_do_not_count():
+    rows = measured(batch_of(trajectory("red fish", "red bird", "do number", native_id="a"), trajectory("red fish")))
+    assert rows["novelty"].to_list() == [1, 0.5, 0, 1]
+
+
+def test_a_prediction_beside_a_real_history_pairs_with_the_row_of_that_history():
+    real = batch_of(trajectory("one", "two", "three", task=TASK))
+    steps = steps_of("one", "two", "three")
+    predicted = [replace(step, next_observation=Observation(f"guess {step.turn}")) for step in steps]
+    sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=predicted))
+    assert len(paired(measured(real), measured(sim)).exact) == 3
+    shown = [None, *(one.next_observation for one in predicted[:-1])]
+    rollout = [replace(step, observation=before) for step, before in zip(predicted, shown, strict=True)]
+    sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=rollout))
+    made = paired(measured(real), measured(sim))
+    assert made.exact["turn"].to_list() == [0]
+
+
+@pytest.mark.parametrize(
+    ("task", "pairs"), [(TASK, 2), (Task("7", None), 0), (Task(None, "Something else."), 0), (Task(), 0)]
+)
+def test_rows_of_another_task_or_of_none_are_no_pair(task, pairs):
+    real, sim = batch_of(trajectory(task=TASK)), batch_of(trajectory(task=task, environment=WORLD))
+    assert len(paired(measured(real), measured(sim)).exact) == pairs
+
+
+def test_near_is_what_stood_before_or_a_history_that_is_alike_and_nothing_else():
+    words = [" ".join(f"word{number * 40 + place}" for place in range(40)) for number in range(6)]
+    real = measured(batch_of(trajectory(*words, task=TASK)))
+    other = [words[0].replace("word7 ", "other "), *words[1:]]
+    made = paired(real, measured(batch_of(trajectory(*other, task=TASK, environment=WORLD))))
+    assert (len(made.exact), len(made.near), made.alone) == (1, 5, 0)
+    assert (made.near["alike"] >= 0.5).all()
+    strange = [" ".join(f"strange{number * 40 + place}" for place in range(40)) for number in range(6)]
+    made = paired(real, measured(batch_of(trajectory(*strange, task=TASK, environment=WORLD))))
+    assert (len(made.exact), len(made.near), made.alone) == (1, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "refuses"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I cannot run commands.", True),
+        ("As an AI language model, I have no shell.", True),
+        ("sorry.txt\nnotes.txt", False),
+        ("ls: cannot access 'x': No such file or directory", False),
+        ("I can't find it", True),
+        ("total 0", False),
+    ],
+)
+def test_refusals_are_told_by_how_they_begin(text, refuses):
+    shown = Texts.of(batch_of(trajectory(text, "x"))["next_observation"].field("content"))
+    assert shown.matching(REFUSAL).tolist() == [refuses, False]
+
+
+def test_no_sketch_of_a_history_is_that_of_another():
+    rows = measured(batch_of(trajectory("a b c d e f", "g h i j k l", "m", task=TASK)))
+    mins = rows.select(pl.col(r"^min\d$")).to_numpy()
+    assert (mins[0] == np.uint32(0xFFFFFFFF)).all()
+    assert (mins[1] >= mins[2]).all()
+    assert (mins[1] != mins[2]).any()
+
+
+def table(outcome, rows=6, noise=0.08, seed=1):
+    """Rewards that rise over 20 steps, and beside each `outcome` of the same share of the way."""
+    chance = random.Random(seed)
+    return pl.DataFrame(
+        [
+            {
+                "step": 10 * step,
+                "simulated": 3 * step / 19 + chance.gauss(0, 3 * noise),
+                "real": outcome(step / 19) + chance.gauss(0, noise),
+            }
+            for step in range(20)
+            for _ in range(rows)
+        ]
+    )
+
+
+def test_the_step_from_which_reward_and_outcome_part_is_found_with_its_interval():
+    found = goodhart(table(lambda way: way if way < 0.5 else 1 - way))
+    assert found is not None
+    assert found.parts_at is not None
+    at, low, high = found.parts_at
+    assert low <= at <= high
+    assert 80 <= low <= high <= 120
+    assert found.before is not None
+    assert found.after is not None
+    assert (found.before > 0.8, found.after < -0.5) == (True, True)
+    assert found.gap[0] == pytest.approx(1.5, abs=0.4)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "outcome", [lambda way: way, lambda way: 0.2 + way / 10, lambda way: 0.5], ids=["alike", "smaller", "level"]
+)
+def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_part(outcome, seed):
+    rewards = table(outcome, noise=0.005 if outcome(1) < 0.4 else 0.08, seed=seed)
+    if outcome(0) == outcome(1):  # the reward is level too
+        rewards = rewards.with_columns(simulated=pl.col("real").reverse())
+    found = goodhart(rewards)
+    assert found is not None
+    assert found.parts_at is None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_steps_of_a_row_each_are_resampled_themselves(seed):
+    parted = goodhart(table(lambda way: min(way, 0.4), rows=1, noise=0.01, seed=seed))
+    whole = goodhart(table(lambda way: way, rows=1, noise=0.01, seed=seed))
+    assert parted is not None
+    assert whole is not None
+    assert parted.parts_at is not None
+    assert whole.parts_at is None
+    assert whole.rank_correlation[1] > 0.9
+
+
+def test_the_order_of_rows_decides_nothing_and_few_steps_tell_nothing():
+    rewards = table(lambda way: way if way < 0.5 else 1 - way)
+    assert goodhart(rewards) == goodhart(rewards.sample(fraction=1, shuffle=True, seed=3))
+    assert goodhart(rewards.filter(pl.col("step") < 50)) is None
+
+
+def test_rewards_and_outcomes_may_be_measured_at_rows_of_their_own(tmp_path):
+    rows = [{"step": step, "simulated": step, "real": None} for step in range(8)]
+    rows += [{"step": step, "simulated": None, "real": -step} for step in range(8)]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = goodhart(read_rewards(str(tmp_path / "r.jsonl")))
+    assert found is not None
+    assert found.rank_correlation[0] == -1
+    pl.DataFrame(rows).write_csv(tmp_path / "r.csv")
+    assert goodhart(read_rewards(str(tmp_path / "r.csv"))) == found
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "step,simulated,real\n,1,2\n", "step,simulated,real\nx,1,2\n"])
+def test_what_is_no_table_of_rewards_is_told_by_its_name(tmp_path, text):
+    (tmp_path / "r.csv").write_text(text)
+    with pytest.raises(ConfigError, match=r"r\.csv"):
+        read_rewards(str(tmp_path / "r.csv"))
+    with pytest.raises(ConfigError, match=", ".join(COLUMNS)):
+        read_rewards(str(tmp_path / "none.jsonl"))
+
+
+def test_ranks_are_correlated_as_spearman_has_it():
+    one, other = pl.Series([1.0, 2, 2, 9]).to_numpy(), pl.Series([5.0, 7, 7, 8]).to_numpy()
+    assert spearman(one, other) == pytest.approx(1.0)
+    assert spearman(one, -other) == pytest.approx(-1.0)

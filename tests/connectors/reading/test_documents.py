@@ -1,19 +1,140 @@
-"""A document's outline against the whole document: the same values, and the same words for what is wrong."""
+"""Documents of JSON that are read in parts: arrays, large documents and outlines."""
 
+import io
 import json
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import FUZZ
+from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import damaged
+from tests.rows import blob_at
 from trajmill.connectors.reading import structure
+from trajmill.connectors.reading.arrays import elements
+from trajmill.connectors.reading.documents import array_values
 from trajmill.connectors.reading.large import damage, outline, parts
 from trajmill.connectors.reading.large.outline import MANY, Array, DocumentError, Object, Shape
 from trajmill.connectors.reading.values import JsonError, json_value
-from trajmill.schemas import ParseError
+from trajmill.connectors.registry import connectors
+from trajmill.schemas import ParseError, Reject, spool
+
+
+def test_elements_are_found_across_reads_whatever_their_strings_hold(monkeypatch):
+    values = [{"a": 'x"}{[]\\' * n, "b": [{"c": {}}, "\\\\", '\\"']} for n in range(9)] + [{}]
+    document = {"x": {"entries": [1]}, "log": {"entries ": [{}], "pages": ["]", {"entries": []}], "entries": values}}
+    for indent in (None, 1):
+        data = json.dumps({**document, "after": [{"a": 1}]}, indent=indent).encode()
+        for chunk in (1, 2, 7, 4096):
+            monkeypatch.setattr("trajmill.connectors.reading.arrays._CHUNK", chunk)
+            found = list(elements(io.BytesIO(data), "x", ("log", "entries")))
+            assert [json.loads(piece) for _, piece in found] == values
+            assert all(data[offset:].startswith(piece) for offset, piece in found)
+
+
+def gathered(found):
+    """All that comes, and why and where it ends early."""
+    came: list[Any] = []
+    try:
+        came.extend(found)
+    except ParseError as error:
+        return came, (error.reason, error.offset)
+    return came, None
+
+
+OBJECTS = st.recursive(
+    st.dictionaries(st.sampled_from(["a", "b", 'q"', "{", "é"]), st.sampled_from([1, '{"a":', "\\", "]"]), max_size=2),
+    lambda inner: st.dictionaries(
+        st.sampled_from(["a", "b", "entries"]), inner | st.lists(inner, max_size=2), max_size=2
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    st.lists(OBJECTS, max_size=3), st.lists(OBJECTS, max_size=1), OBJECTS, st.sampled_from([None, 0, 2]), st.booleans()
+)
+def test_elements_are_those_of_the_document_and_of_one_that_is_cut_the_first(entries, before, after, indent, bom):
+    text = json.dumps({"x": before, "log": {"pages": before, "entries": entries, "z": after}}, indent=indent)
+    data = b"\xef\xbb\xbf" * bom + text.encode()
+    found, fault = gathered(array_values(io.BytesIO(data), "x", ("log", "entries")))
+    assert ([one for _, one, _ in found], fault) == (entries, None)
+    assert all(data[at:].startswith(held) and json.loads(held) == one for at, one, held in found)
+    for size in range(0, len(data), 7):
+        came, fault = gathered(elements(io.BytesIO(data[:size]), "x", ("log", "entries")))
+        assert came == [(at, held) for at, _, held in found if at + len(held) <= size]
+        last = found[-1][0] + len(found[-1][2]) if found else len(data)
+        assert fault is None or fault[0] == "truncated" or size < 4
+        assert fault is not None or b"]" in data[last:size] or not found
+
+
+def test_a_long_element_ends_the_array_and_nothing_behind_it_is_read():
+    stream = io.BytesIO(b'[{"a": 1}, {"b": "' + b"x" * (9 << 20) + b'"}, {"c": 1}]')
+    found = elements(stream, "x", (), limit=1 << 20)
+    assert next(found) == (1, b'{"a": 1}')
+    with pytest.raises(ParseError) as caught:
+        next(found)
+    assert (caught.value.reason, caught.value.offset) == ("element_too_long", 11)
+    assert stream.tell() < 9 << 20
+
+
+NAMES = ("inspect", "sweagent", "mini_swe_agent", "mcp_recorder", "tau2", "tau_bench", "chat_tools", "claude_code")
+FIXTURES = ROOT / "tests" / "fixtures"
+
+
+def logs(name: str) -> list[Path]:
+    places = (FIXTURES / name / "input", FIXTURES / name / "bad")
+    return sorted(path for place in places for path in place.iterdir() if path.suffix != ".reason")
+
+
+def found_in(name, blob):
+    """Everything that a connector says of a log, and the offsets apart: small logs may leave them at 0."""
+    told: list[object] = []
+    offsets: list[int] = []
+    try:
+        for one in connectors()[name].parse(blob):
+            if isinstance(one, Reject):
+                told.append((one.unit, one.reason, one.detail, one.member, one.transitions, one.excerpt))
+                offsets.append(one.offset)
+            else:
+                steps = list(one.steps)
+                offsets += [step.offset for step in steps]
+                told.append(replace(one, steps=[replace(step, offset=0) for step in steps]))
+    except ParseError as error:
+        told.append((error.reason, error.detail, error.member, error.excerpt))
+        offsets.append(error.offset)
+    return told, offsets
+
+
+def both_ways(name, blob):
+    small = found_in(name, blob)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outline, "LARGE_BYTES", 0)
+        patch.setattr(outline, "PIECE_BYTES", 0)
+        patch.setattr(outline, "BLOCK_BYTES", 300)
+        patch.setattr(parts, "READ_BYTES", 300)
+        patch.setattr(damage, "NEAR_BYTES", 1)
+        patch.setattr(structure, "CHUNK_BYTES", 1000)
+        patch.setattr(spool, "HELD_BYTES", 0)
+        large = found_in(name, blob)
+    assert large[0] == small[0]
+    for place, exact in zip(small[1], large[1], strict=True):
+        assert place <= exact or is_wrapped(blob)
+
+
+def is_wrapped(blob):
+    """Tell a document whose rows stand within an object: a large one does not tell their places."""
+    return b'"eval_cases"' in blob.read(blob.members[0])
+
+
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name in NAMES for path in logs(name)], ids=str)
+def test_a_large_document_becomes_what_a_small_one_becomes(name, path):
+    both_ways(name, blob_at(path))
+
 
 SHAPES: tuple[Shape, ...] = ([], {"a": [], "b": MANY, "c": [{"a": [], "b": MANY}]})
 LISTED: tuple[Shape, ...] = ([{"a": [[]], "b": MANY}],)
