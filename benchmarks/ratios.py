@@ -1,7 +1,7 @@
 """The headline figures, each as a ratio to a peer or a floor that was measured in the same run.
 
     python -m benchmarks.ratios               # under 15 minutes on two idle cores
-    python -m benchmarks.ratios --long        # hours: growth over 0.1, 1 and 10 GB besides
+    python -m benchmarks.ratios --long        # hours: kills, growth over 0.1, 1 and 10 GB, and long logs besides
 
 The tables go into docs/benchmarks.md and docs/endurance.md, between the marks of this command. A figure that moved by
 more than 15 % since the last commit of its page is named.
@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import dedup, growth, signals, workers
+from benchmarks import dedup, growth, kills, signals, skew, workers
 from benchmarks.logs.documents import planted
 from benchmarks.logs.long_logs import write as write_long
 from benchmarks.logs.mixed import write_mixed
@@ -199,10 +199,23 @@ def publish(page: str, name: str, lines: Sequence[str]) -> None:
     write_page(page, name, lines)
 
 
+def publish_endurance(sizes: list[float], folder: Path | None) -> None:
+    """Measure what takes hours: kills, growth over `sizes` in GB, and one long log among small ones."""
+    publish("endurance.md", "kills", _markdown(kills.HEADS, kills.rows(40, [1, 2], SEED)))
+    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as place:
+        publish("endurance.md", "growth", _markdown(growth.HEADS, growth.rows(sizes, Path(place), SEED)))
+    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as place:
+        publish("endurance.md", "long logs", _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], Path(place), SEED)))
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="measure growth over 0.1, 1 and 10 GB besides")
+    parser.add_argument("--long", action="store_true", help="measure kills, growth and long logs besides")
     parser.add_argument("--sizes", type=float, nargs="+", default=[0.1, 1, 10], metavar="GB", help="of --long")
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     for name in ("task", "place"):
@@ -218,10 +231,7 @@ def main() -> None:
         print(*table(ratios)[-1:], sep="\n", flush=True)
     publish("benchmarks.md", "ratios", table(ratios))
     if given.long:
-        with tempfile.TemporaryDirectory(prefix="ratios-", dir=given.folder) as place:
-            rows = [*growth.rows(given.sizes, Path(place), SEED)]
-        heads = [f"| {' | '.join(growth.HEADS)} |", f"|{'---|' * len(growth.HEADS)}"]
-        publish("endurance.md", "growth", [*heads, *(f"| {' | '.join(row)} |" for row in rows)])
+        publish_endurance(given.sizes, given.folder)
 
 
 if __name__ == "__main__":
