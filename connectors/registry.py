@@ -117,7 +117,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "webvoyager": Format("trajmill.connectors.web.webvoyager", "3", ("interact_messages.json",)),
     "miniwob": Format("trajmill.connectors.web.miniwob", "7"),
     "browsergym": Format("trajmill.connectors.web.browsergym", "3", ("summary_info.json",)),
-    "rrweb": Format("trajmill.connectors.web.rrweb", "11"),
+    "rrweb": Format("trajmill.connectors.web.rrweb", "12"),
     "mind2web": Format("trajmill.connectors.web.mind2web", "5"),
     "osworld": Format("trajmill.connectors.desktop.osworld", "8", ("traj.jsonl",)),
     "agentnet": Format("trajmill.connectors.desktop.agentnet", "6", (".png",)),

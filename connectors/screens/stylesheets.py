@@ -94,6 +94,10 @@ class Sheet:
             return tuple([rules for _, rules in self._rules])
         return (parsed(self._text),)
 
+    def holds(self, word: str) -> bool:
+        """Tell whether a word stands in the rules."""
+        return word in self._text if self._rules is None else any(word in text for text, _ in self._rules)
+
     def replace(self, text: str) -> None:
         """Replace all rules."""
         self._text, self._rules = text, None

@@ -36,6 +36,7 @@ from trajmill.schemas import Step, Trajectory
 HERE: Final = Path(__file__).parent
 DUMPS: Final = HERE.parent / "android" / "appagent" / "task_deskclock_2024-05-19_16-01-00"
 WEB_STEP: Final = "click button: Delete Return the ladder"
+WEB_SIZE: Final = (500, 720)
 STYLE: Final = """
 body { margin: 16px; font: 14px 'DejaVu Sans' } td { vertical-align: top; padding: 4px 12px }
 pre { font: 12px/1.25 'DejaVu Sans Mono'; margin: 0; background: #f6f6f6; padding: 8px } h3 { margin: 8px 0 }
@@ -70,10 +71,10 @@ def image(png: bytes, style: str = "") -> str:
 
 def of_web(browser: Browser) -> Shown:
     """A click in the task list of the web samples, recorded here and now."""
-    Handler.site = Site()
-    context = browser.new_context(viewport={"width": 560, "height": 330}, locale="en-GB")
+    site = Handler.site = Site("tasks/picture", WEB_STEP)
+    context = browser.new_context(viewport={"width": WEB_SIZE[0], "height": WEB_SIZE[1]}, locale="en-GB")
     page = context.new_page()
-    page.goto("http://tasks.example/")
+    page.goto(f"http://{site.host}/")
     time.sleep(SETTLE_S)
     before = page.screenshot()
     context.tracing.start(snapshots=True, screenshots=False, sources=False)
@@ -85,7 +86,7 @@ def of_web(browser: Browser) -> Shown:
     after = page.screenshot()
     context.close()
     step = steps_of("playwright_trace", MemoryBlob("trace.zip", trace))[0]
-    return Shown(step, image(before, "width: 500px"), image(after, "width: 500px"), (500, 295))
+    return Shown(step, image(before), image(after), WEB_SIZE)
 
 
 def of_desktop(folder: Path, place: int = 1) -> Shown:

@@ -211,6 +211,15 @@ def test_a_box_changed_by_key_is_a_check() -> None:
     assert one.told() == ["check #2", "uncheck #2"]
 
 
+def test_a_scroll_of_what_is_not_shown_is_no_act() -> None:
+    hidden = element(5, "div", element(6, "div", text(7, "A")), attributes={"style": "visibility: hidden"})
+    one = Recording(hidden, element(8, "div", text(9, "B")), element(10, "button", text(11, "C")))
+    for ident in (6, 8):
+        one.event(3000, 3, {"source": 3, "id": ident, "x": 0, "y": 20})
+    one.click(3000, 10)
+    assert one.told() == ["scroll #2 0 20", "click #3"]
+
+
 def test_scrolls_are_one_act_until_they_rest_and_an_effect_right_after_a_click() -> None:
     one = Recording(element(5, "button", text(6, "A")))
     for y in (10, 20, 30):

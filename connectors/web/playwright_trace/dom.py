@@ -265,10 +265,11 @@ def frame_of(node: DomNode) -> str:
 
 def iframes(document: DomNode) -> list[DomNode]:
     """The iframes of a document, those in shadow roots too."""
-    return [one for one in _under(document) if one.tag in ("iframe", "frame")]
+    return [one for one in nodes_under(document) if one.tag in ("iframe", "frame")]
 
 
-def _under(top: DomNode) -> list[DomNode]:
+def nodes_under(top: DomNode) -> list[DomNode]:
+    """The node and all that is under it in document order, shadow roots first."""
     found = []
     stack = [top]
     while stack:
@@ -291,7 +292,7 @@ def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None
         one = children[at] if 0 <= at < len(children) else None
     if one is not None and _kind(one) == _kind(node):
         return one
-    alike = [other for other in _under(before) if other.tag == node.tag and _words(other) == _words(node)]
+    alike = [other for other in nodes_under(before) if other.tag == node.tag and _words(other) == _words(node)]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -316,4 +317,4 @@ def _kind(node: DomNode) -> tuple[str | None, ...]:
 
 
 def _words(node: DomNode) -> tuple[Any, ...]:
-    return _kind(node), "".join([one.text for one in _under(node) if one.tag == "#text"])
+    return _kind(node), "".join([one.text for one in nodes_under(node) if one.tag == "#text"])

@@ -12,14 +12,21 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from trajmill.connectors.reading.fields import brief, object_of, plain_text
 from trajmill.connectors.reading.lines import line_values
 from trajmill.connectors.reading.times import seconds_of_span
-from trajmill.connectors.screens.dom import DomNode
+from trajmill.connectors.screens.dom import DomNode, text_of
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import SHAPES, Page, page_of
 from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 from trajmill.connectors.web import action as act
 from trajmill.connectors.web.markup import html_observation, sheet_links
 from trajmill.connectors.web.playwright_trace.calls import DRAG, action_of, is_mouse_call
-from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, iframes, same_place
+from trajmill.connectors.web.playwright_trace.dom import (
+    Frame,
+    LostNodeError,
+    frame_of,
+    iframes,
+    nodes_under,
+    same_place,
+)
 from trajmill.connectors.web.playwright_trace.events import (
     UNEXPECTED,
     browser_of,
@@ -98,6 +105,9 @@ class _Dom:
     key: tuple[Any, ...]
 
 
+_HOVER: Final = ":hover"
+
+
 class _Pointer(NamedTuple):
     """Where the last call left the mouse: a frame, its address and document, and the node in it."""
 
@@ -154,6 +164,7 @@ class Session:
         self._screencast = Screencast(part.picture)
         self._linked = LinkedSheets(part.read, part.native.rpartition("!")[2].removesuffix(".trace") + ".network")
         self._links: dict[DomNode, list[tuple[DomNode, str]]] = {}
+        self._hovers: dict[DomNode, bool] = {}
         self._pointers: dict[str, _Pointer | None] = {}
         self._problems: list[Reject] = []
         self._version = 6
@@ -336,7 +347,7 @@ class Session:
         sheets = [found for one in documents for found in self._linked_sheets(documents[one], frames[one])]
         viewport = main[-1].viewport or viewport_of(object_of(self._options.get("options")).get("viewport"))
         addresses = [(one, frames[one].url) for one in documents]
-        hover = self._hovered(main[-1].page, frames, documents)
+        hover = self._hovered(main[-1].page, frames, documents, sheets)
         key = (url, viewport, hover, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
         dom = _Dom(url, viewport, documents, targets, sheets, hover, key)
         if len(self._frames) > 1:
@@ -344,12 +355,32 @@ class Session:
             self._shown(dom)
         return dom
 
-    def _hovered(self, page: str, frames: Mapping[str, _Shot], documents: Mapping[str, DomNode]) -> DomNode | None:
+    def _hovered(
+        self,
+        page: str,
+        frames: Mapping[str, _Shot],
+        documents: Mapping[str, DomNode],
+        sheets: Sequence[tuple[DomNode, Sheet | None]],
+    ) -> DomNode | None:
         """The node that the pointer is over, if the document in which a call left it is still there."""
         pointer = self._pointers.get(page)
         if pointer is None or pointer.frame not in documents or frames[pointer.frame].url != pointer.url:
             return None
+        if not any(sheet is not None and sheet.holds(_HOVER) for _, sheet in sheets) and not any(
+            self._has_hover(document) for document in documents.values()
+        ):
+            return None
         return _in_other(pointer.node, pointer.document, documents[pointer.frame])
+
+    def _has_hover(self, document: DomNode) -> bool:
+        """Tell whether a style sheet in a document asks for the pointer; others show the same wherever that is."""
+        if document not in self._hovers:
+            self._hovers[document] = any(
+                (node.sheet is not None and node.sheet.holds(_HOVER))
+                or (node.tag == "style" and _HOVER in text_of(node))
+                for node in nodes_under(document)
+            )
+        return self._hovers[document]
 
     def _linked_sheets(self, document: DomNode, shot: _Shot) -> list[tuple[DomNode, Sheet | None]]:
         """The links of a document with the sheets that they stand for in that snapshot."""

@@ -46,7 +46,7 @@ class Rrweb(Connector):
     """rrweb recordings."""
 
     name: ClassVar[str] = "rrweb"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "rrweb recordings of web sessions (JSON or JSONL)"
 

@@ -8,7 +8,8 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
 - changes of a field by keystrokes are one `fill` with its last text, and so are changes of the text of an editable
   element that has the focus; a choice in a list is one `select_option`, with
   the click that opened it; a checkbox changed without a click is a `check`;
-- a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect;
+- a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect. A scroll of
+  what is not shown is none: scripts measure so when an element changes its size;
 - a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
   a second snapshot of the same nodes, of which no load was told, is a checkpoint of the recorder (rrweb 1) and no act;
 - a field that the focus came to without a press is seen by what is done to it next as it was before, if that follows
@@ -57,6 +58,8 @@ _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
 """Custom events by which PostHog tells of a changed address."""
 _TEXTS: Final = frozenset({"", "text", "search", "email", "url", "tel", "password", "textarea"})
 """Fields whose value is what was typed; others have none while it is incomplete."""
+_PAGES: Final = frozenset({"#document", "html", "body"})
+"""What scrolls as a page; those in frames have no line of their own."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
 """Acts that may open a new page."""
 
@@ -442,6 +445,9 @@ class Acts:
                 return
         is_page = self._page_time is not None and self._is_within(self._page_time, EFFECT_MS)
         if self._time is not None and (self._follows(EFFECT_MS) or is_page):
+            return
+        page = self._seen().page
+        if page is not None and node.tag not in _PAGES and node not in page.ids:
             return
         if self._press is not None and self._press.is_touch:
             self._press = None
