@@ -24,7 +24,6 @@ from benchmarks.effect import transformers
 from benchmarks.effect.arms import EVERYTHING, EXACT, RAW, arms_of, judged
 from benchmarks.effect.corpus import CUT, Shown, decided_by, rows_of, shown, units_in
 from benchmarks.effect.significance import difference
-from benchmarks.effect_gpu.train import END
 from benchmarks.environment import called
 from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.mix.reward import rules
@@ -38,6 +37,9 @@ from trajmill.schemas import ConfigError
 
 RANDOM: Final = "random subset"
 ARMS: Final = (RAW, EXACT, RANDOM, EVERYTHING)
+END: Final = "<|end|>"
+"""What ends an answer, in `train.py` too, which imports nothing of here."""
+
 FOLDS: Final = 5
 """One group of so many is held out."""
 
