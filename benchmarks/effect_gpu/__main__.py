@@ -227,7 +227,7 @@ def main() -> None:
         prepare(Folder.named(given.run), given.job)
     if not (given.job / "found.jsonl").exists():
         with transformers.python(given.torch) as python:
-            called([python, str(Path(__file__).with_name("train.py")), str(given.job), *rest])
+            called([python, str(Path(__file__).parent / "scripts" / "train.py"), str(given.job), *rest])
     told = page(given.job)
     (given.job / "effect.md").write_text(told, "utf-8")
     print(told)
