@@ -104,6 +104,8 @@ class Trainer:
         self.words, self.texts = words, Texts(words.model)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model: nn.Module
+        if self.device == "cpu":
+            torch.set_num_threads(1)
 
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
         """The logits behind each token, in half precision on a GPU."""
