@@ -198,8 +198,8 @@ def page(job: Path) -> str:
             apart = difference(sums[arm][..., 0], sums[RAW][..., 0], sums[RAW][..., 1])
             cells.append(f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]")
         lines.append(f"| {what} | {len(groups)} | {' | '.join(cells)} |")
-    seeds = len({line["seed"] for line in found})
-    return f"Against {RAW}, which stands as it is, with intervals of 95 %; {seeds} seeds.\n\n" + "\n".join(lines) + "\n"
+    count = len({line["seed"] for line in found})
+    return f"Against {RAW}, which stands as it is, with intervals of 95 %; {count} seeds.\n\n" + "\n".join(lines) + "\n"
 
 
 def _add(

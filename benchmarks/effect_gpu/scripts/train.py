@@ -15,6 +15,7 @@ import math
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -118,9 +119,11 @@ class Trainer:
         torch.manual_seed(seed)
         self.model = Further(words.model) if words.model else Bytes(words.width, words.layers, window)
         self.model = self.model.to(self.device).train()
-        order, ids, borne = np.random.default_rng(seed), [], []
+        order = np.random.default_rng(seed)
+        ids: list[np.ndarray] = []
+        borne: list[np.ndarray] = []
         read = [self.texts.document(parts) for parts in documents]
-        while sum(map(len, ids)) < words.tokens + 1:
+        while sum(len(one) for one in ids) < words.tokens + 1:
             for at in order.permutation(len(read)):
                 ids.append(read[at][0])
                 borne.append(np.array([kind != "" for kind in read[at][1]], np.bool_))
@@ -141,8 +144,8 @@ class Trainer:
             optimizer.step()
         self.model.eval()
 
-    @torch.no_grad()
-    def scored(self, held: list[dict]) -> list[list]:
+    @torch.no_grad()  # type: ignore[untyped-decorator, unused-ignore]
+    def scored(self, held: list[dict[str, Any]]) -> list[list[Any]]:
         """(domain, group, class, bits, bytes) of all that is held out, each token given half a window at least."""
         window, half = self.words.window, self.words.window // 2
         found: dict[tuple[str, str, str], np.ndarray] = defaultdict(lambda: np.zeros(2))
@@ -159,8 +162,8 @@ class Trainer:
                         found[one["domain"], one["group"], kind] += cost / math.log(2), sizes[begin + place + 1]
         return [[*key, *map(float, values)] for key, values in sorted(found.items())]
 
-    @torch.no_grad()
-    def said(self, questions: list[dict]) -> list[str]:
+    @torch.no_grad()  # type: ignore[untyped-decorator, unused-ignore]
+    def said(self, questions: list[dict[str, Any]]) -> list[str]:
         """What the model answers to each question, the likeliest token each time."""
         longest, most = self.words.longest, self.words.window - self.words.longest
         blank = self.texts.ids("\n")[-1:]
@@ -172,7 +175,7 @@ class Trainer:
         return [self.texts.text(one).partition(END)[0] for one in ids[:, most:].tolist()]
 
 
-def read(path: Path) -> list[dict]:
+def read(path: Path) -> list[dict[str, Any]]:
     """The lines of a file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
@@ -192,7 +195,7 @@ def main() -> None:
     trainer, began, longest = Trainer(words), time.monotonic(), 0.0
     arms = {path.stem: [one["parts"] for one in read(path)] for path in sorted(words.job.glob("[0-9]*.jsonl"))}
     held, questions = read(words.job / "held.jsonl"), read(words.job / "questions.jsonl")
-    lines: list[dict] = []
+    lines: list[dict[str, Any]] = []
     for seed in range(words.seeds):
         start = time.monotonic()
         if seed and start - began + longest > 60 * words.minutes:
