@@ -2,7 +2,7 @@
 
 A run is made of the samples. Its trajectories are served by `trajmill world serve` before an endpoint that answers only
 the messages of training samples, byte for byte, and clients live through all of them at once. What the sessions left is
-read again by a run. No network, no model.
+read again by a run and held against the logs. No network, no model.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import DOMAINS, scan_transitions
+from trajmill.worlds.drift.drift import Settings, drift
 from trajmill.worlds.serve.serve_client import RemoteWorld
 
 _CLIENTS = 8
@@ -111,6 +112,10 @@ def main() -> None:
             Run(load_recipe("all"), [str(log / "trajectories")], str(again)).run()
             kinds = scan_transitions(again).collect()["environment"].struct.field("kind").value_counts()
             print(f"  read again by a run: {dict(kinds.iter_rows())}")
+            (model,) = drift(str(out), str(again), Settings(), {}).models
+            figures = [(name, one) for cell in model.cells for name, one in cell.figures.items()]
+            apart = max(abs(one.difference - (name == "length")) for name, one in figures)
+            print(f"  held against the logs: {dict(model.pairs)}, no figure differs by more than {apart:.3f}")
     sys.exit(0 if good else 1)
 
 

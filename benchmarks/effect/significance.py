@@ -6,7 +6,6 @@ compared with what the other costs on the same, under the same seed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,22 +62,6 @@ def difference(ours: Floats, theirs: Floats, sizes: Floats, seed: int = 0) -> Di
     tail = min(int((found <= 0).sum()), int((found >= 0).sum()))
     p = min(1.0, 2 * (tail + 1) / (DRAWS + 1))
     return Difference(float(apart.sum() / max(sizes.sum(), 1.0)), float(low), float(high), p)
-
-
-def together(apart: Sequence[Difference]) -> Difference:
-    """The difference that several tests of one question tell together, each weighed by what it is sure of.
-
-    By inverse variance (Birge 1932), where an interval is of 3.92 standard errors.
-    """
-    weights = [(_ERRORS / max(one.high - one.low, 1e-12)) ** 2 for one in apart]
-    mean = sum(weight * one.mean for weight, one in zip(weights, apart, strict=True)) / sum(weights)
-    error = sum(weights) ** -0.5
-    p = math.erfc(abs(mean) / error / math.sqrt(2))
-    return Difference(mean, mean - _ERRORS / 2 * error, mean + _ERRORS / 2 * error, p)
-
-
-_ERRORS: Final = 3.92
-"""Standard errors that an interval of 95 % is wide."""
 
 
 def alike(sizes: Floats) -> float:

@@ -1,13 +1,12 @@
 """`python -m benchmarks.effect.sweep LOGS`: the worth of the built-in recipe on real logs and recorded worlds.
 
-    python -m benchmarks.effect.sweep LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
+    python -m benchmarks.effect.sweep LOGS --out out/effect --transformers --workers 2
 
 Measured are the logs of a folder, and worlds that are recorded for it: shells, services, repositories and sites of our
 own, and the terminal samples, each into a folder of OUT. All are normalized and judged by the recipe `all`, spans
 included, then measured by `benchmarks.effect`; its arm of loss on spans leaves the loss on a fifth of what was copied.
-Transformers are asked about the logs alone. `--only` names what is measured; `--page` writes the tables of all that OUT
-holds into a page (`benchmarks.effect.page`). Other options (`--seeds`, `--folds`, `--tokens`, …) go to
-`benchmarks.effect`.
+Transformers are asked about the logs alone. `--only` names what is measured. Other options (`--seeds`, `--folds`,
+`--tokens`, …) go to `benchmarks.effect`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-
-from benchmarks.effect.measurement import spent
-from benchmarks.effect.page import COSTS, fill, write_costs
 
 RECIPE: Final = """extends: all
 name: effect
@@ -63,20 +59,14 @@ def main() -> None:
     parser.add_argument("logs", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=[LOGS, *WORLDS, SAMPLES], choices=[LOGS, *WORLDS, SAMPLES])
-    parser.add_argument("--page", type=Path)
     parser.add_argument("--transformers", action="store_true")
     given, rest = parser.parse_known_args()
     began = time.monotonic()
     for name in given.only:
-        before = spent()
         with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
             raw = recorded(name, given.logs, Path(place))
-            recording = spent() - before
             options = [*rest, "--transformers"] if name == LOGS and given.transformers else rest
             measured(raw, Path(place), given.out / name, options)
-        write_costs(given.out / COSTS, name, recording, spent() - before - recording)
-    if given.page:
-        fill(given.page, given.out)
     print(f"{time.monotonic() - began:.0f} s")
 
 

@@ -127,7 +127,7 @@ def in_form(action: Action, scenario: Scenario) -> Action:
     wanted = scenario.actions
     if action.name == COMPLETE and wanted:
         return Action(COMPLETE, keystrokes_text([]) if wanted == "keystrokes" else call_text(COMPLETE, {}))
-    form = {_PLAIN: "text", KEYSTROKES: "keystrokes", WAIT: "keystrokes"}.get(action.name, "call")
+    form = "text" if action.name == _PLAIN else "keystrokes" if action.text.lstrip()[:1] == "[" else "call"
     if not wanted or form == wanted:
         return action
     line = _line(action, form)

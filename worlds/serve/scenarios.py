@@ -278,7 +278,7 @@ def _of_unit(
 
 def _form(action: Mapping[str, Any]) -> tuple[str, str]:
     """The form of actions of a log, by its first, and its tool for lines of a shell, if that is the one."""
-    if action["name"] in (KEYSTROKES, WAIT):
+    if action["name"] in (KEYSTROKES, WAIT) and action["text"].startswith("["):
         return "keystrokes", ""
     if action["name"] == MESSAGE or action["arguments"] is None:
         return "", ""

@@ -13,7 +13,7 @@ from benchmarks.effect.corpus import Shown
 from benchmarks.effect.documents import CLASSES, Document, Tokens, trained
 from benchmarks.effect.measurement import changed_in, compared
 from benchmarks.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
-from benchmarks.effect.significance import Difference, alike, difference, holm, together
+from benchmarks.effect.significance import alike, difference, holm
 from benchmarks.effect.transformers import SEEDS, trials
 from benchmarks.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
 from trajmill.pipelines.recipe.recipe import SpanClass
@@ -139,19 +139,6 @@ def test_one_group_that_outweighs_all_others_proves_nothing():
     assert found.mean < -0.5
     assert found.high == 0
     assert found.p > 0.05
-
-
-def test_tests_of_one_question_tell_more_together_and_the_surer_one_most():
-    sure, vague = Difference(-0.03, -0.04, -0.02, 0.01), Difference(-0.01, -0.05, 0.03, 0.6)
-    both = together([sure, vague])
-    assert together([sure]).mean == sure.mean
-    assert (both.low, both.high) != (sure.low, sure.high)
-    assert -0.03 < both.mean < -0.0285
-    assert both.high - both.low < sure.high - sure.low
-    assert both.p < 1e-6
-    apart = together([Difference(-0.03, -0.04, -0.02, 0.01), Difference(0.03, 0.02, 0.04, 0.01)])
-    assert abs(apart.mean) < 1e-9
-    assert apart.p > 0.99
 
 
 def test_holm_corrects_the_smallest_most_and_keeps_the_order():

@@ -359,6 +359,12 @@ def test_an_action_that_has_no_such_form_is_refused_and_the_world_is_not_asked(w
     assert len(world.asked) == 1
 
 
+def test_a_call_that_is_named_as_a_wait_of_a_terminal_stays_a_call(world, serve):
+    said = '{"name": "wait", "arguments": {"time": 2}}'
+    (answer,) = taken(serve(world.url), said, scenario={**TERMINAL, "domain": "android", "actions": "call"})
+    assert answer["info"]["action"] == said
+
+
 def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
     found = {
         one.domain: (one.actions, one.shell) for one in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
