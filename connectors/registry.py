@@ -58,7 +58,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "antigravity": Format("trajmill.connectors.agents.antigravity", "3"),
     "droid": Format("trajmill.connectors.agents.droid", "3"),
     "amp": Format("trajmill.connectors.agents.amp", "2"),
-    "specstory": Format("trajmill.connectors.agents.specstory", "2"),
+    "specstory": Format("trajmill.connectors.agents.specstory", "3"),
     "cline": Format("trajmill.connectors.agents.cline", "3"),
     "harbor": Format("trajmill.connectors.agents.harbor", "4", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "9", ("trajectory.json",)),
