@@ -112,7 +112,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "table": Format("trajmill.connectors.published.table", "14"),
     "har": Format("trajmill.connectors.web.har", "11", (".har",)),
     "cdp": Format("trajmill.connectors.web.cdp", "12"),
-    "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "3"),
+    "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "4"),
     "browser_use_messages": Format("trajmill.connectors.web.browser_use_messages", "2"),
     "webvoyager": Format("trajmill.connectors.web.webvoyager", "3", ("interact_messages.json",)),
     "miniwob": Format("trajmill.connectors.web.miniwob", "7"),
