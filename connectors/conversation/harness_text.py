@@ -87,7 +87,16 @@ def read_forms(text: str) -> tuple[Form, ...]:
 
 FORMS: Final = read_forms((files(__package__) / "harness_text.tsv").read_text("utf-8"))
 
-_MISSING: Final = ("truncated", "Truncated at", "omitted", "</persisted-output>", "cleared]", "clipped>", " elided", "[trimmed")
+_MISSING: Final = (
+    "truncated",
+    "Truncated at",
+    "omitted",
+    "</persisted-output>",
+    "cleared]",
+    "clipped>",
+    " elided",
+    "[trimmed",
+)
 """Words of which each form that says that something is missing has one: most answers have none."""
 
 _LONGEST_SECONDS: Final = 1e9
