@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-from trajmill.connectors.conversation.wrapped_output import Output, output_object, limit_of, unwrapped
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of, output_object, unwrapped
 from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
