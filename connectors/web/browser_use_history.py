@@ -29,8 +29,8 @@ actions is state i, and the next observation of the last of them state i+1. Shap
 Several actions of one answer are calls of one turn. The result of one that is not the last is its own next observation;
 all results are the harness's words before the next action, and no part of a screen. browser-use stops at an action that
 changes the page: actions beyond the results were not done, and nothing is known to follow them. The text of `done` is
-the agent's own and no observation. An item without an answer is a failure of the harness, and told as such before the next
-action.
+the agent's own and no observation. An item without an answer is a failure of the harness, and told as such before
+the next action.
 """
 
 from __future__ import annotations
