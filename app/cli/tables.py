@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.segment import Segment, Segments
 from rich.table import Table
 
 from trajmill.app.console import Printer, labelled, text
@@ -288,8 +289,8 @@ def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> No
     console.print(table)
     if rows:
         console.print("For connectors/conversation/harness_text.tsv, where a line is a harness's indeed:")
-        for row in rows:
-            console.print(table_line(row), soft_wrap=True, markup=False, highlight=False)
+        lines = "".join(f"{table_line(row)}\n" for row in rows)
+        console.print(Segments([Segment(lines)]), soft_wrap=True, end="")  # tabs of a text would become spaces
 
 
 def show_found(found: Found, console: Printer, lines: int) -> None:

@@ -90,7 +90,7 @@ class SpecStory(Connector):
     """Markdown of SpecStory."""
 
     name: ClassVar[str] = "specstory"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "SpecStory history of a coding agent (Markdown)"
 
@@ -119,7 +119,7 @@ class SpecStory(Connector):
                 native_id=f"{name}/sidechain" if is_inner else name,
                 domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others(client)),
                 steps=made.steps,
-                agent=Agent(history.client, None, history.model),
+                agent=Agent(client if client != ANY else history.client, None, history.model),
                 task=Task(instruction=None if is_inner else made.instruction),
                 parent=main or None,
                 relation="subagent" if is_inner else None,

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-from trajmill.connectors.conversation.wrapped_output import Output, codex_object, limit_of, unwrapped
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of, output_object, unwrapped
 from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
@@ -87,7 +87,16 @@ def read_forms(text: str) -> tuple[Form, ...]:
 
 FORMS: Final = read_forms((files(__package__) / "harness_text.tsv").read_text("utf-8"))
 
-_MISSING: Final = ("truncated", "omitted", "</persisted-output>", "cleared]", "clipped>", " elided")
+_MISSING: Final = (
+    "truncated",
+    "Truncated at",
+    "omitted",
+    "</persisted-output>",
+    "cleared]",
+    "clipped>",
+    " elided",
+    "[trimmed",
+)
 """Words of which each form that says that something is missing has one: most answers have none."""
 
 _LONGEST_SECONDS: Final = 1e9
@@ -152,10 +161,9 @@ def read_output(text: str | None, source: Source) -> Output:
     """What an answer holds without the client's words before and behind it, and how its command ended by these."""
     if not text:
         return Output(text)
-    if source.agent is None and (told := unwrapped(text)) is not None:
-        return told
-    by_codex = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
-    told = (codex_object(text) if by_codex else None) or Output(text)
+    is_object = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
+    told = unwrapped(text) if source.agent is None else None
+    told = told or (output_object(text) if is_object else None) or Output(text)
     rest, heads, ending = _without_heads(told.text, source)
     rest, tails, late = _without_tails(rest, source)
     ending |= late
@@ -164,7 +172,7 @@ def read_output(text: str | None, source: Source) -> Output:
     rest = "" if rest and is_empty(rest, source) else rest
     code = ending.pop("exit_code", told.exit_code)
     killed = "killed" in ending and code == _OUT_OF_TIME
-    return replace(told, text=rest, exit_code=None if killed else code, notes=(*heads, *tails), **ending)
+    return replace(told, text=rest, exit_code=None if killed else code, notes=(*told.notes, *heads, *tails), **ending)
 
 
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
@@ -378,4 +386,7 @@ def _settled(after: Observation | None, source: Source) -> tuple[Observation | N
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
     told = read_output(text, source)
-    return (after if told.text == text else replace(after, content=told.text)), told.exit_code
+    cut = truncation(told.text or "", source) if after.truncation == "none" else after.truncation
+    if told.text == text and cut == after.truncation:
+        return after, told.exit_code
+    return replace(after, content=told.text, truncation=cut), told.exit_code

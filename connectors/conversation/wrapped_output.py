@@ -167,16 +167,25 @@ def _of_object(text: str) -> Output | None:
     return Output(shown, code if known else None, limit is not None, limit, isinstance(head, str), notes)
 
 
-def codex_object(text: str) -> Output | None:
-    """The output in Codex's object of `output` and `metadata`, as it stands; None of any other text."""
+def output_object(text: str) -> Output | None:
+    """The output in an object of `output` and `metadata` (Codex), or `exit_code` and `error` (Hermes), as it stands.
+
+    None of any other text.
+    """
     if not text.startswith('{"output":'):
         return None
     try:
         value: Any = json_value(text)
     except ValueError:
         return None
-    inner, metadata = value.get("output"), value.get("metadata")
-    if len(value) != 2 or not isinstance(inner, str) or not isinstance(metadata, dict):
+    inner, metadata = value.pop("output"), value.get("metadata")
+    notes = tuple(filter(None, (str_of(value.pop("_budget_warning", None)),)))
+    if not isinstance(inner, str):
+        return None
+    if value.keys() == {"exit_code", "error"}:
+        error = str_of(value["error"])
+        return Output("\n".join(filter(None, (inner, error))), whole_number_of(value["exit_code"], INT32), notes=notes)
+    if value.keys() != {"metadata"} or not isinstance(metadata, dict):
         return None
     seconds: Any = metadata.get("duration_seconds")
     known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LONGEST_SECONDS

@@ -14,7 +14,6 @@ r"""Histories of browser-use (`AgentHistoryList`): states of the browser, the ag
 before  | [2]<a title=Tomorrow />
 action  | {"name": "click", "arguments": {"element": 2}}
 after   | Low at 12:50
-        | Action result: Clicked element 2
 action  | {"name": "task_complete", "arguments": {"text": "At 12:50", "success": true}}
 after   | (not in the log)
 
@@ -28,9 +27,10 @@ actions is state i, and the next observation of the last of them state i+1. Shap
   says of an element (`interacted_element`) stands in actions for its number, which no text shows.
 
 Several actions of one answer are calls of one turn. The result of one that is not the last is its own next observation;
-all results are put under the next screen, as the agent saw them. browser-use stops at an action that changes the page:
-actions beyond the results were not done, and nothing is known to follow them. The text of `done` is the agent's own and
-no observation. An item without an answer is a failure of the harness, and told as such before the next action.
+all results are the harness's words before the next action, and no part of a screen. browser-use stops at an action that
+changes the page: actions beyond the results were not done, and nothing is known to follow them. The text of `done` is
+the agent's own and no observation. An item without an answer is a failure of the harness, and told as such before
+the next action.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BrowserUseHistory(Connector):
     """Histories of browser-use."""
 
     name: ClassVar[str] = "browser_use_history"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "browser-use histories (AgentHistoryList)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|gif|webm|mp4)")
@@ -139,16 +139,17 @@ class _History:
         """The actions of all items in order."""
         items = [(place, one) for place, one in zip(self._places, self._items, strict=True) if one is not None]
         told: list[dict[str, Any]] = []
-        pending: list[tuple[int, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = []
+        pending: list[tuple[int, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], list[str]]] = []
         screens: list[Observation | None] = []
         for place, item in items:
             screens.append(_screen(item, told))
             actions, results = calls_of(item.get("model_output")), listed(item.get("result"))
-            pending.append((place, item, actions, results))
+            pending.append((place, item, actions, results, told_results(told)))
             # Without an action it is the harness that failed, not the browser.
             told = results if actions else []
         moves = Moves()
-        for number, (place, item, actions, results) in enumerate(pending):
+        for number, (place, item, actions, results, reports) in enumerate(pending):
+            moves.say("\n".join(reports))
             after = screens[number + 1] if number + 1 < len(screens) else None
             if not actions:
                 for one in results:
@@ -174,7 +175,7 @@ def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
-    """The state of an item with the results of the actions before it; None if the item holds no state."""
+    """The state of an item, an error if an action before it failed; None if the item holds no state."""
     state = item.get("state")
     if not isinstance(state, dict):
         return None
@@ -190,7 +191,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
         lines += ["Interactive elements:", *_elements(listed)] if listed is not None else []
     failed = any(str_of(one.get("error")) for one in results)
     return Observation(
-        content="\n".join([*lines, *told_results(results)]),
+        content="\n".join(lines),
         form="screen",
         dialect=DIALECT,
         is_error=failed if results else None,

@@ -59,6 +59,40 @@ def test_what_one_program_prints_each_time_is_no_frame():
     assert sum(marked) == 0
 
 
+def test_what_one_program_prints_behind_different_programs_is_no_frame():
+    tests = [(f"{command} | tail; cargo test", f"{command[::-1]}\ntest result: ok") for command in PROGRAMS]
+    others = [(command, f"{command[::-1]} {n}") for n in range(2) for command in PROGRAMS]
+    assert found(tests + others)[0] == []
+    always = [(f"{command}; cargo test", f"{answer}\ntest result: ok") for command, answer in others]
+    assert ("tail", 24) in found([*tests, *always])[0]
+
+
+def test_prompts_of_a_terminal_are_no_frames_and_what_stands_before_them_is():
+    answers = [
+        (command, f"Output follows:\nuser@mill:~$ {command}\n{command[::-1]}\nuser@mill:~$ ") for command in PROGRAMS
+    ]
+    told, marked = found(answers)
+    assert told == [("head", 8)]
+    assert marked == [len("Output follows:")] * 8
+
+
+def test_tags_that_close_what_a_line_holds_are_no_frames():
+    assert found([(command, f"{command[::-1]} <b>mill</b>") for command in PROGRAMS])[0] == []
+
+
+def test_no_more_answers_have_a_frame_than_its_tools_gave():
+    batches = []
+    for tool, line in (("bash", "[done]"), ("shell", "[finished]")):
+        steps = steps_of(*(f"{command[::-1]}\n{line} now" for command in PROGRAMS), first="$")
+        calls = [call(tool, command=command) for command in PROGRAMS]
+        steps = [replace(step, action=one) for step, one in zip(steps, calls, strict=True)]
+        batches.append(batch_of(Trajectory(tool, "terminal", steps, agent=Agent("crane", "1.0"))))
+    edges = pa.Table.from_batches([measure_edges(batch) for batch in batches])
+    variety = pa.Table.from_batches([one for batch in batches for one in Varying().add(batch)])
+    ((_, counts),) = count_skeletons(edges, variety, 0).items()
+    assert {(int(one["answers"]), int(one["among"])) for one in find_frames(*counts)} == {(8, 8)}
+
+
 def test_a_line_that_a_few_of_many_programs_print_is_no_frame():
     words = [f"{one}{other}{one}" for one in "abcdefgh" for other in "stuvwxyz"]
     others = [(f"{word} run", f"{word * 2} said") for word in words]

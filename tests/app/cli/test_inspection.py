@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from tests.conftest import FUZZ, ROOT
 from trajmill.app.cli.cli import app
 from trajmill.app.cli.inspection import inspect
+from trajmill.connectors.conversation.harness_text import read_forms
+from trajmill.pipelines.judge.harness_text import TABLE
 from trajmill.pipelines.run_record.endings import Code
 from trajmill.quality.spans import SPANS_SCHEMA
 from trajmill.schemas import ConfigError
@@ -115,3 +117,21 @@ def test_no_such_trajectory_is_told(tmp_path):
     stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet")
     with pytest.raises(ConfigError, match="'zz'"):
         inspect(str(tmp_path), "zz")
+
+
+def test_a_line_that_is_printed_for_the_table_of_harness_text_is_a_row_of_it(tmp_path):
+    frame = {
+        "agent": "crane",
+        "version": "1.2",
+        "share": 0.1,
+        "tool": "bash",
+        "place": "tail",
+        "skeleton": "[done in 0 ms]",
+    }
+    counts = {"answers": 8, "among": 9, "kinds": 6, "expected": 6.5, "example": "[done in 31 ms]"}
+    (tmp_path / "measures").mkdir()
+    pq.write_table(pa.Table.from_pylist([frame | counts], TABLE), tmp_path / "measures" / "harness_text.parquet")
+    done = CliRunner().invoke(app, ["inspect", str(tmp_path), "--harness"])
+    (form,) = read_forms(done.output.splitlines()[-1])
+    assert (form.agent, form.versions, form.tools, form.meaning) == ("crane", "1.2-1.2", {"bash"}, "after")
+    assert form.pattern.fullmatch("[done in 7 ms]")

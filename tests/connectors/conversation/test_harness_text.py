@@ -59,6 +59,17 @@ def test_answers_of_claude_code_are_what_its_tools_said():
         ("WebFetch", "It says so.", "It says so.", "agent"),
         ("think", "Noted.", "Noted.", "harness"),
         ("exec", "sail\n\nCommand exited with code 3", "sail", "environment"),
+        ("bash", "sail\nCommandExecError: 2", "sail", "environment"),
+        ("bash", "<returncode>2</returncode>\n<output>\nsail\nCommandExecError: 2\n</output>", "sail", "environment"),
+        ("bash_command", "New Terminal Output:\n$ ls\nsail\n$", "$ ls\nsail\n$", "environment"),
+        ("terminal", '{"output": "sail", "exit_code": 1, "error": null}', "sail", "environment"),
+        ("terminal", '{"output": "", "exit_code": -1, "error": "no such mill"}', "no such mill", "environment"),
+        (
+            "Write",
+            "Written. (file state is current in your context — no need to Read it back)",
+            "Written.",
+            "environment",
+        ),
         ("web_fetch", "<html>", "<html>", "environment"),
     ],
 )
@@ -67,6 +78,33 @@ def test_answers_in_a_log_that_names_no_client_are_told_from_its_words_too(name,
     (step,) = made.steps
     assert step.next_observation is not None
     assert (step.next_observation.content, step.next_observation.origin) == (content, origin)
+
+
+def test_the_budget_that_hermes_tells_with_an_output_is_its_own_word():
+    answer = {"output": "sail", "exit_code": 3, "error": None, "_budget_warning": "[9 calls left]"}
+    told = read_output(json.dumps(answer), Source(tool="terminal"))
+    assert told == Output("sail", 3, notes=("[9 calls left]",))
+
+
+def test_a_command_that_pi_killed_has_the_seconds_it_was_given():
+    told = read_output("sail\n\n\nCommand timed out after 600 seconds", Source(tool="bash"))
+    assert told == Output("sail", killed=True, limit=600.0, notes=("Command timed out after 600 seconds",))
+
+
+@pytest.mark.parametrize(
+    ("client", "tool", "answer", "truncation"),
+    [
+        ("kimi-cli", "Glob", "[Truncated at 100 matches]\na.py\nb.py", "harness"),
+        ("pi", "Glob", "[Truncated at 100 matches]\na.py\nb.py", "none"),
+        ("pi", "read", "a mill [trimmed for fixture]", "recorder"),
+    ],
+)
+def test_marks_of_cuts_count_in_sessions_of_their_client(client, tool, answer, truncation):
+    (step,) = steps_of(answer)
+    log = Trajectory("s", "terminal", [replace(step, action=call(tool))], agent=Agent(client, None))
+    (step,) = strip_forms(log).steps
+    assert step.next_observation is not None
+    assert step.next_observation.truncation == truncation
 
 
 def test_every_row_of_the_table_has_a_pattern_that_stops_on_long_texts():
