@@ -83,18 +83,6 @@ def test_sub_agents_without_end_are_bounded():
     assert [one.reason for one in rejects] == ["nested_too_deeply"]
 
 
-def test_values_of_wrong_types_are_no_reason_to_stop():
-    for value in (None, 1, "x", [], [1], {}, {"a": [1]}):
-        for key in ("message", "tool_calls", "observation", "extra", "timestamp", "reasoning_content", "step_id"):
-            step = {**acts("a"), key: value}
-            found, _ = read(document(step, acts("b")))
-            assert found[0].steps[-1].action.call_id == "b"
-        for key in ("agent", "extra", "subagent_trajectories", "session_id", "continued_trajectory_ref"):
-            assert read({**document(acts("a")), key: value})[0]
-        extra = {"trajmill": dict.fromkeys(("environment", "task", "context", "outcome", "domain", "relation"), value)}
-        assert read(document(acts("a", extra=extra), extra=extra))[0]
-
-
 def test_the_first_prompt_of_terminus_is_taken_apart_as_that_of_an_episode_is():
     shown = "Current terminal state:\nCurrent Terminal Screen:\n$ ls\n$\n\n\n"
     said = f"Be brief.\n\nTask Description:\nMake a file.\n\n{shown}"

@@ -1,6 +1,5 @@
 """Claude Code sessions: who said what, branches, files beside the log, entries kept in a file, and hostile logs."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tests.connectors.claude_logs import (
 from tests.tables import table
 from trajmill.connectors.agents.claude_code import BRANCHES
 from trajmill.connectors.conversation.reminders import voices
-from trajmill.connectors.reading.json_text import CARRIED_DEPTH as DEPTH
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -302,17 +300,6 @@ def test_replicas_of_long_texts_count_once_and_texts_that_differ_at_their_end_do
     other = talk.result("r2", "t1", f"{LONG}2", parent="a1")
     assert parsed(log(*words, other))[1][0].reason == "result_repeated"
     assert parsed(log(*words, talk.result("r3", "t1", f"{LONG}1", parent="a1")))[1] == []
-
-
-@pytest.mark.parametrize("depth", [DEPTH + 1, 900, 5000])
-def test_arguments_nested_too_deeply_are_rejected(depth: int) -> None:
-    talk = Talk()
-    deep = json.dumps(talk.agent("a2", "msg_2", use("t2", "Bash", x="DEEP"))).replace(
-        '"DEEP"', "[" * depth + "]" * depth
-    )
-    found, rejects = parsed(log(talk.user("u", "go", None), talk.call("a1", "msg_1", "t1"), deep))
-    assert len(found[0].steps) == 1
-    assert [reject.reason for reject in rejects] == ["nested_too_deeply"]
 
 
 def hostile() -> Iterator[tuple[str, bytes]]:

@@ -1,7 +1,6 @@
 """Codex rollouts and event streams: turns, outputs, voices and hostile input."""
 
 import json
-from itertools import product
 from typing import Any
 
 import pytest
@@ -94,15 +93,6 @@ def test_the_editor_is_told_apart_from_the_user():
     assert list(voices(text, CODEX)) == [("harness", setup), ("user", "Do it.")]
     assert list(voices("<environment_context>x", CODEX)) == [("harness", "<environment_context>x")]
     assert list(voices(" \n", CODEX)) == []
-
-
-def test_values_of_wrong_types_are_no_reason_to_stop():
-    kinds = ("message", "reasoning", "function_call_output", "local_shell_call")
-    keys = ("content", "role", "action", "output", "call_id")
-    values: tuple[Any, ...] = (None, 1, [], [1], {}, "x")
-    odd = [item(1, kind, **{key: value}) for kind, key, value in product(kinds, keys, values)]
-    found, _ = read(log(META, *odd, call(2, "b"), answer(3, "b", [{"type": "input_image", "image_url": 3}])), Codex())
-    assert found[0].steps[-1].action.call_id == "b"
 
 
 def test_an_early_rollout_is_told_from_any_other_json_lines():

@@ -1,26 +1,19 @@
-"""Decisions of judge: groups, the state of a part, and what each round is told."""
+"""The decisions of a recipe: one table of reasons, rounds whose names are apart, a graph that no corpus enlarges."""
 
 import re
-from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trajmill.pipelines.judge.corpus_rule import UNITS, heard_at_last, scheduled
-from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
 from trajmill.pipelines.judge.judge import decisions
 from trajmill.pipelines.judge.judging import Judging
-from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TEXT, REASONS
 from trajmill.pipelines.judge.verdicts import verdict_reasons
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.quality.group import components
 
 RECIPE = """
 name: all
@@ -83,76 +76,3 @@ def test_a_row_whose_next_observation_nobody_saw_is_omitted_whatever_rule_it_bro
     no_text = len(made.recipe.judge.rules) + [one.name for one in REASONS].index(NO_TEXT)
     assert reasons.tolist() == [-1, no_text]
     assert kept.all()
-
-
-EDGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30)
-
-
-@given(EDGES)
-def test_groups_that_units_name_among_themselves_are_those_of_the_whole_corpus(edges):
-    units: dict[int, np.ndarray] = {}
-    for unit in {unit for unit, _, _ in edges}:
-        pairs = np.array([edge[1:] for edge in edges if edge[0] == unit], np.uint64)
-        units[unit] = np.stack(components(pairs))
-    partitions: dict[int, list[bytes]] = defaultdict(list)
-    for unit, (nodes, groups) in units.items():
-        for node, group in zip(nodes, groups, strict=True):
-            partitions[int(node) % 3].append(np.array([(node, group, unit)], _NODE).tobytes())
-    told = [data for number in partitions for _, _, data in tied(number, partitions[number])]
-    found = {unit: dict(zip(groups.tolist(), groups.tolist(), strict=True)) for unit, (_, groups) in units.items()}
-    if told:
-        assert all(len(np.unique(np.frombuffer(data, _TIE)["unit"])) == 1 for data in told)
-        for name, unit, data in named(0, told):
-            assert name == GROUPS
-            found[unit].update((int(a), int(b)) for a, b in np.frombuffer(data, [("group", "<u8"), ("name", "<u8")]))
-    whole = dict(zip(*components(np.array([edge[1:] for edge in edges], np.uint64)), strict=True))
-    for unit, (nodes, groups) in units.items():
-        for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
-            assert found[unit][group] == whole[node]
-
-
-OMITS = [reason.name for reason in REASONS if not reason.whole]
-DROPS = [reason.name for reason in REASONS if reason.whole]
-
-
-def standing(lengths: list[int], **values: Any) -> Standing:
-    """The state of trajectories of these lengths; what is not given takes nothing away."""
-    rows, starts = sum(lengths), np.cumsum([0, *lengths[:-1]])
-    decision = SimpleNamespace(
-        trajectory=np.array(values.get("trajectory", [-1] * rows)),
-        transition=np.array(values.get("transition", [-1] * rows)),
-    )
-    text = np.array(values.get("has_text", [True] * rows))
-    state = Standing(None, None)  # type: ignore[arg-type]
-    vars(state)["measures"] = SimpleNamespace(
-        decision=decision, starts=starts, lengths=np.array(lengths), column={"has_text": text}.__getitem__
-    )
-    lost = {reason.name: {"row": np.array(values.get("lost", {}).get(reason.name, []), np.int64)} for reason in REASONS}
-    vars(state)["losers"] = lost
-    vars(state)["over"] = np.array(values.get("over", [-1] * rows), np.int16)
-    return state
-
-
-@pytest.mark.parametrize(
-    ("values", "targets"),
-    [
-        ({}, [True] * 5),
-        ({"has_text": [True, False, True, True, False]}, [True, False, True, True, False]),
-        ({"transition": [-1, 0, -1, 3, -1]}, [True, False, True, False, True]),
-        ({"over": [0, -1, -1, -1, 1]}, [False, True, True, True, False]),
-        ({"trajectory": [-1, -1, 0, 0, 0]}, [True, True, False, False, False]),
-        ({"lost": {DROPS[0]: [0]}}, [False, False, True, True, True]),
-        ({"lost": {OMITS[0]: [0, 3]}}, [False, True, True, False, True]),
-    ],
-)
-def test_a_row_bears_the_loss_unless_something_takes_it(values, targets):
-    assert standing([2, 3], **values).targets().tolist() == targets
-
-
-@given(st.lists(st.sampled_from([*DROPS, None]), min_size=1, max_size=6), st.data())
-def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reasons, data):
-    lengths = data.draw(st.lists(st.integers(1, 4), min_size=len(reasons), max_size=len(reasons)))
-    starts = np.cumsum([0, *lengths[:-1]]).tolist()
-    lost = {name: [start for start, one in zip(starts, reasons, strict=True) if one == name] for name in DROPS}
-    kept = standing(lengths, lost=lost).kept().tolist()
-    assert kept == [one is None for one, length in zip(reasons, lengths, strict=True) for _ in range(length)]

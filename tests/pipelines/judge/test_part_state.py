@@ -1,0 +1,58 @@
+"""State of a part during judging: which rows bear the loss, given what was measured and decided so far."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.reasons import REASONS
+
+OMITS = [reason.name for reason in REASONS if not reason.whole]
+DROPS = [reason.name for reason in REASONS if reason.whole]
+
+
+def standing(lengths: list[int], **values: Any) -> Standing:
+    """The state of trajectories of these lengths; what is not given takes nothing away."""
+    rows, starts = sum(lengths), np.cumsum([0, *lengths[:-1]])
+    decision = SimpleNamespace(
+        trajectory=np.array(values.get("trajectory", [-1] * rows)),
+        transition=np.array(values.get("transition", [-1] * rows)),
+    )
+    text = np.array(values.get("has_text", [True] * rows))
+    state = Standing(None, None)  # type: ignore[arg-type]
+    vars(state)["measures"] = SimpleNamespace(
+        decision=decision, starts=starts, lengths=np.array(lengths), column={"has_text": text}.__getitem__
+    )
+    lost = {reason.name: {"row": np.array(values.get("lost", {}).get(reason.name, []), np.int64)} for reason in REASONS}
+    vars(state)["losers"] = lost
+    vars(state)["over"] = np.array(values.get("over", [-1] * rows), np.int16)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("values", "targets"),
+    [
+        ({}, [True] * 5),
+        ({"has_text": [True, False, True, True, False]}, [True, False, True, True, False]),
+        ({"transition": [-1, 0, -1, 3, -1]}, [True, False, True, False, True]),
+        ({"over": [0, -1, -1, -1, 1]}, [False, True, True, True, False]),
+        ({"trajectory": [-1, -1, 0, 0, 0]}, [True, True, False, False, False]),
+        ({"lost": {DROPS[0]: [0]}}, [False, False, True, True, True]),
+        ({"lost": {OMITS[0]: [0, 3]}}, [False, True, True, False, True]),
+    ],
+)
+def test_a_row_bears_the_loss_unless_something_takes_it(values, targets):
+    assert standing([2, 3], **values).targets().tolist() == targets
+
+
+@given(st.lists(st.sampled_from([*DROPS, None]), min_size=1, max_size=6), st.data())
+def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reasons, data):
+    lengths = data.draw(st.lists(st.integers(1, 4), min_size=len(reasons), max_size=len(reasons)))
+    starts = np.cumsum([0, *lengths[:-1]]).tolist()
+    lost = {name: [start for start, one in zip(starts, reasons, strict=True) if one == name] for name in DROPS}
+    kept = standing(lengths, lost=lost).kept().tolist()
+    assert kept == [one is None for one, length in zip(reasons, lengths, strict=True) for _ in range(length)]
