@@ -1,5 +1,6 @@
 """Decisions of judge: groups, the state of a part, and what each round is told."""
 
+import json
 import re
 from collections import defaultdict
 from types import SimpleNamespace
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trajmill.pipelines.judge import measuring
 from trajmill.pipelines.judge.corpus_rule import UNITS, heard_at_last, scheduled
 from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
 from trajmill.pipelines.judge.judge import decisions
-from trajmill.pipelines.judge.judging import Judging
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TEXT, REASONS
 from trajmill.pipelines.judge.verdicts import verdict_reasons
@@ -156,3 +159,34 @@ def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reas
     lost = {name: [start for start, one in zip(starts, reasons, strict=True) if one == name] for name in DROPS}
     kept = standing(lengths, lost=lost).kept().tolist()
     assert kept == [one is None for one, length in zip(reasons, lengths, strict=True) for _ in range(length)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "left"),
+    [
+        *((name, 0) for name in ("simulated", "bridges_pools", "contaminated", "duplicate_trajectory")),
+        *((name, 0) for name in ("near_duplicate", "harness_share", "no_target")),
+        *((name, 1) for name in ("harness_text", "duplicate_transition", "replicate", "no_text")),
+    ],
+)
+def test_a_reason_takes_the_loss_of_a_trajectory_or_of_one_row(reason, left):
+    assert standing([2, 3], lost={reason: [0]}).targets().sum() == left + 3
+
+
+@pytest.mark.parametrize(
+    ("version", "rule"),
+    [("EDGES_VERSION", {"harness_text": {}}), ("VERSION", {"near_duplicates": {}}), ("SPANS_VERSION", {"spans": True})],
+)
+def test_measures_are_made_again_if_the_code_of_one_that_is_asked_for_changed(version, rule, monkeypatch):
+    none = {"harness_text": None, "near_duplicates": None, "spans": False}
+
+    def digests():
+        unit = Unit(0, "transitions", "sha256")
+        recipes = ({"name": "r", "source": "tests", "judge": values} for values in (none, none | rule))
+        return [measuring_digest(unit, judging(json.dumps(recipe), "")) for recipe in recipes]
+
+    before = digests()
+    monkeypatch.setattr(measuring, version, "next")
+    after = digests()
+    assert before[0] == after[0]
+    assert len({*before, after[1]}) == 3
