@@ -74,7 +74,10 @@ class Room:
 
 
 ROOMS: Final = {
-    "judge": Room(("pipelines/judge/*.py",), ("tests/pipelines/judge", "tests/pipelines/test_run.py")),
+    "judge": Room(
+        ("pipelines/judge/*.py",),
+        ("tests/pipelines/judge", "tests/pipelines/normalize/test_parts_by_hand.py", "tests/pipelines/test_run.py"),
+    ),
     "mix": Room(("pipelines/mix/**/*.py",), ("tests/pipelines/mix", "tests/pipelines/test_run.py")),
     "render": Room(("pipelines/render/*.py",), ("tests/pipelines/render", "tests/pipelines/mix/test_mixture.py")),
     "quality": Room(("quality/*.py", "quality/signals/*.py", "quality/scrubbing/values.py"), ("tests/quality",)),

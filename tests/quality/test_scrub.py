@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quality.planted import MAKERS, plants
-from trajmill.quality.scrub import KINDS, scrub, scrub_text
+from trajmill.quality.scrub import KINDS, _trajectories, scrub, scrub_text
 from trajmill.quality.scrubbing.columns import NAMES, SCRUBBED
 from trajmill.schemas import (
     Action,
@@ -315,3 +315,9 @@ def test_a_secret_that_only_the_object_holds_is_cleaned_and_counted():
     assert second["observation"]["envelope"] == first["next_observation"]["envelope"]
     assert json.loads(first["next_observation"]["envelope"])["structuredContent"]["n"] == 1.5
     assert counts.to_pylist() == [1, 1]
+
+
+def test_rows_are_of_the_trajectory_before_as_long_as_its_id_is_the_same() -> None:
+    batch = batch_of(trajectory("x", ["a", "b"]), trajectory("y", ["a", "b"]))
+    assert _trajectories(batch.take(pa.array([0, 0, 1]))).tolist() == [0, 0, 1]
+    assert _trajectories(batch.take(pa.array([1, 0, 0]))).tolist() == [0, 1, 1]

@@ -140,7 +140,7 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     assert found == [[False, True, True, False], [True, True, False], [True, False]]
 
 
-@pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0)])
+@pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0), (-9, 0)])
 def test_a_command_that_says_no_by_its_exit_code_has_an_answer(code, silent):
     assert measure("empty_answer", one(replace(row(after=""), exit_code=code))) == [silent]
     assert measure("empty_answer", one(replace(row(after=""), exit_code=code, timed_out=True))) == [0]

@@ -1,15 +1,19 @@
 """The decisions of a recipe: one table of reasons, rounds whose names are apart, a graph that no corpus enlarges."""
 
+import json
 import re
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from trajmill.pipelines.judge import measuring
 from trajmill.pipelines.judge.corpus_rule import UNITS, heard_at_last, scheduled
 from trajmill.pipelines.judge.judge import decisions
-from trajmill.pipelines.judge.judging import Judging
+from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TEXT, REASONS
 from trajmill.pipelines.judge.verdicts import verdict_reasons
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -76,3 +80,22 @@ def test_a_row_whose_next_observation_nobody_saw_is_omitted_whatever_rule_it_bro
     no_text = len(made.recipe.judge.rules) + [one.name for one in REASONS].index(NO_TEXT)
     assert reasons.tolist() == [-1, no_text]
     assert kept.all()
+
+
+@pytest.mark.parametrize(
+    ("version", "rule"),
+    [("EDGES_VERSION", {"harness_text": {}}), ("VERSION", {"near_duplicates": {}}), ("SPANS_VERSION", {"spans": True})],
+)
+def test_measures_are_made_again_if_the_code_of_one_that_is_asked_for_changed(version, rule, monkeypatch):
+    none = {"harness_text": None, "near_duplicates": None, "spans": False}
+
+    def digests():
+        unit = Unit(0, "transitions", "sha256")
+        recipes = ({"name": "r", "source": "tests", "judge": values} for values in (none, none | rule))
+        return [measuring_digest(unit, judging(json.dumps(recipe), "")) for recipe in recipes]
+
+    before = digests()
+    monkeypatch.setattr(measuring, version, "next")
+    after = digests()
+    assert before[0] == after[0]
+    assert len({*before, after[1]}) == 3

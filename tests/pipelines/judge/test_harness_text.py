@@ -64,6 +64,20 @@ def test_rows_that_stand_in_frames_bear_no_loss_whatever_the_parts(raw: Path, tm
     assert row["example"].startswith("<took ")
 
 
+def test_frames_are_listed_by_agent_and_the_most_frequent_first(tmp_path: Path):
+    (tmp_path / "raw").mkdir()
+    for agent, sessions in (("crane", 2), ("adder", 3)):
+        for number in range(sessions):
+            made = log(agent, number, wrapped=True)
+            for step in made["steps"][1 + number :: 2]:
+                step["observation"]["results"][0]["content"] += f"\n(left {number} ms)"
+            (tmp_path / "raw" / f"{agent}{number}.json").write_text(json.dumps(made))
+    judged(tmp_path / "raw", tmp_path / "out", max=0.1)
+    rows = [(row["agent"], -row["answers"]) for row in read_frames(Folder(str(tmp_path / "out")) / "measures")]
+    assert rows == sorted(rows)
+    assert len(rows) > len({agent for agent, _ in rows}) == 2
+
+
 def test_an_agent_with_too_much_of_it_is_dropped_whole(raw: Path, tmp_path: Path):
     counts, _ = judged(raw, tmp_path, max=0.1, max_of_agent=0.2)
     assert counts == {("crane", "harness_share"): 12, ("heron", ""): 12}

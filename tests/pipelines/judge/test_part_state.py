@@ -56,3 +56,15 @@ def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reas
     lost = {name: [start for start, one in zip(starts, reasons, strict=True) if one == name] for name in DROPS}
     kept = standing(lengths, lost=lost).kept().tolist()
     assert kept == [one is None for one, length in zip(reasons, lengths, strict=True) for _ in range(length)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "left"),
+    [
+        *((name, 0) for name in ("simulated", "bridges_pools", "contaminated", "duplicate_trajectory")),
+        *((name, 0) for name in ("near_duplicate", "harness_share", "no_target")),
+        *((name, 1) for name in ("harness_text", "duplicate_transition", "replicate", "no_text")),
+    ],
+)
+def test_a_reason_takes_the_loss_of_a_trajectory_or_of_one_row(reason, left):
+    assert standing([2, 3], lost={reason: [0]}).targets().sum() == left + 3

@@ -299,6 +299,8 @@ def test_what_has_a_share_and_is_not_there_at_all_is_told():
         ("web", 20_000, 0.5, 0),
         ("swe", 0, 0.5, 10_000),
     ]
+    swe = found.categories[1]
+    assert (swe.samples, swe.loss_tokens, swe.available) == (0, 0, 0)
 
 
 def test_bounds_hold_by_share_and_by_tokens():

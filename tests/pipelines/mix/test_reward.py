@@ -287,6 +287,8 @@ def nested(text, opening="[", closing="]"):
         ('{"a": 1}\n[timed out]', '{"a": 1}', 2 / 3),
         ("[2, 1]", "[1, 2]", 3 / 4),
         ("[1, 2, 3, 4]", "[1, 2]", 2 / 3),
+        ('{"a": {"b": 1, "c": 2}}', '{"a": {"b": 1}}', 2 / 3),
+        ('{"a": {"b": 1}}', '{"a": {"b": 1, "c": 2}}', 2 / 3),
     ],
 )
 def test_json_earns_the_f1_of_its_values(answer, observation, score):
@@ -390,6 +392,7 @@ def test_a_reply_that_is_no_rating_is_worth_0(reply):
 def test_a_rating_is_read_behind_what_the_judge_thought():
     reply = f"<think>{json.dumps(all_of(5))}</think>```json\n{json.dumps(all_of(2))}\n```"
     assert rubric_score(reply) == 0.25
+    assert rubric_score({**all_of(1), "format": 5}) == 0.2
 
 
 def test_thinking_never_reaches_the_judge_and_no_prediction_closes_the_fence():

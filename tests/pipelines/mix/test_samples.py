@@ -253,3 +253,14 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool, monkey
     if pool != "eval":
         assert index.tolist() == [hash_ * 3 >> 64 for hash_ in found["_hash"].to_pylist()]
     assert set(index.tolist()) == {0, 1, 2}
+
+
+@given(st.integers(1, 9), st.lists(st.integers(0, 2**64 - 1), max_size=9))
+def test_a_shard_takes_an_equal_range_of_hashes_to_the_last_one(count, hashes):
+    firsts = [-(-(number << 64) // count) for number in range(1, count)]
+    hashes += [hash_ for first in firsts for hash_ in (first - 1, first)] + [0]
+    batch = pa.record_batch({"_hash": pa.array(hashes, pa.uint64())})
+    found = [
+        (hash_, index) for index, block in blocks_by_shard(batch, count, 0) for hash_ in block["_hash"].to_pylist()
+    ]
+    assert sorted(found) == sorted((hash_, hash_ * count >> 64) for hash_ in hashes)

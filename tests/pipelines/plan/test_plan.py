@@ -1,11 +1,13 @@
 import gzip
 import random
+from dataclasses import replace
 from itertools import zip_longest
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trajmill.connectors.connector import FileSlice
 from trajmill.pipelines.plan import plan as planning
 from trajmill.pipelines.plan.plan import Plan, binned, make_plan
 from trajmill.pipelines.plan.raw_files import gather
@@ -132,6 +134,12 @@ def test_a_part_holds_as_many_inputs_as_its_bytes_and_their_number_allow(sizes, 
 def test_what_is_compressed_is_weighed_by_what_it_may_come_to():
     inputs = [Input(name, "asciicast", "1", "", {"a": Place(name)}, 10, "s") for name in ("a.cast", "b.cast.gz")]
     assert [len(binned(inputs, RECIPE, part_bytes).pop().inputs) for part_bytes in (89, 90)] == [1, 2]
+
+
+def test_parts_that_hold_other_slices_of_one_file_have_other_digests():
+    whole = Input("rows.jsonl", "table", "1", "", {"": Place("rows.jsonl")}, 10, "s")
+    slices = [replace(whole, file_slice=FileSlice(begin, begin + 10)) for begin in (10, 20)]
+    assert len({binned([one], RECIPE)[0].digest for one in (whole, *slices)}) == 3
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

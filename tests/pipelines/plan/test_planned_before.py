@@ -136,15 +136,12 @@ def test_a_plan_of_other_code_or_one_that_is_damaged_is_not_believed(raw, tmp_pa
 
 def test_a_plan_is_believed_whatever_the_order_of_a_mapping_in_the_recipe():
     columns = {"id": "episode", "observation": "before", "action": "command"}
-    mapping = {"layout": "transitions", "domain": "os"}
-    recipes = [
-        Recipe.model_validate(
-            {"name": "t", "source": "t", "normalize": {"dataset": mapping | {"columns": dict(pairs)}}}
-        )
-        for pairs in (columns.items(), reversed(columns.items()), [*columns.items(), ("reward", "score")])
+    mapping = {"layout": "transitions", "domain": "os", "columns": columns, "kind": "model", "world_model": "m@1"}
+    digests = [
+        asked_digest(Recipe(name="t", source="t", normalize=Normalize(dataset=mapping | {"sampling": sampling})))
+        for sampling in ({"top_k": 1, "seed": 2}, {"seed": 2, "top_k": 1}, {"seed": 1, "top_k": 2})
     ]
-    first, reverse, other = map(asked_digest, recipes)
-    assert first == reverse != other
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_where_a_connector_failed_it_is_asked_again(raw, tmp_path, opened, monkeypatch):

@@ -82,3 +82,13 @@ def test_a_recipe_says_whether_spans_are_drawn(loss):
     assert weights == (
         None if loss == "turns" else SpanWeights({str(name): share for name, share in LOSS_WEIGHTS.items()}, 0)
     )
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft"])
+def test_samples_that_are_made_together_have_the_spans_of_each_made_alone(pool):
+    rows = [[answered(number, labels) for number in range(2)] for labels in (["frame", None, "volatile"], [None])]
+    rows[1] = [{**one, "trajectory_id": "u", "ordinal": 2} for one in rows[1]]
+    alone = [one for some in rows for one in samples_of(pool, some, Mix(loss="spans"))]
+    together = samples_of(pool, [*rows[0], *rows[1]], Mix(loss="spans"))
+    assert [one["spans"] for one in together] == [one["spans"] for one in alone]
+    assert len(together) == 2
