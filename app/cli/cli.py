@@ -225,6 +225,10 @@ def run(
             summary = made.run(stop_after.value)
     if summary is not None:
         tell_summary(summary, recipe, is_reported=leave_report(out, summary))
+        if append and summary.last == "mix" and not (MANNER.quiet or MANNER.is_json):
+            from trajmill.app.cli.tables import show_dataset
+
+            show_dataset(out, results())
 
 
 def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:

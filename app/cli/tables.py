@@ -156,11 +156,29 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
         left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
-        told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
+        setting = f"normalize.grown: {recipe.normalize.grown}"
+        told = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
         console.print(told, style="yellow", soft_wrap=True)
     if appended.begun:
         told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
         console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
+
+
+def show_dataset(out: str, console: Printer) -> None:
+    """Print the totals of a folder over all its generations, to stand beside those of the last one."""
+    from trajmill.app.report.figures import balance
+    from trajmill.app.report.sources import Sources
+
+    sources = Sources(out)
+    kept = next((line.kept for line in balance(sources.records) if line.unit == "trajectories"), 0)
+    shards, samples = sources.manifest("shards"), Counter[str]()
+    for key, number in (shards.counts if shards else {}).items():
+        unit, _, place = key.partition(".")
+        if unit == "samples":
+            samples[place.partition(".")[0]] += number
+    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS if samples[pool])
+    generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
+    console.print(f"the dataset now, of {generations}: {kept:,} trajectories kept; samples {pools}", soft_wrap=True)
 
 
 def show_forgotten(made: Forgotten, console: Printer) -> None:

@@ -460,3 +460,16 @@ def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
         finish(out / "verdicts", "b")
     assert "2 of 2 parts" in said.getvalue()
     assert "plan" in said.getvalue()
+
+
+def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_path):
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    raw.mkdir()
+    first, second = sorted((SAMPLES / "asciicast").glob("*.cast"))[:2]
+    shutil.copy(first, raw)
+    trajmill("run", "terminal", "--raw", raw, "--out", out)
+    shutil.copy(second, raw)
+    (raw / first.name).write_bytes(first.read_bytes() + b'[99, "o", "more"]\n')
+    said = trajmill("run", "terminal", "--raw", raw, "--out", out, "--append").splitlines()
+    assert said[-1].startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ")
+    assert f"changed since, left as they were read (normalize.grown: ignore): 1 ({first.name})" in said
