@@ -14,14 +14,17 @@ written to files.
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import IO, Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 _UNSEEN: Final = (
@@ -34,6 +37,9 @@ selectors (U+FE0E, U+FE0F) that only choose between the looks of one sign."""
 
 _IN_A_LINE: Final = re.compile(f"[{_UNSEEN}]")
 _IN_LINES: Final = re.compile(f"(?![\n\t])[{_UNSEEN}]")
+_TEXT_WIDTH: Final = 14
+"""Columns that a text of a table keeps before other columns are left out."""
+
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NAMED: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
@@ -68,6 +74,13 @@ def labelled(label: str, content: str) -> Text:
     return Text.assemble((shown(label), "bold"), shown(content, lines=True))
 
 
+def _plain(value: object) -> object:
+    """A value that JSON does not know, as one that it does."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, (set, frozenset, tuple)) else str(value)
+
+
 class Printer(Console):
     """A rich Console through which no control character of what is printed passes, and no markup in it counts.
 
@@ -92,6 +105,46 @@ class Printer(Console):
         content = shown(segment.text, lines=True).encode(encoding, "backslashreplace").decode(encoding)
         style = segment.style
         return Segment(content, style.update_link(None) if style is not None and style.link else style)
+
+    def table(
+        self,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[str | Text]],
+        *,
+        texts: Collection[int] = (0,),
+        dropped: Sequence[str] = (),
+        title: str = "",
+    ) -> None:
+        """Print a table that is no wider than the terminal: texts wrap, and numbers are never cut.
+
+        Args:
+            heads: names of the columns.
+            rows: their cells.
+            texts: columns that may wrap.
+            dropped: columns that are left out where there is no room, the first before the second; a line says so.
+            title: of the table.
+        """
+        cells = [[str(cell) for cell in row] for row in rows]
+        widths = [max(map(len, (head, *column))) for head, *column in zip(heads, *cells, strict=True)]
+        least = [min(width, _TEXT_WIDTH) if place in texts else width for place, width in enumerate(widths)]
+        shown_heads = list(heads)
+        for name in dropped:
+            if sum(least[heads.index(one)] + 3 for one in shown_heads) < self.width:
+                break
+            shown_heads.remove(name)
+        table = Table(title=title or None, title_justify="left")
+        for head in shown_heads:
+            is_text = heads.index(head) in texts
+            table.add_column(head, overflow="fold", no_wrap=not is_text, justify="left" if is_text else "right")
+        for row in cells:
+            table.add_row(*(text(row[heads.index(head)]) for head in shown_heads))
+        self.print(table)
+        if left := [head for head in heads if head not in shown_heads]:
+            self.print(f"not shown at {self.width} columns: {', '.join(left)} (--json has all)")
+
+    def json(self, value: object) -> None:
+        """Print plain values and data classes as JSON."""
+        self.document(json.dumps(value, indent=2, default=_plain) + "\n")
 
     def document(self, content: str) -> None:
         """Prints a document as it is, without breaking its lines."""

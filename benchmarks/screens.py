@@ -30,8 +30,6 @@ from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_o
 from tests.conftest import ROOT
 from trajmill.app.cli.serving_commands import listening
 from trajmill.app.pages.contents import Contents, RunContents
-from trajmill.app.pages.opening import opened
-from trajmill.app.report.report import report
 from trajmill.app.viewer.app import ADDRESS, viewer
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -43,12 +41,12 @@ _DOMAINS: Final = ("mcp", "search", "terminal", "swe", "web", "os", "android")
 _OWN: Final = re.compile(r"(?:https?://)?[a-z0-9-]+\.(?:google|googleapis)\.com[:/]")
 """What Chromium asks for on its own account, whatever page it shows; no hostile text names it."""
 
-_SIZE: Final = "1280,860"
-_OF_REPORT: Final[Mapping[str, tuple[str, bool, str]]] = {
-    "light": ("", False, "1120,1130"), "dark": ("signals", True, "1120,880"),
-    "samples": ("samples", False, "1120,1000"), "rejects": ("rejects", False, "1120,1000"),
+_FORMS: Final[Mapping[str, tuple[str, bool]]] = {"wide": ("1280,860", False), "narrow-dark": ("390,844", True)}
+"""Name of a form of a picture → size of the window, and whether it is dark; `--all` takes both sizes light and dark."""
+
+_ALL_FORMS: Final[Mapping[str, tuple[str, bool]]] = {
+    **_FORMS, "wide-dark": ("1280,860", True), "narrow": ("390,844", False)
 }  # fmt: skip
-"""Name of a picture → the section that it begins with, whether it is dark, and its size."""
 
 _QUIET: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
@@ -125,12 +123,12 @@ class Browser:
         """The page as it is after its scripts have run."""
         return self._run(url, "--dump-dom")
 
-    def picture(self, url: str, file: Path, *, dark: bool, size: str = _SIZE) -> None:
+    def picture(self, url: str, file: Path, *, dark: bool, size: str) -> None:
         """Takes a picture of a page."""
         scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
         self._run(url, scheme, f"--window-size={size}", f"--screenshot={file}")
         made_small(file)
-        print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
+        print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
 
 
 def attacked(browser: Browser, listener: int) -> int:
@@ -166,61 +164,39 @@ def control(browser: Browser, listener: int) -> int:
     return 1
 
 
-def pictured(browser: Browser, listener: int, out: str | None) -> None:
-    """Takes the pictures of a run of the samples, and of its report; a run is made if none is given."""
+def pictured(browser: Browser, out: str | None, folder: Path, forms: Mapping[str, tuple[str, bool]]) -> None:
+    """Takes pictures of a run of the samples; a run is made if none is given."""
     with tempfile.TemporaryDirectory() as scratch:
         place = out or f"{scratch}/samples"
         if out is None:
             Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], place, Execution()).run()
-        _IMAGES.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
         contents = RunContents(place)
         with served(contents) as port:
-            for name, (path, dark) in _views(contents).items():
-                file = _IMAGES / f"viewer-{name}.png"
-                browser.picture(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}", file, dark=dark)
-        whole = report(place)
-        for name, (section, dark, size) in _OF_REPORT.items():
-            Heard.page = _from(whole, section)
-            file = _IMAGES / f"report-{name}.png"
-            browser.picture(f"http://{ADDRESS}:{listener}/report.html", file, dark=dark, size=size)
-        log = ROOT / "samples" / "os" / "pyautogui"
-        with served(opened(str(log))) as port:
-            file = _IMAGES / "viewer-raw-log.png"
-            browser.picture(f"http://{ADDRESS}:{port}/?token={_TOKEN}", file, dark=False)
+            for name, path in _views(contents).items():
+                for form, (size, dark) in forms.items():
+                    address = f"http://{ADDRESS}:{port}{path}?token={_TOKEN}"
+                    browser.picture(address, folder / f"{name}-{form}.png", dark=dark, size=size)
 
 
-def _from(page: bytes, section: str) -> bytes:
-    """A report without what stands before a section."""
-    if not section:
-        return page
-    return page[: page.index(b"<header")] + b"<main>" + page[page.index(f'<section id="{section}"'.encode()) :]
-
-
-def _views(contents: Contents) -> Mapping[str, tuple[str, bool]]:
-    """Name of the picture → address, and whether it is dark."""
-    views = {"browse": ("/", False)}
-    chosen = {
-        "terminal": ("asciicast", 3, True), "swe": ("sweagent", 1, False), "mcp": ("mcp_jsonrpc", 1, False),
-        "search": ("search_r1", 0, False), "web": ("rrweb", 2, False), "os": ("osworld", 0, True),
-        "android": ("appagent", 1, False),
-    }  # fmt: skip
-    for name, (connector, step, dark) in chosen.items():
-        kept = contents.index.filter(
-            (pl.col("connector") == connector) & (pl.col("fate") == "kept") & (pl.col("steps") > step + 1)
-        )
-        views[name] = f"/t/{kept['key'][0]}/{step}", dark
-    near = contents.index.filter(pl.col("dropped_by") == "near_duplicate").sort("domain", "steps", descending=True)
-    told = contents.rejects.filter(pl.col("trajectory_id") == near["trajectory_id"][0])["detail"][0]
-    keeper = contents.index.filter(pl.col("trajectory_id").str.starts_with(told.split()[-1].rstrip("…")))["key"][0]
-    cut = contents.rejects.with_row_index("number").filter(pl.col("unit") == "record")["number"][0]
-    more = {"sample": ("/samples/sft/terminal/2", True), "copies": (f"/copies/{keeper}", False)}
-    return views | more | {"reject": (f"/rejects/{cut}", False)}
+def _views(contents: Contents) -> Mapping[str, str]:
+    """Name of the picture → address."""
+    tapped = contents.index.filter((pl.col("connector") == "appagent") & (pl.col("fate") == "kept"))["key"][0]
+    return {
+        "trajectories": "/",
+        "transcript": f"/t/{tapped}",
+        "rejects": "/rejects",
+        "sample": "/samples/sft/terminal/2",
+        "report": "/report",
+    }
 
 
 def main() -> None:
     """Runs both parts; ends with 1 if a hostile text did anything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", help="a finished run of the samples")
+    parser.add_argument("--all", action="store_true", help="take each picture at both sizes, light and dark")
+    parser.add_argument("--to", type=Path, default=_IMAGES, help="the folder of the pictures")
     parser.add_argument("--only", choices=("attacks", "pictures"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as profile, Listener((ADDRESS, 0), Heard) as server:
@@ -230,7 +206,7 @@ def main() -> None:
             faults = control(browser, server.server_port) or attacked(browser, server.server_port)
             print(f"{len(TEXTS)} hostile texts: {faults} faults")
         if arguments.only != "attacks":
-            pictured(browser, server.server_port, arguments.out)
+            pictured(browser, arguments.out, arguments.to, _ALL_FORMS if arguments.all else _FORMS)
         server.shutdown()
     sys.exit(1 if faults else 0)
 

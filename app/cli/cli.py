@@ -5,6 +5,7 @@ How a command ends, and with which exit code, is the matter of `run_record.endin
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import traceback
@@ -34,7 +35,7 @@ from trajmill.app.cli.inspection_commands import (
     verify,
 )
 from trajmill.app.cli.model_commands import instruct, reason
-from trajmill.app.cli.output_options import MANNER, Details, Form, LogFormat, Quiet, fail, interruptible, leave
+from trajmill.app.cli.output_options import MANNER, AsJson, Details, Form, LogFormat, Quiet, fail, interruptible, leave
 from trajmill.app.cli.pushing import push
 from trajmill.app.cli.serving_commands import serve, view
 from trajmill.app.cli.world_commands import patches, replay
@@ -224,6 +225,10 @@ def run(
             summary = made.run(stop_after.value)
     if summary is not None:
         tell_summary(summary, recipe, is_reported=leave_report(out, summary))
+        if append and summary.last == "mix" and not (MANNER.quiet or MANNER.is_json):
+            from trajmill.app.cli.tables import show_dataset
+
+            show_dataset(out, results())
 
 
 def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
@@ -290,6 +295,7 @@ def plan(
         str | None, typer.Option("--out", help="A run's folder: what would be drawn from what is judged there.")
     ] = None,
     read_as: Format = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print what a run would read (inputs by connector, parts, licences), and what it would draw of judged data.
 
@@ -309,9 +315,13 @@ def plan(
     made = None
     if raw is not None:
         made = make_plan(recipe, raw)
+    mixture = mixture_plan(recipe, out) if out is not None else None
+    if as_json:
+        results().json({"plan": json.loads(made.to_json()) if made is not None else None, "mixture": mixture})
+    elif made is not None:
         show_plan(made, recipe, results())
-    if out is not None:
-        show_mixture(mixture_plan(recipe, out), recipe, results())
+    if mixture is not None and not as_json:
+        show_mixture(mixture, recipe, results())
     if made is not None:
         tell_withdrawn(made)
 

@@ -222,6 +222,9 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
     for column in ("unit", "reason", "use", "domain", "kept"):
         if column in first.collect_schema().names():
             tables[column] = _values(first, pl.col(column))
+    if kind == "rejects" and wanted is None:
+        rows = first.drop("excerpt", strict=False).collect().to_dicts()
+        return Found(kind, counts, tables, rows, "rejects")
     number = int(wanted) if wanted and wanted.isdigit() else 0
     row = first.slice(number, 1).collect().to_dicts()
     return Found(kind, counts, tables, row, f"row {number}")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trajmill.app.cli.output_options import AsJson
 from trajmill.app.console import notices, results
 from trajmill.pipelines.run_record.endings import Code
 
@@ -24,6 +28,7 @@ Format = Annotated[
 def formats(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of transitions instead.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the schema as a table for people.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the formats that are read, each with the number of real logs that it was verified on."""
     if schema or markdown:
@@ -33,12 +38,27 @@ def formats(
         results().document(schema_markdown() if markdown else json.dumps(json_schema(), indent=2) + "\n")
         return
     from trajmill.app.cli.tables import show_formats
-    from trajmill.connectors.registry import connectors
+    from trajmill.connectors.registry import FORMATS, VERIFIED, connectors
 
-    show_formats(connectors(), results())
+    if as_json:
+        results().json(
+            {
+                name: {
+                    "version": one.version,
+                    "title": one.title,
+                    "domains": one.domains,
+                    "verified": VERIFIED.get(name, 0) if name in FORMATS else None,
+                }
+                for name, one in connectors().items()
+            }
+        )
+    else:
+        show_formats(connectors(), results())
 
 
-def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
+def sniff(
+    files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")], as_json: AsJson = False
+) -> None:
     """Tell what each file or log is, and why."""
     from trajmill.app.cli.recipe_draft import unknown_table
     from trajmill.pipelines.plan.plan import make_plan
@@ -46,10 +66,19 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
 
     console, recipe = results(), Recipe(name="sniff", source="sniff")
     found = make_plan(recipe, files)
-    for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
-    for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
+    lines = [(_path(one.uri, files), one.connector, one.why) for one in found.inputs]
+    lines += [(_path(one.uri, files), one.reason, one.detail) for one in found.unrecognized]
+    if as_json:
+        results().json([{"path": path, "format": name, "why": why} for path, name, why in lines])
+        return
+    for path, name, why in lines:
+        console.print(f"{shlex.quote(path)}: {name} ({why})", soft_wrap=True)
+    counts = Counter(one.connector for one in found.inputs)
+    formats = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()))
+    console.print(
+        f"{len(found.inputs):,} logs{f' ({formats})' if formats else ''}, {len(found.unrecognized):,} other files",
+        soft_wrap=True,
+    )
     table = unknown_table(found, files, recipe)
     if table is not None:
         notices().print(
@@ -60,6 +89,12 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     tell_withdrawn(found)
 
 
+def _path(uri: str, files: Sequence[str]) -> str:
+    """The path of an input from here, found by what was asked about; its uri where an archive holds it."""
+    paths = (path for file in files for path in (Path(file) / uri, Path(file).parent / uri, Path(file)))
+    return next((str(path) for path in paths if path.exists() and str(path).endswith(uri)), uri)
+
+
 def inspect(
     path: Annotated[str, typer.Argument(help="A raw log, a stage folder, a shard, or a run's folder.")],
     trajectory: Annotated[
@@ -68,23 +103,33 @@ def inspect(
     lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
     harness: Annotated[bool, typer.Option("--harness", help="Of a run, the text of harnesses that was found.")] = False,
     read_as: Format = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Show counts and one trajectory, step by step, with what each action changed."""
+    """Show one trajectory, step by step, with what each action changed, or every reject; then counts."""
     if harness:
         from trajmill.app.cli.tables import show_harness_text
         from trajmill.pipelines.judge.harness_text import read_frames
         from trajmill.pipelines.storage.folders import Folder
 
-        show_harness_text(read_frames(Folder(path) / "measures"), results())
+        rows = read_frames(Folder(path) / "measures")
+        if as_json:
+            results().json(rows)
+        else:
+            show_harness_text(rows, results())
         return
     from trajmill.app.cli.inspection import inspect as look
     from trajmill.app.cli.tables import show_found
 
-    show_found(look(path, trajectory, read_as), results(), lines)
+    found = look(path, trajectory, read_as)
+    if as_json:
+        results().json(found)
+    else:
+        show_found(found, results(), lines)
 
 
 def verify(
     out: Annotated[str, typer.Argument(help="A run's output folder.")],
+    as_json: AsJson = False,
 ) -> None:
     """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
 
@@ -100,11 +145,14 @@ def verify(
 
     whole = loaded(checked(out))
     found = disjointness(out) if whole.is_whole else None
-    show_verification(whole, results())
-    if whole.is_whole:
-        show_rule_sets(rule_sets(chain(Folder(out))), results())
-    if found is not None:
-        show_disjointness(found, results())
+    rules = rule_sets(chain(Folder(out))) if whole.is_whole else []
+    if as_json:
+        results().json({"verification": whole, "rules": rules, "disjointness": found})
+    else:
+        show_verification(whole, results())
+        show_rule_sets(rules, results())
+        if found is not None:
+            show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
 

@@ -90,6 +90,7 @@ MANNER: Final = Manner()
 
 
 Form = Annotated[LogFormat, typer.Option("--log-format", help="Words, or one JSON object a line for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Tell only what went wrong.")]
 Details = Annotated[
     int, typer.Option("--verbose", "-v", count=True, help="Tell of each part; twice: what libraries log.")

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from trajmill.pipelines.publish.disjointness import Disjointness
     from trajmill.pipelines.storage.verification import Verification
 
+REJECTS: Final = "rejects"
+"""Title of a list of rejects, each in a line."""
+
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -154,11 +157,29 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
         left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
-        told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
+        setting = f"normalize.grown: {recipe.normalize.grown}"
+        told = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
         console.print(told, style="yellow", soft_wrap=True)
     if appended.begun:
         told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
         console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
+
+
+def show_dataset(out: str, console: Printer) -> None:
+    """Print the totals of a folder over all its generations, to stand beside those of the last one."""
+    from trajmill.app.report.figures import balance
+    from trajmill.app.report.sources import Sources
+
+    sources = Sources(out)
+    kept = next((line.kept for line in balance(sources.records) if line.unit == "trajectories"), 0)
+    shards, samples = sources.manifest("shards"), Counter[str]()
+    for key, number in (shards.counts if shards else {}).items():
+        unit, _, place = key.partition(".")
+        if unit == "samples":
+            samples[place.partition(".")[0]] += number
+    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS if samples[pool])
+    generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
+    console.print(f"the dataset now, of {generations}: {kept:,} trajectories kept; samples {pools}", soft_wrap=True)
 
 
 def show_forgotten(made: Forgotten, console: Printer) -> None:
@@ -219,15 +240,15 @@ def _next(summary: Summary) -> list[str]:
 
 def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
     """What a run would do: inputs by connector, parts, what nothing recognizes, licences."""
-    table = Table("connector", "inputs", "files", "MB", "for example")
+    rows = []
     by_name: dict[str, list[Any]] = {}
     for one in plan.inputs:
         by_name.setdefault(one.connector, []).append(one)
     for name, inputs in sorted(by_name.items()):
         size = sum(one.bytes for one in inputs) / 1e6
         files = sum(len(one.members) for one in inputs)
-        table.add_row(name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}")
-    console.print(table)
+        rows.append((name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}"))
+    console.table(("connector", "inputs", "files", "MB", "for example"), rows, texts=(0, 4))
     console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
     if plan.claimed:
@@ -247,14 +268,14 @@ def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
     if found.mixture is None:
         return
     heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
-    console.document(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+    cells = []
     for stage, rows in found.mixture.stages.items():
         for one in rows:
             share = "" if one["share"] is None else f"{one['share']:.1%}"
             counts = [f"{one[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
             place = (stage, one["component"], one["domain"], share)
-            cells = (*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}")
-            console.document(f"| {' | '.join(cells)} |\n")
+            cells.append((*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}"))
+    console.table(heads, cells, texts=(0, 1, 2), dropped=("drawn", "under loss", "share", "epochs"))
     budgets = {str(stage): asked.budget for stage, asked in recipe.mix.stages.items()}
     for stage, rows in found.mixture.stages.items():
         budget = budgets.get(stage)
@@ -279,14 +300,13 @@ def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
 
 def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> None:
     """Print what looks like text of harnesses, and the lines by which parsers would take it for that."""
-    table = Table(
-        "agent", "tool", "place", "answers", "kinds", "example", title="Text of harnesses", title_justify="left"
-    )
+    cells = []
     for row in rows:
         agent = " ".join(filter(None, (row["agent"], row["version"])))
         counts = f"{row['answers']:,} of {row['among']:,}", f"{row['kinds']:,}"
-        table.add_row(text(agent), text(row["tool"] or ""), row["place"], *counts, text(row["example"].strip()))
-    console.print(table)
+        cells.append((agent, row["tool"] or "", row["place"], *counts, row["example"].strip()))
+    heads = ("agent", "tool", "place", "answers", "kinds", "example")
+    console.table(heads, cells, texts=(0, 1, 5), dropped=("kinds", "place"), title="Text of harnesses")
     if rows:
         console.print("For connectors/conversation/harness_text.tsv, where a line is a harness's indeed:")
         lines = "".join(f"{table_line(row)}\n" for row in rows)
@@ -294,18 +314,28 @@ def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> No
 
 
 def show_found(found: Found, console: Printer, lines: int) -> None:
-    """Counts, then one trajectory step by step, or one sample, with at most `lines` lines of each text."""
-    console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
-    for title, values in found.tables.items():
-        console.print(f"  by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
-    if not found.rows:
-        return
-    console.rule(found.title)
-    if "action" in found.rows[0]:
+    """One trajectory step by step, one sample or every reject, with at most `lines` lines of each text; then counts."""
+    if found.rows:
+        console.rule(found.title)
+    if found.rows and "action" in found.rows[0]:
         _show_trajectory(found.rows, console, lines)
     else:
         for row in found.rows:
-            _show_value("", row, console, lines)
+            if found.title == REJECTS:
+                console.print(_reject_line(row), soft_wrap=True)
+            else:
+                _show_value("", row, console, lines)
+    for title, values in found.tables.items():
+        console.print(f"by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
+    console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
+
+
+def _reject_line(row: Mapping[str, Any]) -> str:
+    """Tell a reject in a line: what it is of, where that stands, and why."""
+    place = " › ".join(filter(None, (row["uri"], row["member"])))
+    step = f", step {row['step']}" if row["step"] >= 0 else ""
+    byte = f" at {row['offset']}" if row["offset"] >= 0 else ""
+    return f"{place}{byte}{step}: {row['unit']} {row['reason']}: {row['detail']}"
 
 
 def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:

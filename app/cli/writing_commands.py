@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from trajmill.app.cli.output_options import AsJson
 from trajmill.app.console import notices, results
 from trajmill.schemas import ConfigError
 
@@ -29,7 +31,8 @@ def compare(
     first: Annotated[str, typer.Argument(metavar="OUT1", help="A run's output folder, the one that was before.")],
     second: Annotated[str, typer.Argument(metavar="OUT2", help="Another one.")],
     html: Annotated[str | None, typer.Option("--html", help="A page to write, besides what is printed.")] = None,
-    examples: Annotated[int, typer.Option(min=0, help="Ids that are named of each change.")] = 3,
+    examples: Annotated[int, typer.Option(min=0, help="Keys that are named of each change.")] = 3,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what two runs have done otherwise: settings, counts by domain and reason, trajectories that are new or gone,
     kept or dropped now, or in another pool.
@@ -39,10 +42,13 @@ def compare(
     from trajmill.app.report.comparison import compared, show_comparison, write_comparison
 
     found = compared(first, second, examples)
-    show_comparison(found, (first, second), results())
+    if as_json:
+        results().json(asdict(found) | {"uses": [(*of, *numbers) for of, numbers in found.uses.items()]})
+    else:
+        show_comparison(found, (first, second), results())
     if html is not None:
         write_comparison(found, (first, second), html)
-        results().print(f"written: {html}", soft_wrap=True)
+        (notices() if as_json else results()).print(f"written: {html}", soft_wrap=True)
 
 
 def leave_report(out: str, summary: Summary) -> bool:

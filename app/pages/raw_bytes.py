@@ -153,18 +153,24 @@ def _around(place: Place, uri: str, member: str, offset: int, path: str, deepest
     if begin == 0 and data.startswith(_TABLES):
         return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
     before, rest = data[: offset - begin], data[offset - begin :]
-    line = _record_end(rest)
+    line = _record_end(before, rest)
     fault = "" if rest else "the file ends before that place"
     return RawBytes(path, offset, before, rest[:line], rest[line:], fault)
 
 
-def _record_end(data: bytes) -> int:
-    """Where the record that begins there ends: a value of JSON, else a line."""
+def _record_end(before: bytes, data: bytes) -> int:
+    """Where the record that begins there ends: a value of JSON, indented JSON up to its closing line, else a line."""
+    line = data.find(b"\n") + 1 or len(data)
     if data[:1] in (b"{", b"["):
         text = data.decode("utf-8", "surrogateescape")
         with suppress(ValueError, RecursionError):
             return len(text[: json.JSONDecoder().raw_decode(text)[1]].encode("utf-8", "surrogateescape"))
-    return data.find(b"\n") + 1 or len(data)
+        if data[:line].rstrip().endswith((b"{", b"[", b",", b":")):  # damaged, or longer than what was read
+            indent = before.rpartition(b"\n")[2]
+            closing = b"\n" + indent[: len(indent) - len(indent.lstrip())] + (b"}" if data[:1] == b"{" else b"]")
+            end = data.find(closing)
+            return end + len(closing) if end >= 0 else len(data)
+    return line
 
 
 def _read(place: Place, uri: str, member: str, begin: int, end: int, deepest: int) -> bytes:

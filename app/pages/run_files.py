@@ -102,8 +102,9 @@ class RunFiles:
         """(pool, domain) → the files of its samples."""
         found: dict[tuple[str, str], list[Path]] = {}
         for file in sorted((self.root / "shards").glob("*/*")):
-            if file.suffix == ".jsonl":
-                found.setdefault((file.parent.name, file.name.partition("_")[0]), []).append(file)
+            domain = file.name.partition("_")[0]
+            if file.suffix == ".jsonl" and not (file.parent / domain).is_dir():  # which holds the same as tables
+                found.setdefault((file.parent.name, domain), []).append(file)
             for one in sorted(file.glob("*.parquet")) if file.is_dir() else ():
                 found.setdefault((file.parent.name, file.name), []).append(one)
         return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,10 +12,13 @@ from trajmill.pipelines.judge.reasons import (
     CONTAMINATED,
     DUPLICATE_TRAJECTORY,
     DUPLICATE_TRANSITION,
+    HARNESS_SHARE,
+    HARNESS_TEXT,
     NEAR_DUPLICATE,
     NO_TARGET,
     NO_TEXT,
     REPLICATE,
+    SIMULATED,
 )
 from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
 
@@ -24,17 +28,57 @@ COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
 KEEPER: Final = r"trajectory ([0-9a-f]{16})"
 """What a detail says of the kept trajectory: the beginning of its id."""
 
-REASON_WORDS: Final[Mapping[str, str]] = {
+_WORDS: Final[Mapping[str, str]] = {
     BRIDGES_POOLS: "it joins groups that already have different pools",
-    CONTAMINATED: "it shows an item of a benchmark",
+    CONTAMINATED: "it shows an item of a benchmark, which the detail names",
     DUPLICATE_TRAJECTORY: "another trajectory has the same content and is kept",
     NEAR_DUPLICATE: "another trajectory that is kept holds nearly all of it",
     DUPLICATE_TRANSITION: "the same observation, action and answer are learnt elsewhere",
     REPLICATE: "enough rows with the same history and action bear the loss",
+    HARNESS_TEXT: "its answer is text of the harness",
+    HARNESS_SHARE: "too many of its answers are text of the harness",
+    SIMULATED: "a model wrote its answers",
     NO_TARGET: "no transition is left to learn from",
     NO_TEXT: "what followed holds no text",
+    "unrecognized": "no connector reads the file",
+    "misrecognized": "the file is of no format that it looks like",
+    "truncated": "the log ends within a record",
+    "other_domain": "the recipe takes other domains",
+    "no_observation": "the log holds actions without what followed them",
+    "no_transitions": "the log holds no action with an answer",
+    "no_question": "the search has no question",
+    "not_drawn": "the mixture had enough without it",
+    "connector_error": "the connector failed on the log, which is a bug",
+    "worker_died": "the process that read the log ended",
+    "unsupported_version": "the log is of a version that is not read",
+    "encrypted": "the archive is encrypted",
+    "own_output": "trajmill wrote the file",
+    "forgotten": "it was taken away by `trajmill forget`",
 }
-"""Reasons besides the recipe's rules, in words."""
+_PATTERNS: Final[Sequence[tuple[str, str]]] = (
+    (r"max_share_(.+)", "enough has the same {}"),
+    (r"bad_(.+)", "its {} is damaged, or not as the format has it"),
+    (r"(?:no|empty)_(.+)", "it has no {}"),
+    (r"(?:unknown|unsupported)_(.+)", "its {} is not known"),
+    (r"(.+_)?too_.+", "it is beyond a limit of reading"),
+    (r"missing_(.+)|(.+)_missing", "its {} is missing"),
+)
+
+
+def reason_words(reason: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
+    """Explain a reason in words; a reason that only one format has is explained by the detail of its rejects."""
+    rule = rules.get(reason)
+    if rule is not None:
+        ends = [
+            f"{word} {rule[name]:g}"
+            for name, word in (("min", "below"), ("max", "above"))
+            if rule.get(name) is not None
+        ]
+        return f"the signal {rule.get('signal')} is {' or '.join(ends)}"
+    for pattern, words in _PATTERNS:
+        if reason not in _WORDS and (met := re.fullmatch(pattern, reason)):
+            return words.format((met[met.lastindex or 0]).replace("_", " "))
+    return _WORDS.get(reason, "the detail of each reject says why")
 
 
 @dataclass(frozen=True, slots=True)

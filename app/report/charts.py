@@ -6,6 +6,7 @@ What a shape means is told by its `kind`, by which the style sheet gives it colo
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -197,6 +198,25 @@ def asked_bar(asked: float, given: int, most: float) -> Chart:
 def most_asked(pools: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
     """The largest number that is asked for or given, by which bars of the mixture are drawn."""
     return max([1.0, *(one[key] for of in pools.values() for one in of.values() for key in ("asked", "given"))])
+
+
+def pool_tokens(mixture: Mapping[str, Any]) -> dict[str, int]:
+    """`pool.domain` → tokens that were drawn, of all that the pool is drawn from."""
+    found: Counter[str] = Counter()
+    for pool, one, _ in stage_rows(mixture):
+        found[f"{pool}.{one['domain']}"] += one["tokens"]
+    return found
+
+
+def pool_sum(counts: Mapping[str, int], pool: str) -> int:
+    """The sum of the counts of a pool, of counts by `pool.domain`."""
+    return sum(number for place, number in counts.items() if place.partition(".")[0] == pool)
+
+
+def share_chart(signal: Signal) -> Chart:
+    """The share of ones of a signal that is 0 or 1."""
+    kind = "out" if signal.most is not None and signal.most < 1 else "bar"
+    return stacked([(kind, signal.signal, signal.share or 0)], 1, f"{signal.rule}: share of ones", SMALL[0])
 
 
 def stage_rows(mixture: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], float]]:

@@ -1,17 +1,16 @@
-"""What two runs have done otherwise: settings, counts, and what became of each trajectory, by its id.
+"""What two runs have done otherwise: settings, counts, and what became of each trajectory, by its key.
 
-An id is that of content. Of trajectories with the same one, copies of each other, the kept one speaks for all.
+A key is the id of content and what tells exact copies apart, as rows and the viewer have it, so each copy counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
-from rich.table import Table
 
 from trajmill.app.console import Printer
 from trajmill.app.report.report import page
@@ -29,7 +28,7 @@ OTHER: Final = "dropped for another reason"
 KINDS: Final = (NEW, GONE, DROPPED, KEPT, OTHER, MOVED)
 """What may have become of a trajectory, in the order in which it is told."""
 
-_COLUMNS: Final = ("trajectory_id", "step", "kept", "use", "reason")
+_COLUMNS: Final = ("row_id", "trajectory_id", "step", "kept", "use", "reason")
 _NO_POOL: Final = "no pool"
 
 
@@ -43,7 +42,7 @@ class Change:
         before: what they were: `kept`, `dropped: REASON`, a pool; empty where they were not there.
         after: what they are.
         number: how many.
-        examples: ids of some.
+        examples: keys of some.
     """
 
     kind: str
@@ -85,7 +84,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run: `fates`, a row for each id, and its transitions counted by `domain`, `kept`, `use` and `reason`."""
+    """One run: `fates`, a row for each trajectory, and its transitions counted by what became of them."""
 
     sources: Sources
     fates: pl.DataFrame
@@ -98,7 +97,7 @@ def compared(first: str, second: str, examples: int = 3) -> Comparison:
     Args:
         first: the one that was before.
         second: the other.
-        examples: ids that are named of each change.
+        examples: keys that are named of each change.
 
     Raises:
         ConfigError: one holds no judged run.
@@ -130,9 +129,8 @@ def _side(out: str) -> Side:
     rows = (
         pl.concat([counted for _, counted in parts]).group_by("domain", "kept", "use", "reason").agg(pl.col("n").sum())
     )
-    fates = pl.concat([fates for fates, _ in parts]).sort("kept", descending=True, maintain_order=True)
-    alone = fates.unique("trajectory_id", keep="first", maintain_order=True)
-    return Side(sources, alone.join(_pools(sources), on="trajectory_id", how="left"), rows)
+    fates = pl.concat([fates for fates, _ in parts])
+    return Side(sources, fates.join(_pools(sources), on="trajectory_id", how="left").drop("trajectory_id"), rows)
 
 
 def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -141,7 +139,9 @@ def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame
     number = (pl.col("step") == 0).cum_sum().alias("number")
     reason = pl.when(~pl.col("kept")).then("reason").drop_nulls().first()
     fates = rows.group_by(number, maintain_order=True).agg(
-        pl.col("trajectory_id").first(), pl.col("domain").first(), pl.col("kept").first(), reason.alias("reason")
+        pl.col("row_id").first().str.head(-2).alias("key"),  # the first row's ends with -0
+        *(pl.col(name).first() for name in ("trajectory_id", "domain", "kept")),
+        reason.alias("reason"),
     )
     return fates.drop("number"), rows.group_by("domain", "kept", "use", "reason").agg(pl.len().alias("n"))
 
@@ -155,8 +155,8 @@ def _pools(sources: Sources) -> pl.DataFrame:
 
 
 def _joined(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """A row for each id with what became of it: `kind` (null: the same), `domain`, `before`, `after`."""
-    both = first.join(second, on="trajectory_id", how="full", coalesce=True, suffix="_after")
+    """A row for each key with what became of it: `kind` (null: the same), `domain`, `before`, `after`."""
+    both = first.join(second, on="key", how="full", coalesce=True, suffix="_after")
     was, now = pl.col("kept"), pl.col("kept_after")
     pool, pool_after = pl.col("pool").fill_null(_NO_POOL), pl.col("pool_after").fill_null(_NO_POOL)
     kind = (
@@ -169,7 +169,7 @@ def _joined(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     has_moved = pl.col("kind") == MOVED
     return both.with_columns(kind.alias("kind")).select(
-        "trajectory_id",
+        "key",
         "kind",
         pl.coalesce("domain_after", "domain").alias("domain"),
         pl.when(has_moved).then(pool).otherwise(_fate("")).alias("before"),
@@ -188,7 +188,7 @@ def _changes(joined: pl.DataFrame, examples: int) -> list[Change]:
     found = (
         joined.filter(pl.col("kind").is_not_null())
         .group_by(keys)
-        .agg(pl.len().alias("number"), pl.col("trajectory_id").sort().head(examples).alias("examples"))
+        .agg(pl.len().alias("number"), pl.col("key").sort().head(examples).alias("examples"))
     )
     told = [Change(**row) for row in found.to_dicts()]
     return sorted(told, key=lambda one: (KINDS.index(one.kind), -one.number, one.domain, one.before, one.after))
@@ -255,7 +255,8 @@ def show_comparison(found: Comparison, names: tuple[str, str], console: Printer)
     if not found.settings:
         console.print("recipe: the same settings")
     heads = list(next(iter(found.domains.values()), {}))
-    console.print(_table(["domain", *heads], ((name, *map(_pair, of.values())) for name, of in found.domains.items())))
+    rows = ((name, *map(_pair, of.values())) for name, of in found.domains.items())
+    console.table(["domain", *heads], rows, dropped=("dropped", "transitions", "targets"))
     _print_pairs("dropped by", found.reasons, console)
     _print_pairs(
         "kept trajectories' transitions", {f"{use}: {why}": of for (use, why), of in found.uses.items()}, console
@@ -279,14 +280,7 @@ def _print_pairs(title: str, pairs: Mapping[str, tuple[int, int]], console: Prin
     """Those of the pairs that differ."""
     differ = {name: of for name, of in pairs.items() if of[0] != of[1]}
     if differ:
-        console.print(_table([title, "before", "now"], ((name, f"{a:,}", f"{b:,}") for name, (a, b) in differ.items())))
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    table = Table(*heads)
-    for row in rows:
-        table.add_row(*row)
-    return table
+        console.table([title, "before", "now"], ((name, f"{a:,}", f"{b:,}") for name, (a, b) in differ.items()))
 
 
 def _pair(of: tuple[int, int]) -> str:

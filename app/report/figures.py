@@ -32,6 +32,7 @@ LENGTHS: Final[Mapping[str, str]] = {
 ANSWER: Final = "answer"
 """Of characters under loss whose class was not measured."""
 
+_FLAG_EDGES: Final = [-0.5, 0.5, 1.5]
 _CLUSTERS: Final = 8
 _BARS: Final = 24
 """Bars of a histogram of a signal, at most."""
@@ -67,6 +68,8 @@ class Signal:
         cap: share up to which what does not pass is kept all the same.
         spread: of the values.
         beyond: how many of each range do not pass.
+        only: rows that pass every other rule.
+        decided: rows that this rule decided; those that fail and were dropped for something else are not among them.
     """
 
     rule: str
@@ -77,6 +80,14 @@ class Signal:
     cap: float | None
     spread: Histogram
     beyond: Sequence[int]
+    only: int = 0
+    decided: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share of ones, where every value is 0 or 1; None elsewhere."""
+        is_flag = list(self.spread.edges) == _FLAG_EDGES
+        return self.spread.counts[1] / self.spread.total if is_flag else None
 
     @property
     def broken(self) -> int:
@@ -300,21 +311,36 @@ def histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> Histogram:
 
 
 def _signals(rows: pa.Table, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Signal]:
-    for name, rule in sorted(rules.items()):
-        column = f"{SIGNAL_PREFIX}{rule.get('signal')}"
-        if column not in rows.column_names:
+    failing = {name: fails for name, rule in sorted(rules.items()) if (fails := _failing(rows, rule)) is not None}
+    failed = sum(fails.astype(np.int64) for fails in failing.values())
+    reasons = Counter(rows["reason"].to_pylist()) if failing else Counter[str | None]()
+    for name, fails in failing.items():
+        rule = rules[name]
+        values = _signal_values(rows, rule)
+        there = ~np.isnan(values)
+        if not there.any():
             continue
-        values = _numbers(rows[column])
-        values = values[~np.isnan(values)].round(6)
         least, most = rule.get("min"), rule.get("max")
-        if not len(values):
-            continue
-        beyond = np.zeros(len(values), np.bool_)
-        for passes, bound in ((np.greater_equal, least), (np.less_equal, most)):
-            beyond |= ~passes(values, bound) if bound is not None else False
-        edges = signal_edges(values, [one for one in (least, most) if one is not None])
+        edges = signal_edges(values[there], [one for one in (least, most) if one is not None])
         told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
-        yield Signal(name, *told, histogram(values, edges), histogram(values[beyond], edges).counts)
+        spreads = histogram(values[there], edges), histogram(values[fails], edges).counts
+        yield Signal(name, *told, *spreads, int((fails & (failed == 1)).sum()), reasons[name])
+
+
+def _signal_values(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    """The signal of a rule by row, not a number where it was not measured."""
+    column = pc.cast(rows[f"{SIGNAL_PREFIX}{rule.get('signal')}"], pa.float64())
+    return pc.fill_null(column, float("nan")).to_numpy().round(6)
+
+
+def _failing(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
+    """The rows that a rule does not let pass; None where its signal was not measured at all."""
+    if f"{SIGNAL_PREFIX}{rule.get('signal')}" not in rows.column_names:
+        return None
+    values, fails = _signal_values(rows, rule), np.zeros(len(rows), np.bool_)
+    for is_beyond, bound in ((np.less, rule.get("min")), (np.greater, rule.get("max"))):
+        fails |= is_beyond(values, bound) if bound is not None else False
+    return fails
 
 
 def signal_edges(values: npt.NDArray[Any], bounds: Sequence[float]) -> list[float]:

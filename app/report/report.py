@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from jinja2 import Environment
+from markupsafe import Markup
 
 from trajmill.app.pages.markup import environment, stylesheet
+from trajmill.app.pages.why import reason_words, rules_of
 from trajmill.app.report import charts
 from trajmill.app.report.examples import CUT, EXAMPLES, reject_rows, rejected, samples
 from trajmill.app.report.figures import LENGTHS, Figures, figures
@@ -35,8 +38,13 @@ def write_report(out: str) -> str:
     return folder.path(REPORT)
 
 
-def report(out: str) -> bytes:
-    """The report of an output folder, as HTML; raises as `write_report`."""
+def report(out: str, *, is_linked: bool = False) -> bytes:
+    """The report of an output folder, as HTML; raises as `write_report`.
+
+    Args:
+        out: the folder.
+        is_linked: whether numbers are links to the viewer's lists, as on the page that the viewer serves.
+    """
     sources = Sources(out)
     rejects = reject_rows(sources)
     found = figures(sources, rejects)
@@ -50,8 +58,16 @@ def report(out: str) -> bytes:
         "rejects": rejected(sources, rejects),
         "most": EXAMPLES,
         "cut_label": CUT,
+        "link": _link if is_linked else lambda text, **_: text,
+        "is_linked": is_linked,
+        "reason_words": lambda reason: reason_words(reason.partition(" ")[0], rules_of(sources.recipe)),
     }
     return page("report.html", values)
+
+
+def _link(text: str, path: str = "/", **chosen: str) -> Markup:
+    """A link to a list of the viewer."""
+    return Markup('<a href="{}?{}">{}</a>').format(path, urlencode(chosen), text)
 
 
 def page(template: str, values: Mapping[str, Any], more_style: str = "") -> bytes:

@@ -35,8 +35,9 @@ TOKEN: Final = "token"  # noqa: S105 - the name of the parameter
 ADDRESS: Final = "127.0.0.1"
 _NAMES: Final = (ADDRESS, "localhost")
 
+_POLICY: Final = "Content-Security-Policy"
 HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": (
+    _POLICY: (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'; sandbox allow-same-origin allow-scripts allow-forms allow-downloads"
     ),
@@ -83,7 +84,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._answer(Request(scope))(scope, receive, guarded)
@@ -167,7 +168,16 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
         name, text = pages.download(held, request)
         return PlainTextResponse(text, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
+    def whole_report(request: Request) -> Response:  # noqa: ARG001 - as routes are called
+        if contents.files is None:
+            raise HTTPException(404, "A raw log has no report.")
+        policy = HEADERS[_POLICY].replace(
+            "style-src 'self'", "style-src 'unsafe-inline'"
+        )  # the page allows its own alone
+        return HTMLResponse(held.report, headers={_POLICY: policy})
+
     routes = [
+        Route("/report", whole_report),
         *(Route(address, page(template, made)) for address, template, made in _PAGES),
         Route("/t/{key}/{step:int}/{side}/{number:int}", image),
         Route("/download/{name}.{kind}", download),

@@ -21,7 +21,7 @@ from trajmill.app.pages.rejects import FACETS as REJECT_FACETS
 from trajmill.app.pages.rejects import chosen_rejects, reject_facets
 from trajmill.app.pages.run_files import RunFiles
 from trajmill.app.pages.text_search import searched
-from trajmill.app.pages.why import REASON_WORDS, bounds
+from trajmill.app.pages.why import bounds, reason_words
 from trajmill.app.viewer.selection import PAGE, Selection, number_of, text_of
 from trajmill.app.viewer.steps import SIDES, attached, step_values
 from trajmill.pipelines.render.loss_spans import answer_spans
@@ -105,6 +105,13 @@ class Pages:
     def samples(self) -> dict[tuple[str, str], int]:
         """(pool, domain) → number of samples."""
         return sample_counts(self.contents.files) if self.contents.files else {}
+
+    @cached_property
+    def report(self) -> bytes:
+        """The report of the run, each number a link to its trajectories."""
+        from trajmill.app.report.report import report
+
+        return report(str(self.contents.files.root), is_linked=True) if self.contents.files else b""
 
     def keeper(self, detail: str) -> str | None:
         """The key of the trajectory that a reject's detail names; None if it names none, or it is not there."""
@@ -210,7 +217,7 @@ def step(held: Pages, request: Request) -> dict[str, Any]:
     outline = contents.rows.outline(one["file"], one["first"] + first, count)
     told = {
         "told": _details(held, one, number) if verdict and verdict["reason"] else [],
-        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
+        "in_words": reason_words(verdict["reason"], contents.rules) if verdict and verdict["reason"] else "",
         "bounds": bounds(verdict, contents.rules) if verdict else [],
     }
     about = {"one": one, "row": row, "number": number, "outline": outline, "verdict": verdict}
@@ -303,6 +310,7 @@ def reject(held: Pages, request: Request) -> dict[str, Any]:
     found = held.contents.places.at(one["uri"], one["member"], one["offset"])
     key = mine["key"][0] if len(mine) else None
     told = {"one": one, "number": number, "total": len(rejects), "key": key, "found": found}
+    told["in_words"] = reason_words(one["reason"], held.contents.rules)
     return {**told, "excerpt": held.contents.excerpt(one), "keeper": held.keeper(one["detail"])}
 
 

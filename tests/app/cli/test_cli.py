@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,33 @@ def test_sniff_says_what_a_file_is_and_why(tmp_path):
     said = trajmill("sniff", LOG, tmp_path / "notes.txt")
     assert f"{LOG.name}: claude_code (" in said
     assert "notes.txt: unrecognized" in said
+    assert said.splitlines()[-1] == "1 logs (claude_code 1), 1 other files"
+
+
+def test_sniff_prints_paths_that_can_be_pasted_back_and_json(tmp_path):
+    log = tmp_path / "my logs" / "it's one.jsonl"
+    log.parent.mkdir()
+    log.write_bytes(LOG.read_bytes())
+    for asked in (log, log.parent, tmp_path):
+        line, *_ = trajmill("sniff", asked).splitlines()
+        assert shlex.split(line.rpartition(": claude_code")[0]) == [str(log)]
+        (row,) = json.loads(trajmill("sniff", asked, "--json"))
+        assert (row["path"], row["format"]) == (str(log), "claude_code")
+
+
+def test_each_reject_of_a_run_is_told_with_its_place_and_counts_come_last(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "a.jsonl").write_bytes(LOG.read_bytes())
+    for name in ("notes.txt", "more.txt"):
+        (raw / name).write_text("hello")
+    trajmill("run", "terminal", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
+    lines = trajmill("inspect", tmp_path / "out" / "rejects").splitlines()
+    assert [line for line in lines if ": input unrecognized: " in line] == [
+        f"{name} at 0: input unrecognized: no connector recognizes it" for name in ("more.txt", "notes.txt")
+    ]
+    assert lines[-1].startswith("rejects: ")
+    assert trajmill("inspect", tmp_path / "out").splitlines()[-1].startswith("transitions: trajectories 1,")
 
 
 def test_formats_that_met_no_real_log_are_listed_as_unverified():
@@ -432,3 +460,16 @@ def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
         finish(out / "verdicts", "b")
     assert "2 of 2 parts" in said.getvalue()
     assert "plan" in said.getvalue()
+
+
+def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_path):
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    raw.mkdir()
+    first, second = sorted((SAMPLES / "asciicast").glob("*.cast"))[:2]
+    shutil.copy(first, raw)
+    trajmill("run", "terminal", "--raw", raw, "--out", out)
+    shutil.copy(second, raw)
+    (raw / first.name).write_bytes(first.read_bytes() + b'[99, "o", "more"]\n')
+    said = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
+    assert said[-1].startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ")
+    assert f"changed since, left as they were read (normalize.grown: ignore): 1 ({first.name})" in said

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.app.pages.made_runs import NAME, made_rejects, made_run, made_shard, there
@@ -176,3 +177,12 @@ def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
     for path in (nothing, tmp_path / "missing"):
         with pytest.raises(ConfigError):
             opened(str(path))
+
+
+def test_samples_that_stand_as_tables_and_as_lines_count_once(tmp_path):
+    made_run(tmp_path, [trajectory("one")], [None], "terminal")
+    made_shard(tmp_path, "eval", "terminal", [{"sample_id": "s:0", "prompt": ["p"], "response": ["r"]}])
+    table = tmp_path / "shards/eval/terminal/test-00000-of-00001.parquet"
+    table.parent.mkdir()
+    pl.DataFrame({"sample_id": ["s:0"], "prompt": [["p"]], "response": [["r"]]}).write_parquet(table)
+    assert sample_counts(there(RunContents(str(tmp_path)).files)) == {("eval", "terminal"): 1}

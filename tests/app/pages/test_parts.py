@@ -124,6 +124,18 @@ def test_raw_bytes_are_those_at_the_place_in_the_decompressed_file(tmp_path, pac
     assert "No such file" in there(places.at("log", "", 0)).fault
 
 
+@pytest.mark.parametrize(
+    ("inner", "tail"),
+    [('"a": 1,\n    "b": oops', "]"), (",\n".join(f'    "k{n}": "{"x" * 90}"' for n in range(40)), "]")],
+)
+def test_a_record_of_indented_json_is_shown_whole_even_if_it_is_damaged(tmp_path, inner, tail):
+    record = "{\n    " + inner + "\n  }"
+    file = tmp_path / "log.json"
+    file.write_text(f'[\n  {{"before": 0}},\n  {record},\n  {{"after": 0}}\n{tail}\n')
+    places = RawPlaces.of({"log": {"": Place(str(file))}})
+    assert there(places.at("log", "", file.read_text().index(record))).at.decode() == record
+
+
 def test_raw_bytes_are_found_by_the_name_that_scrubbing_left(tmp_path):
     file = tmp_path / "log"
     file.write_bytes(b"here")

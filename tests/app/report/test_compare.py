@@ -20,8 +20,8 @@ def run_of(out, fates, pools, rules=RULES):
     """A run of trajectories by the word that they hold: word → why it is dropped; word → its pool."""
     some = [trajectory(word, "more", domain="web") for word in fates]
     keys = made_run(out, some, list(fates.values()), "web")
-    ids = {word: key.partition("-")[0] for word, key in zip(fates, keys, strict=True)}
-    table = pa.table({"trajectory_id": [ids[word] for word in pools], "pool": list(pools.values())})
+    ids = dict(zip(fates, keys, strict=True))
+    table = pa.table({"trajectory_id": [ids[word].partition("-")[0] for word in pools], "pool": list(pools.values())})
     name = "draws/web-part-00000-aaaaaaaa.parquet"
     write_parquet(Folder(str(out)), name, table.schema, table.combine_chunks().to_batches())
     (out / "run.json").write_text(json.dumps({"version": "1", "recipe": {"judge": {"rules": rules}}}))
@@ -51,6 +51,17 @@ def test_it_tells_what_became_of_each_trajectory(two):
         MOVED: ("sft", "rl", 1, [ids["moved"]]),
     }
     assert found.same == 1
+
+
+def test_each_of_exact_copies_counts_as_in_the_run(tmp_path):
+    some = [trajectory("word", "more", native_id=name) for name in ("first", "second")]
+    for name, fates in (("one", [None, "duplicate_trajectory"]), ("two", [None, None])):
+        made_run(tmp_path / name, some, fates, "terminal")
+    found = compared(str(tmp_path / "one"), str(tmp_path / "two"))
+    assert found.domains["terminal"]["trajectories"] == (2, 2)
+    assert found.domains["terminal"]["kept"] == (1, 2)
+    assert found.reasons == {"duplicate_trajectory": (1, 0)}
+    assert (found.same, found.of(KEPT)) == (1, 1)
 
 
 def test_the_command_names_examples_that_can_be_looked_at(two, tmp_path):

@@ -81,10 +81,26 @@ def test_it_counts_what_the_folder_holds(tmp_path):
     assert (spread.total, spread.median) == (3, 2.0)
     assert dict(zip(spread.edges, spread.counts, strict=False)) == {0: 0, 1: 1, 2: 2}
     (signal,) = found.signals
-    assert (signal.rule, signal.most, signal.broken) == ("loop", 0.5, 1)
+    assert (signal.rule, signal.most, signal.broken, signal.only, signal.decided) == ("loop", 0.5, 1, 1, 1)
+    assert signal.share is None
     assert found.copies.sizes == {1: 1}
     assert found.copies.largest == [(keys[0][:16], 1, 0)]
     assert found.classes == {"sft.web": {"answer": 2}}
+
+
+def test_a_row_that_fails_two_rules_fails_neither_alone_and_flags_are_told_as_shares(tmp_path):
+    planted(tmp_path)
+    record = json.loads((tmp_path / "run.json").read_text())
+    rules = record["recipe"]["judge"]["rules"] | {"strict": {"signal": "loop", "max": 0.6}}
+    (tmp_path / "run.json").write_text(json.dumps(record | {"recipe": {"judge": {"rules": rules}}}))
+    sources = Sources(str(tmp_path))
+    found = {one.rule: one for one in figures(sources, reject_rows(sources)).signals}
+    assert {name: (one.broken, one.only, one.decided) for name, one in found.items()} == {
+        "loop": (1, 0, 1),
+        "strict": (1, 0, 0),
+    }
+    flags = histogram(np.array([0.0, 1.0, 0.0, 0.0]), signal_edges(np.array([0.0, 1.0]), [0.0]))
+    assert Signal("r", "s", None, 0.0, "", None, flags, [0, 1]).share == 0.25
 
 
 def test_what_a_mixture_lacks_is_shown_in_the_words_of_the_last_run(tmp_path):
@@ -108,7 +124,7 @@ def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
     ]
     page = report(str(tmp_path)).decode()
     assert '<span class="loss">on</span>e' in page
-    for words in ("mine", "near_duplicate", "truncated", "six", "≤ 0.5", "1 beyond"):
+    for words in ("mine", "near_duplicate", "truncated", "six", "≤ 0.5", "1 rows fail it, 1 only it; it decided 1"):
         assert words in page
     assert examined(page) > 100
 

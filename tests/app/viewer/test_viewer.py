@@ -37,7 +37,7 @@ ATTRIBUTES = frozenset(
     re.findall(
         r"\S+",
         """lang charset name content href rel type src defer class id action method role aria-current aria-label title
-        value autocomplete placeholder aria-sort open viewBox x y width height font-size text-anchor""",
+        value autocomplete placeholder aria-sort tabindex open viewBox x y width height font-size text-anchor""",
     )
 )
 
@@ -137,6 +137,22 @@ def test_a_list_is_ordered_by_its_address_and_saved_as_it_is_chosen(tmp_path):
     assert ids == [key.partition("-")[0] for key in keys[:2]]
     for missing in ("other.jsonl", "trajectories.csv", "trajectories"):
         assert client.get(f"/download/{missing}").status_code == 404
+
+
+def test_each_number_of_the_report_in_the_viewer_leads_to_its_trajectories(tmp_path):
+    some = [trajectory(*seen, domain="web") for seen in (("one", "two"), ("three", "four"), ("six",))]
+    made_run(tmp_path, some, [None, "loop", "near_duplicate"], "web")
+    client = client_of(tmp_path)
+    answer = client.get("/report")
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    page = there(LexborHTMLParser(answer.text).root)
+    links = {there(link.attributes["href"]): link.text() for link in page.css("td a, .fails a")}
+    assert links["/?domain=web"] == "3"
+    assert links["/?domain=web&fate=kept"] == "2"
+    for address, number in links.items():
+        rows = there(LexborHTMLParser(client.get(address).text).root).css("table.list tbody tr")
+        assert len(rows) == int(number), address
+    assert 'href="/report"' in client.get("/").text
 
 
 def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(made, tmp_path):
