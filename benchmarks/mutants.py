@@ -271,7 +271,7 @@ class Recorder:
             sys.settrace(None)
             if item.session.testsfailed == failed:
                 self.seconds[item.nodeid] = time.process_time() - begun
-                for function in self._called.union(*map(self._in_fixture.get, shared_fixtures(item))):
+                for function in self._called.union(*(self._in_fixture.get(one, ()) for one in shared_fixtures(item))):
                     self.callers.setdefault(function, set()).add(item.nodeid)
 
     @pytest.hookimpl(wrapper=True)
@@ -453,7 +453,7 @@ def run_anew(mutant: Mutant, tests: Sequence[str], limits: Limits) -> None:
             return compile(mutant.code, mutant.file, "exec", dont_inherit=True)
         return unchanged(loader, name)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
     if pytest.main([*QUIETLY, "-x", *tests], [limits]):
         raise AssertionError(mutant)
 
@@ -478,7 +478,7 @@ def main() -> None:
             os.wait()
             fates = pickle.loads(report.read_bytes())
         rows.append((room, len(mutants), len(mutants) - len(tried), sum(fates)))
-    rows.append(("all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))))
+    rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows), sum(row[3] for row in rows)))
     print("\n| | drawn | equivalent | killed | survived | share |\n|---|--:|--:|--:|--:|--:|")
     for name, number, alike, killed in rows:
         share = killed / (number - alike)
