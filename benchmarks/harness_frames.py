@@ -42,7 +42,7 @@ from trajmill.quality.harness_text import (
     spans_in_frames,
 )
 from trajmill.quality.variety import Varying
-from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema
 
 Row = dict[str, Any]
 ANSWERS: Final = 250
@@ -138,7 +138,7 @@ def _command(row: Row) -> str:
 
 def mined(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
     """The edges of transitions, the frames in them by group, and the transitions as a batch."""
-    batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encoded_schema())
+    batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encode_schema())
     edges = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
     counts = count_skeletons(edges, pa.Table.from_batches(Varying().add(batch)), 0)
     return edges, {group: find_frames(answers, some) for group, (answers, some) in counts.items()}, batch

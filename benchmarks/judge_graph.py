@@ -16,7 +16,7 @@ from typing import Final
 import apache_beam as beam
 
 from trajmill.pipelines.execution.runner import BeamTransform
-from trajmill.pipelines.judge.corpus_rule import graph, heard_at_last, scheduled
+from trajmill.pipelines.judge.corpus_rule import final_answers, graph, schedule_rounds
 from trajmill.pipelines.judge.judge import UnitsToVerdicts, decisions
 from trajmill.pipelines.judge.judging import Judging
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -43,14 +43,14 @@ def drawn() -> str:
     recipe = parse_recipe(RECIPE, "everything")
     judging = Judging(recipe, folder, folder, folder, folder, folder, "digest", benchmarks="index")
     made = decisions(judging)
-    levels = scheduled(made)
+    levels = schedule_rounds(made)
     pipeline = beam.Pipeline()
     _ = pipeline | beam.Create([None]) | BeamTransform(UnitsToVerdicts(judging))
     transforms = pipeline.to_runner_api().components.transforms.values()
     counts = Counter(_COUNTED[one.spec.urn] for one in transforms if one.spec.urn in _COUNTED)
     told = ", ".join(f"{counts[name]} {name}" for name in _COUNTED.values())
     rounds = sum(map(len, levels))
-    return f"```mermaid\n{graph(levels, heard_at_last(made))}```\n\n{rounds} rounds in {len(levels)} levels: {told}.\n"
+    return f"```mermaid\n{graph(levels, final_answers(made))}```\n\n{rounds} rounds in {len(levels)} levels: {told}.\n"
 
 
 def main() -> None:

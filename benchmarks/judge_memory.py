@@ -33,7 +33,7 @@ from trajmill.pipelines.storage.parquet import ROW_GROUP_BYTES, ParquetSink
 from trajmill.quality.registry import signals
 from trajmill.schemas import Assembler, Origin
 from trajmill.schemas.invariants import check
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 MODULE: Final = "benchmarks.judge_memory"
 UNITS: Final = "units.json"
@@ -66,7 +66,7 @@ def write_unit(
     domain = list(DOMAINS)[number % len(DOMAINS)]
     name = f"{domain}/part-{number:05d}-{seed:08x}.parquet"
     digest = hashlib.sha256(name.encode()).hexdigest()
-    sink, assembler = ParquetSink(folder, name, encoded_schema()), Assembler()
+    sink, assembler = ParquetSink(folder, name, encode_schema()), Assembler()
     size = count = 0
     place = first
     while size < most:

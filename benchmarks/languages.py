@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks.signals import normalized, size_of
 from trajmill.quality.fasttext_model import Model
-from trajmill.quality.prose import joined_prose, prose_lines
+from trajmill.quality.prose import join_prose, prose_lines
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.language import CHARACTERS, MODEL, readable
 from trajmill.quality.tokens import TokenCounter
@@ -73,7 +73,7 @@ def batch_of(texts: Sequence[str]) -> Any:
 def prose(batch: Any) -> list[str]:
     """The prose of each trajectory, as the signal reads it."""
     lines = prose_lines(Measured.of(batch, TokenCounter()), CHARACTERS)
-    return [joined_prose([some], CHARACTERS) for some in lines]
+    return [join_prose([some], CHARACTERS) for some in lines]
 
 
 def told(model: Model, text: str) -> tuple[str, float]:

@@ -33,7 +33,7 @@ from trajmill.quality.near import (
     step_kinds,
 )
 from trajmill.quality.settings import FEW
-from trajmill.quality.sketch import Sketches, absent_shares, sketched
+from trajmill.quality.sketch import Sketches, absent_shares, make_sketches
 from trajmill.schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 
 VOCABULARY = [f"word{number}" for number in range(20_000)]
@@ -91,7 +91,7 @@ def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[
     """(who goes, own parts' Jaccard similarity of each copy to its original, CPU seconds by stage)."""
     batch = batch_of(corpus)
     begin = time.process_time()
-    sketches = Sketches.of(pa.Table.from_batches([sketched(batch)]), trajectory_starts(batch))
+    sketches = Sketches.of(pa.Table.from_batches([make_sketches(batch)]), trajectory_starts(batch))
     sketching = time.process_time() - begin
     begin = time.process_time()
     steps = np.zeros(len(sketches.step), STEP)

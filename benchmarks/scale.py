@@ -103,13 +103,13 @@ def keys(of: Corpus, count: int, whole: int) -> Made:
 
 def tasks(of: Corpus, count: int, among: int) -> Made:
     """Rollouts of tasks, and how many different ones each task has."""
-    from trajmill.pipelines.judge.near_duplicates import sized
+    from trajmill.pipelines.judge.near_duplicates import count_rollouts
     from trajmill.quality.near import ROLLOUT
 
     found = np.zeros(count, ROLLOUT)
     found["task"], found["content"] = _hashes(count, among), _hashes(count, 1 << 60)
     _places(found, of.units)
-    return of.trajectories, count, lambda: _drain(sized(0, [found.tobytes()]))
+    return of.trajectories, count, lambda: _drain(count_rollouts(0, [found.tobytes()]))
 
 
 def steps(of: Corpus, count: int, among: int) -> Made:
@@ -140,7 +140,7 @@ def members(of: Corpus, count: int, among: int) -> Made:
 
 def replicates(of: Corpus, count: int, whole: int) -> Made:
     """Rows of equal environments, histories and actions."""
-    from trajmill.pipelines.judge.replicates import _with_domain, tallied
+    from trajmill.pipelines.judge.replicates import _with_domain, tally_groups
     from trajmill.quality.replicate import ROW
 
     found = np.zeros(count, ROW)
@@ -148,28 +148,28 @@ def replicates(of: Corpus, count: int, whole: int) -> Made:
     found["content"], found["row"] = _hashes(count, 1 << 60), np.arange(count) % _UNIT_ROWS
     standing: Any = SimpleNamespace(unit=SimpleNamespace(domain="terminal"))
     packed = _with_domain(standing, found.tobytes())
-    return whole, count, lambda: _drain(tallied(0, [packed]))
+    return whole, count, lambda: _drain(tally_groups(0, [packed]))
 
 
 def nodes(of: Corpus, count: int, among: int) -> Made:
     """Nodes of groups, each of which two units hold."""
-    from trajmill.pipelines.judge.groups import _NODE, tied
+    from trajmill.pipelines.judge.groups import _NODE, tie_groups
 
     found = np.zeros(count, _NODE)
     found["node"], found["group"] = _hashes(count, among), _hashes(count, 1 << 60)
     _places(found, of.units)
-    return 3 * of.trajectories, count, lambda: _drain(tied(0, [found.tobytes()]))
+    return 3 * of.trajectories, count, lambda: _drain(tie_groups(0, [found.tobytes()]))
 
 
 def ties(of: Corpus, count: int) -> Made:
     """Ties of groups between units, all in one place: one for each rollout of a task that is spread over units."""
-    from trajmill.pipelines.judge.groups import _TIE, named
+    from trajmill.pipelines.judge.groups import _TIE, name_groups
 
     found = np.zeros(count, _TIE)
     found["group"], found["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
     _places(found, of.units)
     blocks = _spilled(found)
-    return count, count, lambda: _drain(named(0, blocks))
+    return count, count, lambda: _drain(name_groups(0, blocks))
 
 
 def alike(of: Corpus, count: int) -> Made:

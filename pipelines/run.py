@@ -25,7 +25,14 @@ from trajmill.pipelines.judge.harness_text import NAME as HARNESS_TABLE
 from trajmill.pipelines.judge.harness_text import UNIT as HARNESS_UNIT
 from trajmill.pipelines.judge.harness_text import frame_warnings
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
-from trajmill.pipelines.judge.judging import Judging, Unit, Withdrawn, judging_digest, measure_files, packed_records
+from trajmill.pipelines.judge.judging import (
+    Judging,
+    Unit,
+    Withdrawn,
+    count_packed_records,
+    judging_digest,
+    measure_files,
+)
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
@@ -46,7 +53,7 @@ from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inp
 from trajmill.pipelines.mix.passages.preparing import names_to_keep, prepare
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
-from trajmill.pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
+from trajmill.pipelines.normalize.connector_errors import broken_connectors, read_failures, withdrawals
 from trajmill.pipelines.normalize.normalizer import unit_digest
 from trajmill.pipelines.normalize.parts_by_hand import names_of, normalize_parts, normalizer_of, stages_of
 from trajmill.pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
@@ -80,15 +87,15 @@ from trajmill.pipelines.storage.units import (
     done_units,
     finish_stage,
     finish_unit,
+    manifest_names,
     stage_names,
     unit_manifests,
     units_folder,
     units_of,
-    written_names,
 )
 from trajmill.quality.scrub import scrub_reject
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
-from trajmill.schemas.manifest import Manifest, summed_counts
+from trajmill.schemas.manifest import Manifest, sum_counts
 
 PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)
 
@@ -235,7 +242,7 @@ class Run:
         attached = attachment_line(normalized.counts)
         read = (*((files,) if files.lost else ()), inputs, records, *((attached,) if attached.entered else ()))
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
-        failed = failed_inputs(self._rejects / "normalize", parts)
+        failed = read_failures(self._rejects / "normalize", parts)
         broken = broken_connectors([*withdrawals(plan), *failed])
         summary = self._reached(
             replace(summary, last="normalize", lines=read, broken=broken, warnings=nothing_kept(read))
@@ -301,12 +308,12 @@ class Run:
 
     def _index_benchmarks(self) -> str:
         if self.recipe.judge.benchmarks:
-            self._owner.intend({f"measures/{BENCHMARKS}", *written_names("measures", [BENCHMARKS_UNIT])})
+            self._owner.intend({f"measures/{BENCHMARKS}", *manifest_names("measures", [BENCHMARKS_UNIT])})
         return write_index(self.recipe.judge.benchmarks, self.measures)
 
     def _write_plan(self, plan: Plan) -> None:
         folder, unit = self._rejects / "plan", "part-00000"
-        self._owner.intend({f"rejects/plan/{unit}.parquet", *written_names("rejects/plan", [unit])})
+        self._owner.intend({f"rejects/plan/{unit}.parquet", *manifest_names("rejects/plan", [unit])})
         self.out.write(PLAN, plan.to_json(), private=True)
         normalize = self.recipe.normalize
         rejects = [scrub_reject(one, normalize.scrub_salt or "", normalize.scrub) for one in plan.unrecognized]
@@ -386,7 +393,7 @@ class Run:
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         transitions = [self.transitions, *(one / "transitions" for one in self._known.stages)]
-        partitions = self.execution.partitions_of(packed_records(self.recipe, transitions))
+        partitions = self.execution.partitions_of(count_packed_records(self.recipe, transitions))
         more = partitions, spill, self._likeness, withdrawn
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
@@ -422,8 +429,8 @@ class Run:
         names |= {f"measures/{name}" for label in labels for name in measure_files(label)}
         names |= {f"measures/{name}" for name in (REPLICATES, HARNESS_TABLE)}
         for stage in ("verdicts", *beside):
-            names |= written_names(stage, labels)
-        self._owner.intend(names | written_names("measures", measured))
+            names |= manifest_names(stage, labels)
+        self._owner.intend(names | manifest_names("measures", measured))
 
     def _replicates(self) -> dict[str, dict[str, float]]:
         if self.recipe.judge.replicates is None or (data := self.measures.found(REPLICATES)) is None:
@@ -471,7 +478,7 @@ class Run:
             mixing = replace(mixing, shards=shards, open=still, made=made)
             self._over([*units, *found.passage_units()], UnitsToShards(mixing, spill))
         dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
-        counts = summed_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
+        counts = sum_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
         passed = passage_lines([one.name for one in self.recipe.mix.passages], passages.counts if passages else {})
         flow = (*read, whole, rows, *passed)
@@ -503,7 +510,7 @@ class Run:
         """Draws the mixture, which is written down before any shard is made of it."""
         labels = [*judged.labels(), POOLS_UNIT]
         names = {f"draws/{draws_name(label)}" for label in labels} | {f"draws/{ANSWERS}"}
-        self._owner.intend(names | written_names("draws", labels))
+        self._owner.intend(names | manifest_names("draws", labels))
         mixture = write_draws(self.recipe, judged, self.draws, digest)
         self._sealed(["draws"], "mix", digest, labels)
         return mixture
@@ -515,7 +522,7 @@ class Run:
         told = mixture.told() | ({} if self._proven is None else {"replays": self._proven.digest})
         models = self._models | ({} if values is None else {"mix.values": sha256_of(values)})
         if self._publishes:
-            self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
+            self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *manifest_names("shards", [CARD_UNIT])})
             finish_dataset(self.recipe, self.shards, [self._work], made, flow, told, models)
             labels.append(CARD_UNIT)
         else:

@@ -95,41 +95,41 @@ def _form(kind: str) -> re.Pattern[str]:
 
 
 def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-    """Of each text whether it is worth while to ask for its frames."""
+    """Flag the texts whose frames are worth looking for."""
     hinted = pc.or_(pc.match_substring_regex(texts, _HINT), pc.match_substring_regex(texts, _GUTTER_HINT))
-    found: npt.NDArray[np.bool_] = hinted.to_numpy(zero_copy_only=False)
-    return found
+    flags: npt.NDArray[np.bool_] = hinted.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The frame of a text, and what stands in it: (begin, end) in characters, each in order, none over another.
+    """Find the frame of a text, and what stands in it: (begin, end) in characters, each in order, none over another.
 
     Args:
         text: what was shown.
         kind: `REQUESTS` of the answer to a request, `TREES` of a tree of elements, else empty.
     """
-    frame, held = [one for one in gutters(text) if one[0] < one[1]], []
+    frame, content = [gutter for gutter in gutters(text) if gutter[0] < gutter[1]], []
     whole = _WRAPPED.fullmatch(text)
     for match in [whole] if whole else _form(kind).finditer(text):
         at, end = match.start(), match.end()
-        told: set[str] = set()
+        groups_seen: set[str] = set()
         for number, group in enumerate(match.groups(), 1):
             # What stands twice in a form is told by where it stands first.
-            if group is not None and (group not in told or group.isdigit()):
-                told.add(group)
-                held.append(match.span(number))
+            if group is not None and (group not in groups_seen or group.isdigit()):
+                groups_seen.add(group)
+                content.append(match.span(number))
                 frame += [(at, match.start(number))] if at < match.start(number) else []
                 at = match.end(number)
         frame += [(at, end)] if text[at:end].strip() else []
-    return sorted(frame), held
+    return sorted(frame), content
 
 
 def gutters(text: str) -> list[tuple[int, int]]:
-    """(begin, end) in characters of the line numbers of a listing: at least two lines, each numbered one more.
+    """Find (begin, end) in characters of the line numbers of a listing: at least two lines, each numbered one more.
 
     The line feed before a number is part of it, but before the first.
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
     last, stop, mark, is_file = -2, -1, "", False
     for match in _GUTTER.finditer(text):
@@ -137,7 +137,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
         if number == last + 1 and match.start() == stop + 1 and match.group(2) == mark:
             run.append((stop, match.end()))
         else:
-            found += run if len(run) > 1 or mark == ":" else []
+            spans += run if len(run) > 1 or mark == ":" else []
             # A colon behind a number is also what a search puts before its hits.
             mark = match.group(2)
             is_file = is_file or _LISTED.search(text[max(match.start() - 80, 0) : match.start()]) is not None
@@ -147,7 +147,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
         last, stop = number, text.find("\n", match.end())
         if stop < 0:
             break
-    return found + (run if len(run) > 1 or mark == ":" else [])
+    return spans + (run if len(run) > 1 or mark == ":" else [])
 
 
 def without_gutters(texts: pa.StringArray) -> pa.StringArray:
@@ -169,10 +169,10 @@ def _bare(text: str) -> str:
 
 
 def in_bytes(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Spans in characters as spans in bytes of the UTF-8 text."""
+    """Convert spans in characters to spans in bytes of the UTF-8 text."""
     if text.isascii() or not spans:
         return list(spans)
     sizes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    places: npt.NDArray[np.int64] = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(1 + (sizes >= 0x80) + (sizes >= 0x800) + (sizes >= 0x10000), out=places[1:])
-    return [(int(places[begin]), int(places[end]), label) for begin, end, label in spans]
+    byte_offsets: npt.NDArray[np.int64] = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(1 + (sizes >= 0x80) + (sizes >= 0x800) + (sizes >= 0x10000), out=byte_offsets[1:])
+    return [(int(byte_offsets[begin]), int(byte_offsets[end]), label) for begin, end, label in spans]

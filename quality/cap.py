@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 BINS: Final = 4096
 COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])
-"""How many targets of one bin break the capped rule of that position first; -1: none."""
+"""Number of targets of one bin that break the capped rule of that position first; -1: none."""
 
 Limits = npt.NDArray[np.int64]
 
@@ -26,9 +26,9 @@ def bins(chance: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return (chance % np.uint64(BINS)).astype(np.int64)
 
 
-def counted(rule: npt.NDArray[np.int16], places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """The counts of targets by the capped rule that they break first (-1: none) and by bin."""
-    key = rule.astype(np.int64) * BINS + np.where(rule < 0, 0, places)
+def count_by_bin(rule: npt.NDArray[np.int16], bins: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """Count targets by the capped rule that they break first (-1: none) and by bin."""
+    key = rule.astype(np.int64) * BINS + np.where(rule < 0, 0, bins)
     distinct, rows = np.unique(key, return_counts=True)
     counts = np.zeros(len(distinct), COUNT)
     counts["rule"], counts["bin"], counts["rows"] = distinct // BINS, distinct % BINS, rows
@@ -36,7 +36,7 @@ def counted(rule: npt.NDArray[np.int16], places: npt.NDArray[np.int64]) -> npt.N
 
 
 def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
-    """The first bin whose rows lose their loss, for each rule; `BINS` where all keep it.
+    """Find the first bin whose rows lose their loss, for each rule; `BINS` where all keep it.
 
     The share is one of the targets that are left when all caps are kept. With T targets that break no capped rule and
     N_j that break rule j first, the total is the largest t = T + sum of min(N_j, cap_j * t).
@@ -49,7 +49,7 @@ def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
     by_bin = np.zeros((len(caps) + 1, BINS), np.int64)
     np.add.at(by_bin, (counts["rule"] + 1, counts["bin"]), counts["rows"].astype(np.int64))
     number = by_bin.sum(axis=1)
-    found = np.full(len(caps), BINS, np.int64)
+    first_bins = np.full(len(caps), BINS, np.int64)
     bound = set[int]()
     while True:
         free = int(number[0]) + sum(int(number[rule + 1]) for rule in range(len(caps)) if rule not in bound)
@@ -60,8 +60,8 @@ def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
         bound |= more
     for rule in bound:
         fits = np.cumsum(by_bin[rule + 1]) <= (caps[rule] or 0.0) * total + 1e-9
-        found[rule] = BINS if fits.all() else int(np.argmin(fits))
-    return found
+        first_bins[rule] = BINS if fits.all() else int(np.argmin(fits))
+    return first_bins
 
 
 def beyond_own(
@@ -71,7 +71,7 @@ def beyond_own(
     chance: npt.NDArray[np.uint64],
     share: float,
 ) -> npt.NDArray[np.bool_]:
-    """One boolean a row: whether it breaks a rule beyond the share of its trajectory's targets that may.
+    """Flag the rows that break a rule beyond the share of their trajectory's targets that may.
 
     Args:
         breaks: whether the row breaks the rule.
@@ -80,7 +80,7 @@ def beyond_own(
         chance: the hash of each row.
         share: of the targets that are left.
     """
-    found = np.zeros(len(breaks), np.bool_)
+    flags = np.zeros(len(breaks), np.bool_)
     rows = np.flatnonzero(breaks)
     if len(rows):
         own = np.add.reduceat((targets & ~breaks).astype(np.int64), starts)
@@ -88,5 +88,5 @@ def beyond_own(
         order = np.lexsort((chance[rows], ~targets[rows], trajectory))
         trajectory = trajectory[order]
         rank = np.arange(len(rows)) - np.searchsorted(trajectory, trajectory)
-        found[rows[order]] = rank >= np.floor(own[trajectory] * share / (1 - share) + 1e-9)
-    return found
+        flags[rows[order]] = rank >= np.floor(own[trajectory] * share / (1 - share) + 1e-9)
+    return flags

@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 
 from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Flags, Numbers
-from trajmill.quality.sets import expanded
+from trajmill.quality.sets import expand_lists
 from trajmill.quality.shingle import Offsets, blocks, mixed64, runs, word_hashes, word_places
 
 RUN: Final = 13
@@ -79,16 +79,16 @@ class Runs:
             fewest: words of a string that counts.
         """
         long, short = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-        for _, data, starts in _unescaped(pa.array([*strings], pa.string())):
+        for _, data, starts in _fold_blocks(pa.array([*strings], pa.string())):
             begin, end = word_places(data, starts)
             words = word_hashes(data, begin, end)
             first = np.searchsorted(begin, starts)
             left = np.repeat(first[1:], np.diff(first)) - np.arange(len(words))
             for length, sums in runs(words, RUN):
                 if length == RUN:
-                    long.append(_named(sums[left >= RUN], RUN))
+                    long.append(_add_length(sums[left >= RUN], RUN))
                 elif length >= fewest:
-                    short.append(_named(sums[first[:-1][np.diff(first) == length]], length))
+                    short.append(_add_length(sums[first[:-1][np.diff(first) == length]], length))
         whole = not any(len(some) for some in long)
         return cls(np.unique(np.concatenate(short if whole else long))[:SAMPLED], whole)
 
@@ -106,7 +106,7 @@ def _character(codes: re.Match[str]) -> str:
     return units.decode("utf-16-be", "replace")
 
 
-def _decoded(texts: pa.StringArray) -> pa.StringArray:
+def _decode(texts: pa.StringArray) -> pa.StringArray:
     """The texts with `\\u` and four digits as the character that they mean."""
     coded = pc.fill_null(pc.match_substring(texts, "\\u"), False)
     if not pc.any(coded, min_count=0).as_py():
@@ -115,9 +115,9 @@ def _decoded(texts: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(texts, coded, pa.array(plain, pa.string()))
 
 
-def _folded(texts: pa.StringArray) -> pa.StringArray:
-    """The texts with one way to write what looks alike (Unicode's NFKC, lower case, typed quotes and dashes)."""
-    texts = _decoded(texts)
+def _fold(texts: pa.StringArray) -> pa.StringArray:
+    """Fold the texts to one way of writing what looks alike (Unicode's NFKC, lower case, typed quotes and dashes)."""
+    texts = _decode(texts)
     foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if not pc.any(foreign, min_count=0).as_py():
         return texts
@@ -127,9 +127,9 @@ def _folded(texts: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(texts, foreign, folded)
 
 
-def _unescaped(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
+def _fold_blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
     """`shingle.blocks` of folded texts, with `\\n`, `\\r`, `\\t` as line feeds: so words of JSON within begin right."""
-    for first, data, starts in blocks(_folded(texts)):
+    for first, data, starts in blocks(_fold(texts)):
         at = np.flatnonzero(data[:-1] == ord("\\"))
         at = at[_LETTERS[data[at + 1]]]
         plain = data
@@ -139,8 +139,8 @@ def _unescaped(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint
         yield first, plain, starts
 
 
-def _named(sums: Numbers, length: int) -> Numbers:
-    """The hashes of runs of one length, which is their last four bits."""
+def _add_length(sums: Numbers, length: int) -> Numbers:
+    """Return the hashes of runs of one length, which is their last four bits."""
     hashes = mixed64(sums ^ np.uint64(length * _ODD & _ALL))
     hashes &= ~_LENGTH
     hashes |= np.uint64(length)
@@ -163,12 +163,12 @@ class Keys:
         length = (hashes & _LENGTH).astype(np.int64)
         self.lengths = tuple(np.unique(length).tolist())
         self._seen: dict[int, tuple[np.uint64, Flags]] = {}
-        for one in self.lengths:
-            some = hashes[length == one]
+        for run_length in self.lengths:
+            some = hashes[length == run_length]
             bits = max(12, len(some).bit_length() + 5)
             seen = np.zeros(1 << bits, np.bool_)
             seen[some >> np.uint64(64 - bits)] = True
-            self._seen[one] = np.uint64(64 - bits), seen
+            self._seen[run_length] = np.uint64(64 - bits), seen
 
     def places(self, hashes: Numbers, length: int) -> tuple[Offsets, Offsets]:
         """(place in `hashes`, number of the run) of those that are among the runs; all of that length."""
@@ -192,9 +192,9 @@ class Hits:
 
     @classmethod
     def of(cls, texts: pa.StringArray, keys: Keys) -> Hits:
-        """Every place of the texts at which one of the runs begins; runs do not go from one text into the next."""
-        found: list[tuple[Offsets, Offsets, Flags]] = []
-        for number, data, starts in _unescaped(texts) if len(keys.hashes) else ():
+        """Find every place of the texts at which one of the runs begins; runs do not go from one text into the next."""
+        columns_of_hits: list[tuple[Offsets, Offsets, Flags]] = []
+        for number, data, starts in _fold_blocks(texts) if len(keys.hashes) else ():
             begin, end = word_places(data, starts)
             words = word_hashes(data, begin, end)
             first = np.searchsorted(begin, starts)
@@ -202,7 +202,7 @@ class Hits:
             for length, sums in runs(words, max(keys.lengths)):
                 if length not in keys.lengths:
                     continue
-                at, run = keys.places(_named(sums, length), length)
+                at, run = keys.places(_add_length(sums, length), length)
                 text = np.searchsorted(first, at, "right") - 1
                 inside = at + length <= first[text + 1]
                 at, run, text = at[inside], run[inside], text[inside]
@@ -210,9 +210,11 @@ class Hits:
                     alone = np.zeros(len(at), np.bool_)
                 else:
                     alone = _alone(bounds, starts, begin, end, text, at, at + length)
-                found.append((text + number, run, alone))
+                columns_of_hits.append((text + number, run, alone))
         none = np.zeros(0, np.int64)
-        columns = zip(*found, strict=True) if found else ((none,), (none,), (none.astype(np.bool_),))
+        columns = (
+            zip(*columns_of_hits, strict=True) if columns_of_hits else ((none,), (none,), (none.astype(np.bool_),))
+        )
         text, run, alone = (np.concatenate(column) for column in columns)
         return cls(text, run, alone)
 
@@ -226,19 +228,21 @@ def _alone(
     first: Offsets,
     last: Offsets,
 ) -> Flags:
-    """Whether words `first` to `last` (not included) have a bound on both sides before the next word of their text."""
+    """Flag words `first` to `last` (not included) that have a bound on both sides before the next word of their text."""
     low, high = starts[text], starts[text + 1]
     before = np.maximum(end[np.maximum(first - 1, 0)] * (first > 0), low)
     after = np.minimum(begin[np.minimum(last, len(begin) - 1)], high)
     after[last == len(begin)] = high[last == len(begin)]
     sides = [(before, begin[first], before == low), (end[last - 1], after, after == high)]
-    opened, closed = (np.searchsorted(bounds, one) < np.searchsorted(bounds, other) for one, other, _ in sides)
+    opened, closed = (
+        np.searchsorted(bounds, side_begin) < np.searchsorted(bounds, side_end) for side_begin, side_end, _ in sides
+    )
     return (opened | sides[0][2]) & (closed | sides[1][2])
 
 
 @dataclass(frozen=True)
 class Index:
-    """What is looked for; hashes, names of items, and canaries, nothing else of a benchmark.
+    """Index of what is looked for: hashes, names of items, and canaries, nothing else of a benchmark.
 
     Attributes:
         items: names, `benchmark:id`.
@@ -276,21 +280,21 @@ class Index:
     @cached_property
     def texts_of(self) -> tuple[Offsets, Offsets]:
         """By number of a run the texts that hold it: (offsets, texts)."""
-        return _listed(np.searchsorted(self.runs.hashes, self.run_hash), self.run_text, len(self.runs.hashes))
+        return _group_values(np.searchsorted(self.runs.hashes, self.run_hash), self.run_text, len(self.runs.hashes))
 
     @cached_property
     def items_of(self) -> tuple[Offsets, Offsets]:
         """By number of an answer's run the items whose answers hold it: (offsets, items)."""
         number = np.searchsorted(self.answers.hashes, self.answer_hash)
-        return _listed(number, self.answer_item, len(self.answers.hashes))
+        return _group_values(number, self.answer_item, len(self.answers.hashes))
 
     @cached_property
     def pattern(self) -> str | None:
         """The pattern that finds any canary, None if there is none."""
-        return "(?i)" + "|".join(_escaped(text) for text, _ in self.canaries) if self.canaries else None
+        return "(?i)" + "|".join(_escape(text) for text, _ in self.canaries) if self.canaries else None
 
     def weights(self, common: int, numbers: Numbers, tasks: Numbers) -> Shares:
-        """The weight of each run, shape (runs,).
+        """Return the weight of each run, shape (runs,).
 
         Args:
             common: tasks or items up to which a run counts whole; at least 2.
@@ -299,14 +303,14 @@ class Index:
         """
         offsets, texts = self.texts_of
         run = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        held = np.unique(np.stack([run, self.owner[texts]], axis=1), axis=0)[:, 0]
-        many = np.bincount(held, minlength=len(offsets) - 1).astype(np.float64)
-        place = np.searchsorted(self.runs.hashes, numbers)
-        many[place] = np.maximum(many[place], tasks)
+        run_of_owner = np.unique(np.stack([run, self.owner[texts]], axis=1), axis=0)[:, 0]
+        many = np.bincount(run_of_owner, minlength=len(offsets) - 1).astype(np.float64)
+        position = np.searchsorted(self.runs.hashes, numbers)
+        many[position] = np.maximum(many[position], tasks)
         return np.clip(2 - np.log(np.maximum(many, 1)) / np.log(common), 0, 1)
 
     def scores(self, weights: Shares, trajectory: Offsets, run: Offsets) -> tuple[Offsets, Offsets, Shares]:
-        """(trajectory, text, score) of every text of which a trajectory shows a run.
+        """Return (trajectory, text, score) of every text of which a trajectory shows a run.
 
         Args:
             weights: of runs.
@@ -314,35 +318,37 @@ class Index:
         """
         offsets, texts = self.texts_of
         total = np.bincount(self.run_text, weights[np.searchsorted(self.runs.hashes, self.run_hash)], len(self.owner))
-        use, text = expanded(texts, offsets, run)
-        pair, place = np.unique(np.stack([trajectory[use], text], axis=1), axis=0, return_inverse=True)
-        shown = np.bincount(place.ravel(), weights[run[use]], len(pair))
+        use, text = expand_lists(texts, offsets, run)
+        pair, pair_number = np.unique(np.stack([trajectory[use], text], axis=1), axis=0, return_inverse=True)
+        shown = np.bincount(pair_number.ravel(), weights[run[use]], len(pair))
         return pair[:, 0], pair[:, 1], shown / np.maximum(total[pair[:, 1]], 1)
 
 
-def _listed(number: Offsets, value: Offsets, count: int) -> tuple[Offsets, Offsets]:
+def _group_values(number: Offsets, value: Offsets, count: int) -> tuple[Offsets, Offsets]:
     order = np.lexsort([value, number])
     return np.concatenate([[0], np.cumsum(np.bincount(number, minlength=count))]), value[order]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(char if char.isalnum() or not char.isascii() else f"\\x{ord(char):02x}" for char in text)
 
 
 def canary_hits(texts: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
-    """(text, item) for each canary that a text holds; one scan of all, another of the texts that it finds."""
+    """Return (text, item) for each canary that a text holds; one scan of all, another of the texts that it finds."""
     none = np.zeros(0, np.int64)
     if index.pattern is None or not len(texts):
         return none, none
     some = pc.fill_null(pc.match_substring_regex(texts, index.pattern), False).to_numpy(zero_copy_only=False)
-    place = np.flatnonzero(some)
-    held = texts.take(pa.array(place))
-    found = [
-        (place[pc.match_substring(held, text, ignore_case=True).to_numpy(zero_copy_only=False)], item)
-        for text, item in (index.canaries if len(place) else ())
+    rows = np.flatnonzero(some)
+    candidates = texts.take(pa.array(rows))
+    hits_by_canary = [
+        (rows[pc.match_substring(candidates, text, ignore_case=True).to_numpy(zero_copy_only=False)], item)
+        for text, item in (index.canaries if len(rows) else ())
     ]
-    at = np.concatenate([none, *(hits for hits, _ in found)])
-    return at, np.repeat([item for _, item in found], [len(hits) for hits, _ in found]).astype(np.int64)
+    at = np.concatenate([none, *(hits for hits, _ in hits_by_canary)])
+    return at, np.repeat([item for _, item in hits_by_canary], [len(hits) for hits, _ in hits_by_canary]).astype(
+        np.int64
+    )
 
 
 def pattern_hits(ids: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
@@ -356,7 +362,7 @@ def pattern_hits(ids: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why ids cannot be looked for by a pattern; None if they can."""
+    """Explain why ids cannot be looked for by a pattern; None if they can."""
     try:
         pc.match_substring_regex(pa.array([""]), _whole(pattern))
     except pa.ArrowInvalid as error:
@@ -375,20 +381,20 @@ def name_hash(hashes: Numbers, kind: str) -> Numbers:
 
 
 def few_words(texts: pa.StringArray) -> Numbers:
-    """The hash of each text that has 1 to `FEWEST` - 1 words, as `task` names are made of; 0 of all others."""
-    found = np.zeros(len(texts), np.uint64)
-    for number, data, starts in _unescaped(texts):
+    """Hash each text that has 1 to `FEWEST` - 1 words, as `task` names are made of; 0 of all others."""
+    hashes = np.zeros(len(texts), np.uint64)
+    for number, data, starts in _fold_blocks(texts):
         begin, end = word_places(data, starts)
         first = np.searchsorted(begin, starts)
         count = np.diff(first)
         for length, sums in runs(word_hashes(data, begin, end), FEWEST - 1):
             some = np.flatnonzero(count == length)
-            found[number + some] = _named(sums[first[some]], length)
-    return found
+            hashes[number + some] = _add_length(sums[first[some]], length)
+    return hashes
 
 
 def checkout_name(repository: str, commit: str) -> str | None:
-    """What a checkout is called everywhere: owner, repository and 7 digits of the commit; None if it is no such thing.
+    """Name a checkout uniformly: owner, repository and 7 digits of the commit; None if it is no such thing.
 
     SWE-smith's ids hold 8 digits of a commit, SWE-bench's rows all 40.
     """

@@ -1,7 +1,7 @@
-"""What a batch of trajectories shows of the benchmarks of an index: runs of words, answers, names and canaries.
+"""Matches of a batch of trajectories with the benchmarks of an index: runs of words, answers, names and canaries.
 
 Only what is shown is measured; whether a trajectory is contaminated is decided when it is known how many tasks show
-each run (`decided`).
+each run (`choose_items`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trajmill.quality.contamination import Hits, Index, canary_hits, checkout_na
 from trajmill.quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from trajmill.quality.lines import Flags, Numbers
 from trajmill.quality.segments import goes_on
-from trajmill.quality.sets import expanded
+from trajmill.quality.sets import expand_lists
 from trajmill.quality.shingle import Offsets
 
 SHOWN, ALONE, ANSWERED, NAMED, CANARY = range(5)
@@ -66,46 +66,46 @@ def _column(batch: pa.RecordBatch, path: tuple[str, str]) -> pa.Array:
 
 
 def _distinct(column: pa.Array, rows: Offsets) -> tuple[pa.StringArray, Offsets, Offsets]:
-    """The distinct texts of a column at the rows, and of each use its row and its text; nulls are left out."""
+    """Return the distinct texts of a column at the rows, and of each use its row and its text; nulls are left out."""
     chosen = column.take(pa.array(rows))
     if not pa.types.is_dictionary(chosen.type):
         chosen = chosen.dictionary_encode()
-    places = chosen.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    used, text = np.unique(places[places >= 0], return_inverse=True)
-    return chosen.dictionary.take(pa.array(used)), rows[places >= 0], text
+    indices = chosen.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    used, text = np.unique(indices[indices >= 0], return_inverse=True)
+    return chosen.dictionary.take(pa.array(used)), rows[indices >= 0], text
 
 
-def _seen(batch: pa.RecordBatch) -> Offsets:
-    """The rows whose observation is not just what the row before showed or led to."""
+def _rows_with_new_observation(batch: pa.RecordBatch) -> Offsets:
+    """Return the rows whose observation is not just what the row before showed or led to."""
     here = struct_text(batch, "observation", "content").cast(pa.string())
     before = struct_text(batch, "next_observation", "content").cast(pa.string())
     again = np.zeros(batch.num_rows, np.bool_)
-    for other in (before, here):
-        same = pc.fill_null(pc.equal(here[1:], other[:-1]), False)
+    for earlier in (before, here):
+        same = pc.fill_null(pc.equal(here[1:], earlier[:-1]), False)
         again[1:] |= same.to_numpy(zero_copy_only=False)
     again[trajectory_starts(batch)] = False
     return np.flatnonzero(~again & here.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _searched(batch: pa.RecordBatch, starts: Offsets) -> Iterator[tuple[pa.Array, Offsets, bool]]:
-    """(column, rows to look at, whether it is of the whole trajectory) of all texts that samples can show."""
+def _searched_columns(batch: pa.RecordBatch, starts: Offsets) -> Iterator[tuple[pa.Array, Offsets, bool]]:
+    """Yield (column, rows to look at, flag of the whole trajectory) of all texts that samples can show."""
     every = np.arange(batch.num_rows)
     for path in ROW_TEXTS:
         yield _column(batch, path), every, False
-    yield struct_text(batch, "observation", "content"), _seen(batch), False
+    yield struct_text(batch, "observation", "content"), _rows_with_new_observation(batch), False
     for path in WHOLE_TEXTS:
         yield _column(batch, path), starts, True
 
 
-def _used(text: Offsets, rows: Offsets, of: Offsets) -> tuple[Offsets, Offsets]:
-    """(place in `of`, row) of every row that uses one of the texts `of`."""
+def _rows_using(text: Offsets, rows: Offsets, chosen: Offsets) -> tuple[Offsets, Offsets]:
+    """Return (position in `chosen`, row) of every row that uses one of the texts `chosen`."""
     order = np.argsort(text, kind="stable")
     offsets = np.searchsorted(text[order], np.arange(int(text.max(initial=-1)) + 2))
-    return expanded(rows[order], offsets, of)
+    return expand_lists(rows[order], offsets, chosen)
 
 
 class Exposing:
-    """What the trajectories of a file show of an index: batches of `MATCH_SCHEMA`, rows within the file.
+    """Matches of the trajectories of a file with an index: batches of `MATCH_SCHEMA`, rows within the file.
 
     A trajectory may go on from one batch into the next. An answer is looked for in the batch of its question.
 
@@ -117,10 +117,10 @@ class Exposing:
         self._index, self._rows, self._first = index, 0, 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What `batch` shows, of `encoded_schema()`; it follows those before."""
+        """Yield the matches of `batch`, of `encoded_schema()`; it follows those before."""
         if not batch.num_rows:
             return
-        matches = exposed(batch, self._index)
+        matches = find_matches(batch, self._index)
         row = matches["row"].to_numpy()
         placed = np.where((row == 0) & goes_on(batch), self._first, row + self._rows).astype(np.uint32)
         last = int(trajectory_starts(batch)[-1])
@@ -133,8 +133,8 @@ class Exposing:
         return iter(())
 
 
-def exposed(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
-    """What the trajectories of a batch show of the index: of `MATCH_SCHEMA`, rows within the batch.
+def find_matches(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
+    """Find the matches of the trajectories of a batch with the index: of `MATCH_SCHEMA`, rows within the batch.
 
     Args:
         batch: of `schemas.transition.encoded_schema()`; its first trajectory may be the rest of one.
@@ -143,110 +143,112 @@ def exposed(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
     starts = trajectory_starts(batch)
     row, run, alone, whole = _runs_shown(batch, index, starts)
     hashes = index.runs.hashes
-    found = [
+    matches = [
         _matches(starts, row, SHOWN, hashes[run]),
         _matches(starts, row[alone], ALONE, hashes[run[alone]]),
-        *_answered(batch, index, starts, row, run, whole),
-        *_named(batch, index, starts),
+        *_answer_matches(batch, index, starts, row, run, whole),
+        *_name_matches(batch, index, starts),
         *_canaries(batch, index, starts),
     ]
-    every = np.unique(np.concatenate(found))
+    every = np.unique(np.concatenate(matches))
     return pa.RecordBatch.from_arrays([pa.array(every[name]) for name in ("row", "kind", "value")], schema=MATCH_SCHEMA)
 
 
 def _matches(starts: Offsets, row: Offsets, kind: int, value: npt.NDArray[Any]) -> Matches:
-    found = np.zeros(len(row), _MATCH)
-    found["row"], found["kind"], found["value"] = starts[np.searchsorted(starts, row, "right") - 1], kind, value
-    return np.unique(found)
+    matches = np.zeros(len(row), _MATCH)
+    matches["row"], matches["kind"], matches["value"] = starts[np.searchsorted(starts, row, "right") - 1], kind, value
+    return np.unique(matches)
 
 
 def _runs_shown(batch: pa.RecordBatch, index: Index, starts: Offsets) -> tuple[Offsets, Offsets, Flags, Flags]:
-    """(row, run, whether alone, whether in a text of the whole trajectory) of all runs that are shown."""
+    """Return (row, run, flag of standing alone, flag of a text of the whole trajectory) of all runs that are shown."""
     columns: list[tuple[Offsets, Offsets, Flags, Flags]] = []
-    for column, rows, whole in _searched(batch, starts):
+    for column, rows, whole in _searched_columns(batch, starts):
         texts, used, text = _distinct(column, rows)
         hits = Hits.of(texts, index.runs)
-        place, row = _used(text, used, hits.text)
-        columns.append((row, hits.run[place], hits.alone[place], np.full(len(row), whole)))
+        position, row = _rows_using(text, used, hits.text)
+        columns.append((row, hits.run[position], hits.alone[position], np.full(len(row), whole)))
     row, run, alone, of_whole = (np.concatenate(some) for some in zip(*columns, strict=True))
     return row, run, alone, of_whole
 
 
-def _answered(
+def _answer_matches(
     batch: pa.RecordBatch, index: Index, starts: Offsets, row: Offsets, run: Offsets, whole: Flags
 ) -> list[Matches]:
-    """The items whose answer stands in a row that shows the question, or in the next; anywhere, if the task asks it."""
+    """Match items whose answer stands in a row that shows the question, or in the next; anywhere, if the task asks it."""
     if not len(index.answer_item):
         return []
     has_answer = np.zeros(len(index.items), np.bool_)
     has_answer[index.answer_item] = True
     offsets, texts = index.texts_of
-    use, text = expanded(texts, offsets, run)
+    use, text = expand_lists(texts, offsets, run)
     item = index.owner[text]
     wanted = has_answer[item]
     at, item, anywhere = row[use][wanted], item[wanted], whole[use][wanted]
     ends = np.append(starts[1:], batch.num_rows)[np.searchsorted(starts, at, "right") - 1]
     until = np.where(anywhere, ends, np.minimum(at + 2, ends))
     wide = np.unique(np.stack([at, until, item], axis=1), axis=0)
-    place = np.repeat(np.arange(len(wide)), wide[:, 1] - wide[:, 0])
-    rows = _ranged(wide[:, 0], wide[:, 1])
-    asked = np.unique(_paired(rows, wide[:, 2][place], len(index.items)))
+    range_number = np.repeat(np.arange(len(wide)), wide[:, 1] - wide[:, 0])
+    rows = _join_ranges(wide[:, 0], wide[:, 1])
+    asked = np.unique(_pair_number(rows, wide[:, 2][range_number], len(index.items)))
     shown = _answers_shown(batch, index, np.unique(rows))
     both = np.intersect1d(asked, shown, assume_unique=True)
     found_row, found_item = np.divmod(both, len(index.items))
     return [_matches(starts, found_row, ANSWERED, found_item)]
 
 
-def _paired(row: Offsets, item: Offsets, count: int) -> Offsets:
+def _pair_number(row: Offsets, item: Offsets, count: int) -> Offsets:
     return row * count + item
 
 
 def _answers_shown(batch: pa.RecordBatch, index: Index, rows: Offsets) -> Offsets:
-    """(row, item) as one number each, ascending, for each answer of which the row shows at least half of the runs."""
+    """Return (row, item) as one number each, ascending, for each answer of which the row shows at least half of the
+    runs.
+    """
     pairs = [np.zeros((0, 2), np.int64)]
     for path in ROW_TEXTS:
         texts, used, text = _distinct(_column(batch, path), rows)
         hits = Hits.of(texts, index.answers)
-        place, row = _used(text, used, hits.text)
-        pairs.append(np.stack([row, hits.run[place]], axis=1))
-    found = np.unique(np.concatenate(pairs), axis=0)
+        position, row = _rows_using(text, used, hits.text)
+        pairs.append(np.stack([row, hits.run[position]], axis=1))
+    row_runs = np.unique(np.concatenate(pairs), axis=0)
     offsets, items = index.items_of
-    use, item = expanded(items, offsets, found[:, 1])
-    shown, number = np.unique(_paired(found[use, 0], item, len(index.items)), return_counts=True)
+    use, item = expand_lists(items, offsets, row_runs[:, 1])
+    shown, number = np.unique(_pair_number(row_runs[use, 0], item, len(index.items)), return_counts=True)
     size = np.bincount(index.answer_item, minlength=len(index.items))
     return shown[2 * number >= size[shown % len(index.items)]]
 
 
-def _named(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[Matches]:
-    """The items whose id, or a pattern of ids, or checkout is that of the trajectory."""
+def _name_matches(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[Matches]:
+    """Match items whose id, or a pattern of ids, or checkout is that of the trajectory."""
     instance = struct_text(batch, "environment", "instance_id")
     for column in (batch["native_id"], struct_text(batch, "task", "id"), instance) if index.patterns else ():
         texts, used, text = _distinct(column, starts)
         at, item = pattern_hits(texts.cast(pa.string()), index)
-        place, row = _used(text, used, at)
-        yield _matches(starts, row, NAMED, item[place])
+        position, row = _rows_using(text, used, at)
+        yield _matches(starts, row, NAMED, item[position])
     if not len(index.names):
         return
     for column in (batch["native_id"], struct_text(batch, "task", "id"), instance):
         yield _known(index, starts, starts, name_hash(text_hashes(column.take(pa.array(starts)))[:, 0], "id"))
     texts, used, text = _distinct(instance, starts)
-    checkouts = [checkout_name(*one.rpartition("@")[::2]) for one in texts.to_pylist()]
+    checkouts = [checkout_name(*checkout.rpartition("@")[::2]) for checkout in texts.to_pylist()]
     hashes = name_hash(text_hashes(pa.array(checkouts, pa.string()))[:, 0], "checkout")
     yield _known(index, starts, used, hashes[text])
     texts, used, text = _distinct(struct_text(batch, "task", "instruction"), starts)
     words = few_words(texts.cast(pa.string()))
-    said = words[text] != 0
-    yield _known(index, starts, used[said], name_hash(words[text][said], "task"))
+    has_words = words[text] != 0
+    yield _known(index, starts, used[has_words], name_hash(words[text][has_words], "task"))
 
 
 def _known(index: Index, starts: Offsets, rows: Offsets, hashes: Numbers) -> Matches:
     low, high = (np.searchsorted(index.names, hashes, side) for side in ("left", "right"))
     owner = np.repeat(np.arange(len(hashes)), high - low)
-    return _matches(starts, rows[owner], NAMED, index.name_item[_ranged(low, high)])
+    return _matches(starts, rows[owner], NAMED, index.name_item[_join_ranges(low, high)])
 
 
-def _ranged(low: Offsets, high: Offsets) -> Offsets:
-    """The numbers from each `low` up to its `high`, one range after the other."""
+def _join_ranges(low: Offsets, high: Offsets) -> Offsets:
+    """Return the numbers from each `low` up to its `high`, one range after the other."""
     sizes = high - low
     return np.arange(int(sizes.sum())) + np.repeat(low - (np.cumsum(sizes) - sizes), sizes)
 
@@ -256,11 +258,11 @@ def _canaries(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[
         return
     every = np.arange(batch.num_rows)
     hidden = [(_column(batch, path), every if path[0] == "action" else starts, False) for path in HIDDEN_TEXTS]
-    for column, rows, _ in [*_searched(batch, starts), *hidden]:
+    for column, rows, _ in [*_searched_columns(batch, starts), *hidden]:
         texts, used, text = _distinct(column, rows)
         at, item = canary_hits(texts, index)
-        place, row = _used(text, used, at)
-        yield _matches(starts, row, CANARY, item[place])
+        position, row = _rows_using(text, used, at)
+        yield _matches(starts, row, CANARY, item[position])
 
 
 def tasks_showing(matches: pa.Table, task: Numbers) -> tuple[Numbers, Numbers]:
@@ -276,10 +278,10 @@ def tasks_showing(matches: pa.Table, task: Numbers) -> tuple[Numbers, Numbers]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def decided(
+def choose_items(
     matches: pa.Table, index: Index, weights: npt.NDArray[np.float64], least: float
 ) -> tuple[Offsets, Offsets, npt.NDArray[np.float64]]:
-    """(row, item, score) of each contaminated trajectory with the item that it shows most of; rows ascending.
+    """Return (row, item, score) of each contaminated trajectory with the item that it shows most of; rows ascending.
 
     A trajectory is contaminated by a name or a canary (scores 2 and 3); by a text of which it shows at least `least`;
     and by half of that if the answer follows. A text of fewer words than a run counts only alone, or answered.
@@ -296,21 +298,21 @@ def decided(
     every = np.unique(every)  # what two batches show of one trajectory counts once
     row, kind, value = every["row"].astype(np.int64), every["kind"], every["value"]
     certain = kind >= NAMED
-    found = [(row[certain], value[certain].astype(np.int64), np.where(kind[certain] == CANARY, 3.0, 2.0))]
+    columns_of_items = [(row[certain], value[certain].astype(np.int64), np.where(kind[certain] == CANARY, 3.0, 2.0))]
     count = len(index.items)
-    answered = _paired(row[kind == ANSWERED], value[kind == ANSWERED].astype(np.int64), count)
+    answered = _pair_number(row[kind == ANSWERED], value[kind == ANSWERED].astype(np.int64), count)
     for wanted in (SHOWN, ALONE):
         some = kind == wanted
         run = np.searchsorted(index.runs.hashes, value[some])
         at, text, score = index.scores(weights, row[some], run)
         whole, item = index.whole[text], index.owner[text]
-        helped = np.isin(_paired(at, item, count), answered)
+        helped = np.isin(_pair_number(at, item, count), answered)
         if wanted == ALONE:
             enough = whole & (score >= least)
         else:
             enough = np.where(whole, helped & (score >= least), score >= np.where(helped, least / 2, least))
-        found.append((at[enough], item[enough], score[enough]))
-    at, item, score = (np.concatenate(some) for some in zip(*found, strict=True))
+        columns_of_items.append((at[enough], item[enough], score[enough]))
+    at, item, score = (np.concatenate(some) for some in zip(*columns_of_items, strict=True))
     order = np.lexsort([item, -score, at])
     _, first = np.unique(at[order], return_index=True)
     best = order[first]

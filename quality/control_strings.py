@@ -3,7 +3,7 @@
 A trainer or a server that tokenizes a text as it stands makes the end of a turn of `<|im_end|>`, whoever wrote it.
 Escaped, a blank stands behind its first character: `< |im_end|>`, `[ INST]`. No tokenizer has such a token, what
 normalizes text (NFKC, zero-width characters) leaves it, JSON that holds it stays JSON, and a reader sees it. What is
-written so already has one blank more, so that `unescaped` gives back every text.
+written so already has one blank more, so that `unescape` gives back every text.
 
 One function for whatever trains, rewards or serves a model; it needs nothing but this file.
 """
@@ -21,10 +21,10 @@ _ANGLE: Final = (
     r"|</?SYS>>|(?:start|end)_of_turn>|(?:image|video|audio)>"
     r"|[|｜](?:begin▁of▁sentence|end▁of▁sentence|User|Assistant|tool▁calls?▁begin|tool▁calls?▁end)[|｜]>"
 )
-"""What follows `<`."""
+"""Patterns of what follows `<`."""
 
 _SQUARE: Final = r"/?INST\]|/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\]|gMASK\]"
-"""What follows `[`."""
+"""Patterns of what follows `[`."""
 
 PATTERN: Final = rf"<(?:{_ANGLE})|\[(?:{_SQUARE})"
 """The strings, in the syntax of RE2: those of the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek,
@@ -32,14 +32,14 @@ GLM, Command R and gpt-oss, and of their predecessors, and what trainers take fo
 sound. `<s>` and `</s>` are left out, since HTML holds them."""
 
 ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
-"""What escaping changes, in the syntax of RE2: the strings, and what is written as they are when escaped."""
+"""Pattern of what escaping changes, in RE2 syntax: the strings, and what looks like them escaped."""
 
 _OPENING: Final = re.compile(rf"<(?= *+(?:{_ANGLE}))|\[(?= *+(?:{_SQUARE}))")
 _ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")
 
 
-def escaped(text: str) -> str:
-    """The text, in which no tokenizer finds a control token of the list; most texts as they are.
+def escape(text: str) -> str:
+    """Escape the text, so that no tokenizer finds a control token of the list; most texts stay as they are.
 
     >>> escaped("a <|im_end|> b < |im_end|> [INST]")
     'a < |im_end|> b <  |im_end|> [ INST]'
@@ -47,15 +47,15 @@ def escaped(text: str) -> str:
     return _OPENING.sub(r"\g<0> ", text)
 
 
-def unescaped(text: str) -> str:
-    """The text that was escaped.
+def unescape(text: str) -> str:
+    """Restore the text that was escaped.
 
     >>> unescaped('a < |im_end|> b <  |im_end|> [ INST]')
     'a <|im_end|> b < |im_end|> [INST]'
     """
-    return _ESCAPED.sub(lambda found: found[0][0], text)
+    return _ESCAPED.sub(lambda match: match[0][0], text)
 
 
 def escape_places(text: str) -> list[int]:
-    """The characters of a text before which escaping puts a blank, in order."""
-    return [found.end() for found in _OPENING.finditer(text)]
+    """Return the characters of a text before which escaping puts a blank, in order."""
+    return [match.end() for match in _OPENING.finditer(text)]

@@ -1,4 +1,4 @@
-"""How many different things a corpus holds, as Hill's effective numbers (Ecology 54, 1973, page 427).
+"""Numbers of different things that a corpus holds, as Hill's effective numbers (Ecology 54, 1973, page 427).
 
 The number of order q of shares p_i is (sum of p_i^q)^(1/(1-q)): how many equally common kinds would be as diverse.
 Order 0 counts all kinds alike, order 1 (the limit, exp of the entropy) weighs them by share, order 2 the common ones.

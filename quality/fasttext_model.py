@@ -46,8 +46,8 @@ class Model:
         self.labels = self._labels()
 
     def _loaded(self) -> Any:
-        found = Path(self.path).stat()
-        return _read(self.path, found.st_size, found.st_mtime_ns)
+        status = Path(self.path).stat()
+        return _read(self.path, status.st_size, status.st_mtime_ns)
 
     def _labels(self) -> tuple[str, ...]:
         labels = sorted(label.removeprefix(_PREFIX) for label in self._loaded().get_labels())
@@ -72,10 +72,14 @@ class Model:
         return wanted
 
     def probabilities(self, texts: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The probability, 0 to 1, that each text has one of the labels; a line feed in a text counts as a blank."""
-        found = np.zeros(len(texts))
+        """Return the probability, 0 to 1, that each text has one of the labels; a line feed in a text counts as a
+        blank.
+        """
+        shares_of_texts = np.zeros(len(texts))
         model, wanted = self._loaded(), {_PREFIX + label for label in labels}
         for number, text in enumerate(texts):
-            told, shares = model.predict([text.replace("\n", " ")], k=-1)
-            found[number] = sum(share for label, share in zip(told[0], shares[0], strict=True) if label in wanted)
-        return np.clip(found, 0, 1)
+            predicted, shares = model.predict([text.replace("\n", " ")], k=-1)
+            shares_of_texts[number] = sum(
+                share for label, share in zip(predicted[0], shares[0], strict=True) if label in wanted
+            )
+        return np.clip(shares_of_texts, 0, 1)

@@ -30,7 +30,9 @@ TRANSITION_TEXTS: Final = (
     ("action", "text"),
     ("next_observation", "content"),
 )
-"""What two transitions must share to be the same: what samples show of them.
+"""Texts that two transitions must share to be the same: what samples show of them. Ids, times and places are left out,
+and so are name and arguments of an action, which tell the same act as its text in the words of a log: where on a button
+it clicked, by which selector it found it.
 
 Ids, times and places are left out, and so are name and arguments of an action, which tell the same act as its text in
 the words of a log: where on a button it clicked, by which selector it found it.
@@ -38,22 +40,22 @@ the words of a log: where on a button it clicked, by which selector it found it.
 
 
 def mixed(lanes: Lanes) -> Lanes:
-    """Every bit of each lane spread over the whole lane (the finalizer of MurmurHash3)."""
+    """Spread every bit of each lane over the whole lane (the finalizer of MurmurHash3)."""
     lanes = (lanes ^ (lanes >> _SHIFT)) * _FIRST
     lanes = (lanes ^ (lanes >> _SHIFT)) * _SECOND
     return lanes ^ (lanes >> _SHIFT)
 
 
-def combined(parts: Sequence[Lanes]) -> Lanes:
-    """One hash a row of the parts in their order; all parts have the same number of rows."""
+def combine_hashes(parts: Sequence[Lanes]) -> Lanes:
+    """Combine the parts in their order to one hash a row; all parts have the same number of rows."""
     result = np.zeros_like(parts[0])
     for part in parts:
         result = mixed((result + np.uint64(1)) * _MULTIPLY ^ part)
     return result
 
 
-def _hashed(texts: pa.Array) -> Lanes:
-    """The hashes of plain texts; null has a value of its own."""
+def _hash_texts(texts: pa.Array) -> Lanes:
+    """Hash plain texts; null has a value of its own."""
     digest = xxhash.xxh3_128_digest
     width = 16
     buffer = bytearray(width * len(texts))
@@ -69,10 +71,10 @@ def _hashed(texts: pa.Array) -> Lanes:
 def text_hashes(column: pa.Array) -> Lanes:
     """128-bit hashes of a text column; each distinct text of a dictionary-encoded one is hashed once."""
     if not pa.types.is_dictionary(column.type):
-        return _hashed(column)
+        return _hash_texts(column)
     if len(column.dictionary) > len(column):
         column = column.cast(pa.string()).dictionary_encode()
-    known = np.concatenate([_hashed(column.dictionary), _ABSENT])
+    known = np.concatenate([_hash_texts(column.dictionary), _ABSENT])
     missing = len(known) - 1
     return known[pc.fill_null(column.indices, missing).to_numpy(zero_copy_only=False)]
 
@@ -85,7 +87,7 @@ def struct_text(batch: pa.RecordBatch, struct: str, name: str) -> pa.Array:
 def transition_hashes(batch: pa.RecordBatch) -> Lanes:
     """One hash a row of (observation, action, next_observation) and the domain."""
     parts = [text_hashes(struct_text(batch, *path)) for path in TRANSITION_TEXTS]
-    return combined([text_hashes(batch["domain"]), *parts])
+    return combine_hashes([text_hashes(batch["domain"]), *parts])
 
 
 def trajectory_starts(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -96,7 +98,7 @@ def trajectory_starts(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def trajectory_sums(rows: Lanes, starts: npt.NDArray[np.int64], step: npt.NDArray[np.int32]) -> Lanes:
-    """What the transitions of each trajectory come to: shape (len(starts), 2).
+    """Sum the hashes of the transitions of each trajectory: shape (len(starts), 2).
 
     A trajectory that stands in several batches comes to the sum over them.
     """

@@ -29,7 +29,7 @@ def components(edges: Nodes) -> tuple[Nodes, Nodes]:
         edges: shape (n, 2); a node alone is an edge to itself.
     """
     ends = edges[:, 0].astype(np.uint64), edges[:, 1].astype(np.uint64)
-    nodes = _numbered(ends)
+    nodes = _number_nodes(ends)
     return nodes, nodes[_labels(ends, len(nodes))]
 
 
@@ -39,24 +39,24 @@ def name_edges(ends: Ends) -> None:
     Args:
         ends: of the edges.
     """
-    nodes = _numbered(ends)
+    nodes = _number_nodes(ends)
     label = _labels(ends, len(nodes))
     first, second = ends
     for some in _stretches(first):
         first[some], second[some] = nodes[first[some]], nodes[label[first[some]]]
 
 
-def _numbered(ends: Ends) -> Nodes:
-    """The nodes of the edges, sorted; each end then is its node's number."""
+def _number_nodes(ends: Ends) -> Nodes:
+    """Sort the nodes of the edges, and replace each end by its node's number."""
     nodes = np.concatenate(ends)
     nodes.sort()
     new = np.ones(len(nodes), np.bool_)
     np.not_equal(nodes[1:], nodes[:-1], out=new[1:])
     count = 0
     for some in _stretches(nodes):
-        found = nodes[some][new[some]]
-        nodes[count : count + len(found)] = found
-        count += len(found)
+        new_nodes = nodes[some][new[some]]
+        nodes[count : count + len(new_nodes)] = new_nodes
+        count += len(new_nodes)
     nodes.resize(count, refcheck=False)
     for side in ends:
         for some in _stretches(side):
@@ -65,7 +65,7 @@ def _numbered(ends: Ends) -> Nodes:
 
 
 def _labels(ends: Ends, count: int) -> Labels:
-    """The number of the smallest node in the component of each of so many.
+    """Return the number of the smallest node in the component of each of so many.
 
     Labels are lowered along edges and shortcut by pointer jumping until nothing changes: O(log n) vectorized rounds.
     """
@@ -73,11 +73,11 @@ def _labels(ends: Ends, count: int) -> Labels:
     while True:
         lowered = label.copy()
         for some in _stretches(ends[0]):
-            held = [label[side[some]] for side in ends]
-            least = np.minimum(*held)
-            for side, one in zip(ends, held, strict=True):
+            end_labels = [label[side[some]] for side in ends]
+            least = np.minimum(*end_labels)
+            for side, labels_of_side in zip(ends, end_labels, strict=True):
                 np.minimum.at(lowered, side[some], least)
-                np.minimum.at(lowered, one, least)
+                np.minimum.at(lowered, labels_of_side, least)
         lowered = lowered[lowered]
         if np.array_equal(lowered, label):
             return label

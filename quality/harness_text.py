@@ -37,8 +37,9 @@ REACH: Final = 2048
 """Characters at each end of an answer in which these stand."""
 
 PLACES: Final = ("head", "tail", "head_label", "tail_label")
-"""Where a skeleton stands: a line among the first or the last, the beginning of one of the first up to a sign such as
-`:`, or the end of one of the last from a bracket on."""
+"""Places of a skeleton: a line among the first or the last, the beginning of one of the first up to a sign such as `:`,
+or the end of one of the last from a bracket on.
+"""
 
 HEAD, TAIL, HEAD_LABEL, TAIL_LABEL = range(len(PLACES))
 
@@ -49,7 +50,9 @@ LEAST: Final = ((5, 5), (4, 8))
 """Kinds of calls that a frame follows, and answers that have it: one of these pairs, at least."""
 
 LEAST_SPREAD: Final = 0.6
-"""How many kinds of calls a frame follows, of those that as many answers drawn at random follow."""
+"""Smallest number of kinds of calls that a frame follows, as a share of those that as many answers drawn at random
+follow.
+"""
 
 LEAST_OF_PROGRAM: Final = 0.8
 """Of the answers that have a line, the share whose commands run the program that prints it; of all answers at most half
@@ -71,9 +74,9 @@ COUNT: Final = np.dtype(
         ("row", "<u4"),
     ]
 )
-"""How many answers of a unit to calls of a kind have a skeleton, how many lines from the edge it stands in all of them,
-and the first of them; skeleton 0 stands for any. Each answer has one kind, the tool with the program that its command
-begins with, and is counted once more for each program in its command."""
+"""Number of answers of a unit to calls of a kind that have a skeleton, the lines from the edge it stands in all of
+them, and the first of them; skeleton 0 stands for any.
+"""
 
 FRAME: Final = np.dtype(
     [
@@ -152,26 +155,28 @@ class EdgeLines:
 
 
 def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
+    """Measure the edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
     view = Measured.of(batch, TokenCounter())
     texts = view.texts("next_observation", "content")
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
     version = pc.fill_null(plain(view.texts("agent", "version")), "")
     group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
     group[~_is_looked_at(view)] = 0
-    places: list[tuple[int, int, int, int, int]] = []
+    edge_values: list[tuple[int, int, int, int, int]] = []
     lines: list[str | None] = []
     sizes = np.zeros(batch.num_rows, np.uint32)
     calls = _calls(batch)
     for row in np.flatnonzero(group).tolist():
         text = texts.texts[int(texts.index[row])].as_py()
-        said = _said(*calls[row])
+        quoted = _quotes(*calls[row])
         sizes[row] = len(text)
-        for place, depth, begin, line in _edges(text):
-            places.append((row, place, depth, begin, len(line)))
-            lines.append(make_skeleton(line, said))
+        for edge_place, depth, begin, line in _edges(text):
+            edge_values.append((row, edge_place, depth, begin, len(line)))
+            lines.append(make_skeleton(line, quoted))
     edges = np.zeros(len(lines), EDGE)
-    rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = np.array(places, np.int64).reshape(-1, 5).T
+    rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = (
+        np.array(edge_values, np.int64).reshape(-1, 5).T
+    )
     edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
     columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), _programs(view, group > 0)]
     return pa.RecordBatch.from_arrays([*columns, _packed(rows, edges, batch.num_rows)], schema=EDGES_SCHEMA)
@@ -197,14 +202,14 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
     )
 
 
-def find_example(batch: pa.RecordBatch, place: int, skeleton: int) -> tuple[str, str]:
-    """The skeleton and the text that it stands for, of the answer in a batch of one row that has it."""
+def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tuple[str, str]:
+    """Return the skeleton and the text that it stands for, of the answer in a batch of one row that has it."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
-    said = _said(*_calls(batch)[0])
+    quoted = _quotes(*_calls(batch)[0])
     for where, _, _, line in _edges(text):
-        found = make_skeleton(line, said)
-        if where == place and found and int(_hashes(pa.array([found]))[0]) == skeleton:
-            return found, line
+        example = make_skeleton(line, quoted)
+        if where == wanted_place and example and int(_hashes(pa.array([example]))[0]) == skeleton:
+            return example, line
     raise ValueError("the answer has no such edge")
 
 
@@ -213,18 +218,18 @@ def _hashes(texts: pa.Array) -> Hashes:
 
 
 def _is_looked_at(view: Measured) -> npt.NDArray[np.bool_]:
-    """Which answers may have lines of a harness: texts of the environment that an agent was given.
+    """Flag the answers that may have lines of a harness: texts of the environment that an agent was given.
 
     What stands in a result object of MCP is the server's own word.
     """
     text = view.texts("next_observation", "content")
     recorded = view.texts("next_observation", "form").matching("^stream$") & (view.texts("agent", "name").index < 0)
-    found = view.texts("next_observation", "origin").matching("^environment$") & text.matching(r"\S")
-    found &= view.texts("next_observation", "envelope").index < 0
-    found &= view.texts("next_observation", "form").matching("^(?:response|stream)$") & ~recorded
-    documents = [_is_json(one.as_py()) for one in text.texts]
+    flags = view.texts("next_observation", "origin").matching("^environment$") & text.matching(r"\S")
+    flags &= view.texts("next_observation", "envelope").index < 0
+    flags &= view.texts("next_observation", "form").matching("^(?:response|stream)$") & ~recorded
+    documents = [_is_json(text_of.as_py()) for text_of in text.texts]
     return (
-        found & ~view.texts("next_observation", "dialect").matching(".") & ~text.spread(np.array(documents, np.bool_))
+        flags & ~view.texts("next_observation", "dialect").matching(".") & ~text.spread(np.array(documents, np.bool_))
     )
 
 
@@ -273,21 +278,27 @@ def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
     return [(name or "", arguments or "{}") for name, arguments in zip(*columns, strict=True)]
 
 
-def _said(name: str, arguments: str) -> list[str]:
-    """What a call says that its answer may repeat, the longest first."""
+def _quotes(name: str, arguments: str) -> list[str]:
+    """Return what a call says that its answer may repeat, the longest first."""
     values = list(orjson.loads(arguments).values())
-    found = {line for value in values if isinstance(value, str) for line in (value, *value.split("\n", LINES)[:LINES])}
-    return sorted((one for one in {name, *found} if len(one) >= _LEAST_QUOTED), key=lambda one: (-len(one), one))
+    lines_of_call = {
+        line for value in values if isinstance(value, str) for line in (value, *value.split("\n", LINES)[:LINES])
+    }
+    return sorted(
+        (quote for quote in {name, *lines_of_call} if len(quote) >= _LEAST_QUOTED),
+        key=lambda quote: (-len(quote), quote),
+    )
 
 
-def make_skeleton(line: str, said: Sequence[str] = ()) -> str | None:
-    """What of a line is the same whatever its numbers, ids, times, paths and the words of its call; null if too little.
+def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
+    """Reduce a line to what is the same whatever its numbers, ids, times, paths and the words of its call; None if too
+    little.
 
     Args:
         line: its first `COMPARED` characters count, when a sign stands for what the call says.
         said: what its call says, the longest first.
     """
-    for value in said:
+    for value in quoted:
         if value in line:
             line = line.replace(value, _CALL)
     return _skeleton_of(line[:COMPARED])
@@ -295,23 +306,23 @@ def make_skeleton(line: str, said: Sequence[str] = ()) -> str | None:
 
 @lru_cache(1 << 14)  # a harness says the same lines again and again
 def _skeleton_of(line: str) -> str | None:
-    found = " ".join(map(_signed, line.split()))
+    found = " ".join(map(_replace_varying, line.split()))
     return found if _LETTERS.match(found) or (_CALL in found and _PUNCTUATION.match(found)) else None
 
 
 @lru_cache(1 << 14)
-def _signed(word: str) -> str:
+def _replace_varying(word: str) -> str:
     return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word)
 
 
 def make_pattern(skeleton: str) -> str:
-    """A regular expression that matches what a skeleton stands for."""
-    found = "".join(_MATCHES.get(sign) or re.escape(sign) for sign in skeleton)
-    return found.replace(r"\ ", " ")
+    """Build a regular expression that matches what a skeleton stands for."""
+    pattern = "".join(_MATCHES.get(sign) or re.escape(sign) for sign in skeleton)
+    return pattern.replace(r"\ ", " ")
 
 
 def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, tuple[Records, Records]]:
-    """By group, of the rows of a unit: how many answers there are of each kind, and how many have each skeleton.
+    """Count, by group, the answers of a unit of each kind, and those that have each skeleton.
 
     Args:
         edges: of `EDGES_SCHEMA`.
@@ -326,10 +337,10 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
         np.stack([rows, records["skeleton"].view(np.int64), records["place"]]), axis=1, return_index=True
     )
     rows, records = rows[first], records[first]
-    answers = _counted(edges, variety, looked, np.zeros(len(looked), EDGE), unit)
-    told = _counted(edges, variety, rows, records, unit)
+    answers = _count_distinct(edges, variety, looked, np.zeros(len(looked), EDGE), unit)
+    by_skeleton = _count_distinct(edges, variety, rows, records, unit)
     none = np.zeros(0, COUNT)
-    return {name: (some, told.get(name, none)) for name, some in answers.items()}
+    return {name: (some, by_skeleton.get(name, none)) for name, some in answers.items()}
 
 
 def edge_records(edges: pa.Table) -> tuple[npt.NDArray[np.int64], Records]:
@@ -344,10 +355,10 @@ def _unpacked(column: pa.ChunkedArray, dtype: npt.DTypeLike) -> tuple[npt.NDArra
     return np.repeat(np.arange(len(numbers)), numbers), np.frombuffer(b"".join(packed.to_pylist()), dtype)
 
 
-def _counted(
+def _count_distinct(
     edges: pa.Table, variety: pa.Table, rows: npt.NDArray[np.int64], records: Records, unit: int
 ) -> dict[int, Records]:
-    """By group the distinct (skeleton, place, kind or program), of dtype `COUNT`, in this order.
+    """Count the distinct (kind, skeleton, place) by group, of dtype `COUNT`, by skeleton, place and kind.
 
     Args:
         edges: of `EDGES_SCHEMA`.
@@ -371,43 +382,43 @@ def _counted(
     keys = np.stack([column[order].astype(np.uint64) for column in columns])
     starts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))) if len(order) else order
     first = order[starts]
-    found = np.zeros(len(starts), COUNT)
-    found["skeleton"], found["place"] = records["skeleton"][first], records["place"][first]
-    found["kind"], found["is_program"], found["tool"] = kind[first], is_program[first], tool[first]
-    found["row"], found["unit"] = rows[first], unit
-    found["answers"] = np.diff(np.append(starts, len(order)))
-    found["depth"] = np.add.reduceat(records["depth"][order].astype(np.uint32), starts) if len(order) else 0
-    return {int(name): found[group[first] == name] for name in np.unique(group)}
+    counts = np.zeros(len(starts), COUNT)
+    counts["skeleton"], counts["place"] = records["skeleton"][first], records["place"][first]
+    counts["kind"], counts["is_program"], counts["tool"] = kind[first], is_program[first], tool[first]
+    counts["row"], counts["unit"] = rows[first], unit
+    counts["answers"] = np.diff(np.append(starts, len(order)))
+    counts["depth"] = np.add.reduceat(records["depth"][order].astype(np.uint32), starts) if len(order) else 0
+    return {int(name): counts[group[first] == name] for name in np.unique(group)}
 
 
-def find_frames(answers: Records, told: Records) -> Records:
-    """The frames among skeletons of one group, of dtype `FRAME`, by place and skeleton.
+def find_frames(answers: Records, skeletons: Records) -> Records:
+    """Find the frames among skeletons of one group, of dtype `FRAME`, by place and skeleton.
 
     Args:
         answers: how many answers of the group there are of each kind, of dtype `COUNT`, of all units.
         told: how many of them have each skeleton.
     """
-    if not len(told):
+    if not len(skeletons):
         return np.zeros(0, FRAME)
     names = ("row", "unit", "kind", "is_program", "skeleton", "place")
-    told = told[np.lexsort([told[name] for name in names])]
-    keys = np.stack([told["place"].astype(np.uint64), told["skeleton"]])
+    skeletons = skeletons[np.lexsort([skeletons[name] for name in names])]
+    keys = np.stack([skeletons["place"].astype(np.uint64), skeletons["skeleton"]])
     begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
     kinds, totals = _by_kind(answers[~answers["is_program"]])
     runs = dict(zip(*(column.tolist() for column in _by_kind(answers[answers["is_program"]])), strict=True))
     tool_of = dict(zip(answers["kind"].tolist(), answers["tool"].tolist(), strict=True))
-    tools = np.array([tool_of[one] for one in kinds.tolist()], np.uint64)
-    is_proper = ~told["is_program"]
-    is_new = np.append(True, told["kind"][1:] != told["kind"][:-1])
+    tools = np.array([tool_of[kind] for kind in kinds.tolist()], np.uint64)
+    is_proper = ~skeletons["is_program"]
+    is_new = np.append(True, skeletons["kind"][1:] != skeletons["kind"][:-1])
     is_new[1:] |= is_proper[1:] != is_proper[:-1]
     is_new[begins] = True
-    numbers = np.add.reduceat(np.where(is_proper, told["answers"], 0).astype(np.int64), begins)
+    numbers = np.add.reduceat(np.where(is_proper, skeletons["answers"], 0).astype(np.int64), begins)
     kinds_met = np.add.reduceat((is_new & is_proper).astype(np.int64), begins)
     is_enough = np.any([(kinds_met >= fewest) & (numbers >= answers_of) for fewest, answers_of in LEAST], axis=0)
-    ends = np.append(begins[1:], len(told))
-    found = []
+    ends = np.append(begins[1:], len(skeletons))
+    frames_found = []
     for place in np.flatnonzero(is_enough).tolist():
-        some, number, met = told[begins[place] : ends[place]], int(numbers[place]), int(kinds_met[place])
+        some, number, met = skeletons[begins[place] : ends[place]], int(numbers[place]), int(kinds_met[place])
         of_programs = _by_kind(some[some["is_program"]])
         some = some[~some["is_program"]]
         own = np.unique(some["tool"])
@@ -422,23 +433,23 @@ def find_frames(answers: Records, told: Records) -> Records:
         first = some[np.lexsort((some["row"], some["unit"]))[0]]
         tool = own[0] if len(own) == 1 else 0
         values = (first["skeleton"], tool, first["place"], number, size, met, expected)
-        found.append((*values, some["depth"].sum() / number, first["unit"], first["row"]))
-    return _at_their_edge(np.array(found, FRAME))
+        frames_found.append((*values, some["depth"].sum() / number, first["unit"], first["row"]))
+    return _keep_own_edge(np.array(frames_found, FRAME))
 
 
-def _at_their_edge(found: Records) -> Records:
-    """Frames without those that stand at an edge by short answers alone: less often, or deeper, than at the other."""
-    of = {(int(one["place"]), int(one["skeleton"])): one for one in found}
-    others = [of.get((_OTHER[int(one["place"])], int(one["skeleton"]))) for one in found]
-    kept = [
-        other is None
+def _keep_own_edge(frames_found: Records) -> Records:
+    """Drop frames that stand at an edge by short answers alone: less often, or deeper, than at the other edge."""
+    by_place = {(int(frame["place"]), int(frame["skeleton"])): frame for frame in frames_found}
+    opposites = [by_place.get((_OTHER[int(frame["place"])], int(frame["skeleton"]))) for frame in frames_found]
+    is_kept = [
+        opposite is None
         or (
-            one["answers"] >= _BOTH * other["answers"]
-            and (one["depth"] <= other["depth"] or other["answers"] < _BOTH * one["answers"])
+            frame["answers"] >= _BOTH * opposite["answers"]
+            and (frame["depth"] <= opposite["depth"] or opposite["answers"] < _BOTH * frame["answers"])
         )
-        for one, other in zip(found, others, strict=True)
+        for frame, opposite in zip(frames_found, opposites, strict=True)
     ]
-    return found[np.array(kept, np.bool_)]
+    return frames_found[np.array(is_kept, np.bool_)]
 
 
 def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
@@ -447,7 +458,7 @@ def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
 
 
 def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
-    """Of each row how many characters of its answer stand in frames.
+    """Count the characters of each row's answer that stand in frames.
 
     A frame counts where nothing but frames, and lines that say little, stands between it and its edge.
 
@@ -460,19 +471,19 @@ def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[n
         name: set(zip(some["place"].tolist(), some["skeleton"].tolist(), strict=True))
         for name, some in of_group.items()
     }
-    found = np.zeros(edges.num_rows, np.int64)
+    framed = np.zeros(edges.num_rows, np.int64)
     rows, records = edge_records(edges)
     begins = np.searchsorted(rows, np.arange(edges.num_rows + 1))
     for row in np.flatnonzero(np.isin(group, np.array([*known], np.uint64))).tolist():
         spans = spans_in_frames(records[begins[row] : begins[row + 1]].tolist(), known[int(group[row])])
-        found[row] = sum(end - begin for begin, end in spans)
-    return found
+        framed[row] = sum(end - begin for begin, end in spans)
+    return framed
 
 
 def spans_in_frames(
     edges: Sequence[tuple[int, int, int, int, int]], known: set[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """(begin, end) in characters of what stands in frames, of an answer, in order.
+    """Return (begin, end) in characters of what stands in frames, of an answer, in order.
 
     Args:
         edges: of the answer, as tuples of the fields of `EDGE`.
@@ -482,12 +493,12 @@ def spans_in_frames(
     for side, label in ((HEAD, HEAD_LABEL), (TAIL, TAIL_LABEL)):
         labels = {
             depth: (begin, begin + size)
-            for skeleton, begin, size, place, depth in edges
-            if place == label and (place, skeleton) in known
+            for skeleton, begin, size, edge_place, depth in edges
+            if edge_place == label and (edge_place, skeleton) in known
         }
         waiting: list[tuple[int, int]] = []
-        for skeleton, begin, size, place, depth in edges:
-            if place != side:
+        for skeleton, begin, size, edge_place, depth in edges:
+            if edge_place != side:
                 continue
             if (side, skeleton) in known:
                 spans += [*waiting, (begin, begin + size)]
@@ -497,14 +508,14 @@ def spans_in_frames(
                 waiting.append((begin, begin + size))
             else:
                 break
-    return _joined(spans)
+    return _merge_spans(spans)
 
 
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+def _merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         elif end > begin:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged

@@ -6,21 +6,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.quality.fingerprint import combined, mixed, text_hashes
+from trajmill.quality.fingerprint import combine_hashes, mixed, text_hashes
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def chances(trajectory_id: pa.Array, step: npt.NDArray[np.int32], purpose: str) -> npt.NDArray[np.uint64]:
-    """A 64-bit number a row, as if drawn evenly, of (trajectory, step).
+    """Draw a 64-bit number a row, as if evenly, by the hash of (trajectory, step).
 
     Args:
         trajectory_id: text column.
         step: of each row.
         purpose: a word for what is chosen; choices for two purposes have nothing to do with each other.
     """
-    said = np.broadcast_to(text_hashes(pa.array([purpose])), (len(step), 2))
+    purpose_hash = np.broadcast_to(text_hashes(pa.array([purpose])), (len(step), 2))
     if not pa.types.is_dictionary(trajectory_id.type):
         trajectory_id = trajectory_id.dictionary_encode()
-    lanes = combined([said, text_hashes(trajectory_id)])[:, 0]
+    lanes = combine_hashes([purpose_hash, text_hashes(trajectory_id)])[:, 0]
     return mixed(lanes + (step.astype(np.uint64) + np.uint64(1)) * _ODD)

@@ -14,14 +14,14 @@ class Later:
         made: compiles it.
     """
 
-    def __init__(self, made: Callable[[], Any]) -> None:
-        self._made = made
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._made = make
 
     @cached_property
     def _pattern(self) -> Any:
         return self._made()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._pattern, name)
-        setattr(self, name, found)  # so that it is asked for once, and costs nothing where a pattern is tried often
-        return found
+        attribute = getattr(self._pattern, name)
+        setattr(self, name, attribute)  # so that it is asked for once, and costs nothing where a pattern is tried often
+        return attribute

@@ -49,7 +49,7 @@ class Lines:
         return cls(data, starts, np.concatenate([[0], np.cumsum(number)]))
 
     def ends(self, *, trimmed: bool = False) -> Offsets:
-        """Where the text of each line ends: before its line feed, and if trimmed before the blanks at its end."""
+        """Return the end of the text of each line: before its line feed, and if trimmed before the blanks at its end."""
         ends = self.starts[1:].copy()
         some = np.flatnonzero(ends > self.starts[:-1])
         ends[some] -= self.data[ends[some] - 1] == _LINE_FEED
@@ -64,20 +64,20 @@ class Lines:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def hashes(self, *, trimmed: bool = False) -> Numbers:
-        """A 64-bit hash of the bytes of each line up to `ends`."""
+        """Hash the bytes of each line up to `ends`, to 64 bits."""
         begin, size = self.starts[:-1], self.ends(trimmed=trimmed) - self.starts[:-1]
-        found = np.empty(len(begin), np.uint64)
+        hashes_of_lines = np.empty(len(begin), np.uint64)
         first = 0
         while first < len(begin):
             last = max(int(np.searchsorted(self.starts, self.starts[first] + _BLOCK, "right")) - 1, first + 1)
             block = self.data[self.starts[first] : self.starts[last]]
-            found[first:last] = _hashed(block, begin[first:last] - begin[first], size[first:last])
+            hashes_of_lines[first:last] = _hash_block(block, begin[first:last] - begin[first], size[first:last])
             first = last
-        return found
+        return hashes_of_lines
 
 
-def _hashed(data: npt.NDArray[np.uint8], begin: Offsets, size: Offsets) -> Numbers:
-    """A hash of each line of a block: of its size, and of its bytes by eight, each mixed with its place in the line."""
+def _hash_block(data: npt.NDArray[np.uint8], begin: Offsets, size: Offsets) -> Numbers:
+    """Hash each line of a block: its size, and its bytes by eight, each mixed with its place in the line."""
     padded = np.zeros(len(data) + _EIGHT, np.uint8)
     padded[: len(data)] = data
     eights = np.ndarray((len(data) + 1,), "<u8", padded.data, strides=(1,))

@@ -1,4 +1,5 @@
-"""How far from a row along its trajectory a signal may look, and the rows beside a batch that its rows look at.
+"""Limits of how far from a row along its trajectory a signal may look, and the rows beside a batch that its rows look
+at.
 
 A row group of a long trajectory ends where a writer was full, so no number may hang on it. What a signal may look at is
 told by the trajectory alone: the `ROWS` rows before and after its own, as far as `BYTES` of text, and of what was shown
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from trajmill.quality.fingerprint import struct_text, trajectory_starts
-from trajmill.quality.rows import joined_rows, rows_alone
+from trajmill.quality.rows import join_rows, rows_alone
 from trajmill.quality.segments import goes_on
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Offsets
@@ -49,8 +50,8 @@ def _earliest(total: Offsets, row: Offsets, start: Offsets) -> Offsets:
     return np.maximum(np.maximum(near, row - ROWS), start)
 
 
-def looked_back(measured: Measured) -> Offsets:
-    """Of each row the first row of its trajectory that it may look back to, and that may look ahead to it."""
+def earliest_rows(measured: Measured) -> Offsets:
+    """Return of each row the first row of its trajectory that it may look back to, and that may look ahead to it."""
     return _earliest(
         np.concatenate([[0], np.cumsum(_sizes(measured.batch))]),
         np.arange(measured.batch.num_rows),
@@ -58,8 +59,8 @@ def looked_back(measured: Measured) -> Offsets:
     )
 
 
-def _ended(batch: pa.RecordBatch) -> bool:
-    """Whether the last row of a batch is the last of its trajectory."""
+def _is_complete(batch: pa.RecordBatch) -> bool:
+    """Return True if the last row of a batch is the last of its trajectory."""
     return bool(batch["step"][-1].as_py() + 1 == batch["num_steps"][-1].as_py())
 
 
@@ -95,38 +96,39 @@ class Reaching:
             yield self._first(_following(self._waiting[0], self._waiting[1:])[0])
 
     def _first(self, counts: Sequence[int]) -> Measured:
-        batch, *others = self._waiting
+        batch, *rest = self._waiting
         del self._waiting[0]
         before = self._before if goes_on(batch) else None
-        self._before = None if _ended(batch) else _preceding(before, batch)
+        self._before = None if _is_complete(batch) else _preceding(before, batch)
         rows = [
-            one if count == one.num_rows else rows_alone(one, 0, count)
-            for one, count in zip(others, counts, strict=True)
+            following if count == following.num_rows else rows_alone(following, 0, count)
+            for following, count in zip(rest, counts, strict=True)
             if count
         ]
-        return Measured.of(batch, self._counter, before, joined_rows(rows) if rows else None)
+        return Measured.of(batch, self._counter, before, join_rows(rows) if rows else None)
 
 
-def _following(batch: pa.RecordBatch, others: Sequence[pa.RecordBatch]) -> tuple[Sequence[int], bool]:
-    """How many rows of each following batch the last row of one may look at, and whether these are all of them.
+def _following(batch: pa.RecordBatch, batches: Sequence[pa.RecordBatch]) -> tuple[Sequence[int], bool]:
+    """Return the number of rows of each following batch that the last row of one may look at, and True if these are all
+    of them.
 
     Args:
         batch: with at least one row.
         others: the batches that follow, each beginning within the trajectory of the row before it.
     """
-    if not others:
-        return [], _ended(batch)
-    ends = [int(np.append(trajectory_starts(one), one.num_rows)[1]) for one in others]
-    some = [one.slice(0, min(end, ROWS)) for one, end in zip(others, ends, strict=True)]
-    sizes = np.concatenate([_sizes(batch.slice(batch.num_rows - 1)), *(_sizes(one) for one in some)])
+    if not batches:
+        return [], _is_complete(batch)
+    ends = [int(np.append(trajectory_starts(following), following.num_rows)[1]) for following in batches]
+    some = [following.slice(0, min(end, ROWS)) for following, end in zip(batches, ends, strict=True)]
+    sizes = np.concatenate([_sizes(batch.slice(batch.num_rows - 1)), *(_sizes(following) for following in some)])
     wanted = min(ROWS, max(1, int(np.searchsorted(np.cumsum(sizes), BYTES, side="right"))))
-    upto = np.minimum(np.cumsum([one.num_rows for one in some]), wanted)
-    whole = ends[-1] < others[-1].num_rows or _ended(others[-1])
+    upto = np.minimum(np.cumsum([following.num_rows for following in some]), wanted)
+    whole = ends[-1] < batches[-1].num_rows or _is_complete(batches[-1])
     return np.diff(upto, prepend=0).tolist(), whole or int(upto[-1]) == wanted
 
 
 def _preceding(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The last rows of a batch's last trajectory that rows after it may look at.
+    """Return the last rows of a batch's last trajectory that rows after it may look at.
 
     Args:
         before: such rows from before the batch, if it begins within a trajectory.
@@ -137,18 +139,18 @@ def _preceding(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> pa.Recor
     carried = before if before is not None and first == 0 else None
     if carried is not None:
         sizes = np.concatenate([_sizes(carried), sizes])
-    place = _kept_from(sizes)
+    first_kept = _first_kept(sizes)
     lead = carried.num_rows if carried is not None else 0
-    own = rows_alone(batch, first + max(place - lead, 0), end)
-    if carried is None or place >= lead:
+    own = rows_alone(batch, first + max(first_kept - lead, 0), end)
+    if carried is None or first_kept >= lead:
         return own
-    both = joined_rows([carried.slice(place), own])
+    both = join_rows([carried.slice(first_kept), own])
     return rows_alone(both, 0, both.num_rows)
 
 
-def _kept_from(sizes: Offsets) -> int:
-    """Of rows of one trajectory, by their bytes, the first that a row after them may look at."""
+def _first_kept(sizes: Offsets) -> int:
+    """Return, of rows of one trajectory, by their bytes, the first that a row after them may look at."""
     total = np.concatenate([[0], np.cumsum(sizes)])
     (near,) = _earliest(total, np.array([len(sizes)]), np.array([0]))
-    told = int(np.searchsorted(total, total[-1] - HISTORY, side="right")) - 1
-    return max(min(int(near), told), 0)
+    first_of_history = int(np.searchsorted(total, total[-1] - HISTORY, side="right")) - 1
+    return max(min(int(near), first_of_history), 0)

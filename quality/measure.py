@@ -28,7 +28,7 @@ from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX, measure_schem
 def _node(batch: pa.RecordBatch, columns: Sequence[pa.Array], word: str) -> npt.NDArray[np.uint64]:
     """A 64-bit hash a row of the columns under a word that sets apart what they are."""
     named = np.broadcast_to(text_hashes(pa.array([word])), (batch.num_rows, 2))
-    return fingerprint.combined([named, *(text_hashes(column) for column in columns)])[:, 0]
+    return fingerprint.combine_hashes([named, *(text_hashes(column) for column in columns)])[:, 0]
 
 
 def task_nodes(batch: pa.RecordBatch, alone: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -44,7 +44,7 @@ def task_nodes(batch: pa.RecordBatch, alone: npt.NDArray[np.uint64]) -> npt.NDAr
 
 
 _FOLDER: Final = r"^(/|~|[A-Za-z]:[\\/])"
-"""How an instance begins that is no more than a working folder."""
+"""Pattern of the beginning of an instance that is no more than a working folder."""
 
 
 def instance_nodes(
@@ -77,7 +77,9 @@ def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDA
 
 
 def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
-    """What `ranks` needs of each trajectory, as far as the batch holds it: numbers of which the smaller is better."""
+    """Return what `ranks` needs of each trajectory, as far as the batch holds it: numbers of which the smaller is
+    better.
+    """
     batch = view.batch
     last = view.starts + view.lengths - 1
     cut = pc.fill_null(batch["truncated"], False).to_numpy(zero_copy_only=False)[last]
@@ -88,15 +90,15 @@ def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
     incomplete = pc.or_(unseen, lost).to_numpy(zero_copy_only=False)[last] | cut
     unknown = batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts]
     return {
-        "simulated": _simulated(batch)[view.starts],
+        "simulated": _flag_simulated(batch)[view.starts],
         "outcome": unknown.astype(np.uint64),
         "complete": incomplete.astype(np.uint64),
         "longer": _LONGEST - view.lengths.astype(np.uint64),
     }
 
 
-def _simulated(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of each row whether a world model answered it, as a number."""
+def _flag_simulated(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """Flag the rows that a world model answered, as numbers."""
     kind = pc.equal(pc.struct_field(batch["environment"], "kind").cast(pa.string()), "model")
     return kind.to_numpy(zero_copy_only=False).astype(np.uint64)
 
@@ -123,13 +125,13 @@ def _origins(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArra
     provenance = batch["provenance"].take(pa.array(starts))
     names = [provenance.field(name) for name in ("uri", "member")]
     offsets = provenance.field("offset").to_numpy(zero_copy_only=False).astype(np.uint64)
-    origin = fingerprint.combined([*(text_hashes(column) for column in names)])
+    origin = fingerprint.combine_hashes([*(text_hashes(column) for column in names)])
     return fingerprint.mixed(origin + offsets[:, None])[:, 0]
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """What is measured of a batch; see `quality.segments.Stretch`.
+    """Measures of a batch; see `quality.segments.Stretch`.
 
     Attributes:
         batch: its columns that tell task and instance.
@@ -159,7 +161,7 @@ class _Stretch:
     evidence: dict[str, dict[int, Any]]
 
     def finished(self, prefer: Sequence[str], *, folders: bool) -> pa.RecordBatch:
-        """The stretch as a batch of `measure_schema`."""
+        """Convert the stretch to a batch of `measure_schema`."""
         spread: Lanes = np.repeat(fingerprint.mixed(self.sums), self.lengths, axis=0)
         task = task_nodes(self.batch, spread[:, 0])
         columns = {
@@ -170,8 +172,8 @@ class _Stretch:
             "instance_node": pa.array(instance_nodes(self.batch, task, folders=folders)),
             "rank": pa.array(np.repeat(ranks(self.facts, prefer), self.lengths)),
             "origin": pa.array(np.repeat(self.origins, self.lengths)),
-            **{SIGNAL_PREFIX + name: pa.array(found) for name, found in self.numbers.items()},
-            **{REASON_PREFIX + name: pa.array(found, pa.string()) for name, found in self.reasons.items()},
+            **{SIGNAL_PREFIX + name: pa.array(values) for name, values in self.numbers.items()},
+            **{REASON_PREFIX + name: pa.array(values, pa.string()) for name, values in self.reasons.items()},
         }
         schema = measure_schema(tuple(self.numbers), tuple(self.reasons))
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -206,25 +208,29 @@ def _stretch(view: Measured, signals: Mapping[str, Signal]) -> _Stretch:
         _origins(batch, view.starts),
         _facts(view),
         fixed,
-        {name: one.measure(view) for name, one in signals.items()},
-        {name: _words(one, view) for name, one in signals.items() if tells(one)},
+        {name: signal_of.measure(view) for name, signal_of in signals.items()},
+        {name: _words(signal_of, view) for name, signal_of in signals.items() if tells(signal_of)},
         _evidence(view, signals),
     )
 
 
 def _evidence(view: Measured, signals: Mapping[str, Signal]) -> dict[str, dict[int, Any]]:
-    places = {0, len(view.starts) - 1} if len(view.starts) else set[int]()
-    told = {name: one.evidence(view) for name, one in signals.items()}
-    return {name: {place: of[place] for place in places} for name, of in told.items() if of is not None}
+    numbers = {0, len(view.starts) - 1} if len(view.starts) else set[int]()
+    evidence = {name: signal_of.evidence(view) for name, signal_of in signals.items()}
+    return {
+        name: {number: evidence_of[number] for number in numbers}
+        for name, evidence_of in evidence.items()
+        if evidence_of is not None
+    }
 
 
-def tells(one: Signal) -> bool:
-    """Whether a signal gives reasons for its numbers."""
-    return type(one).reasons is not Signal.reasons
+def tells(signal_of: Signal) -> bool:
+    """Return True if a signal gives reasons for its numbers."""
+    return type(signal_of).reasons is not Signal.reasons
 
 
-def _words(one: Signal, view: Measured) -> npt.NDArray[np.object_]:
-    words = one.reasons(view)
+def _words(signal_of: Signal, view: Measured) -> npt.NDArray[np.object_]:
+    words = signal_of.reasons(view)
     return np.array(words.to_pylist() if words is not None else [None] * view.batch.num_rows, object)
 
 
@@ -244,13 +250,15 @@ def _join(stretches: Sequence[_Stretch], signals: Mapping[str, Signal]) -> None:
         stretch.origins[index] = first[0].origins[first[1]]
         for name, value in facts.items():
             stretch.facts[name][index] = value
-    for name, one in signals.items():
-        if one.scope == "trajectory":
-            _join_numbers(name, one, where, rows)
+    for name, signal_of in signals.items():
+        if signal_of.scope == "trajectory":
+            _join_numbers(name, signal_of, where, rows)
 
 
-def _join_numbers(name: str, one: Signal, where: Sequence[tuple[_Stretch, int]], rows: npt.NDArray[np.int64]) -> None:
-    """Gives the rows of a trajectory in all its stretches the signal's one number, and the reason for it."""
+def _join_numbers(
+    name: str, signal_of: Signal, where: Sequence[tuple[_Stretch, int]], rows: npt.NDArray[np.int64]
+) -> None:
+    """Give the rows of a trajectory in all its stretches the signal's one number, and the reason for it."""
     spans = [
         (stretch, slice(stretch.starts[index], stretch.starts[index] + stretch.lengths[index]))
         for stretch, index in where
@@ -258,9 +266,9 @@ def _join_numbers(name: str, one: Signal, where: Sequence[tuple[_Stretch, int]],
     words = [stretch.reasons[name][span.start] for stretch, span in spans if name in stretch.reasons]
     reason = next((word for word in words if word is not None), None)
     if name in where[0][0].evidence:
-        number, reason = one.settled([stretch.evidence[name][index] for stretch, index in where])
+        number, reason = signal_of.settled([stretch.evidence[name][index] for stretch, index in where])
     else:
-        number = one.joined(np.array([stretch.numbers[name][span.start] for stretch, span in spans]), rows)
+        number = signal_of.joined(np.array([stretch.numbers[name][span.start] for stretch, span in spans]), rows)
     for stretch, span in spans:
         stretch.numbers[name][span] = number
         if name in stretch.reasons:
@@ -268,7 +276,7 @@ def _join_numbers(name: str, one: Signal, where: Sequence[tuple[_Stretch, int]],
 
 
 class Measuring:
-    """What is measured of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to it.
+    """Measurer of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to it.
 
     Args:
         signals: in the order of the columns: names, or by name such as a recipe has made.
@@ -285,17 +293,17 @@ class Measuring:
         *,
         folders: bool = True,
     ) -> None:
-        made = signals if isinstance(signals, Mapping) else {name: signal(name) for name in signals}
-        self._signals, self._prefer, self._folders = made, prefer, folders
+        signals_by_name = signals if isinstance(signals, Mapping) else {name: signal(name) for name in signals}
+        self._signals, self._prefer, self._folders = signals_by_name, prefer, folders
         self._reaching = Reaching(counter)
-        self._joining: Joining[_Stretch] = Joining(lambda stretches: _join(stretches, made))
+        self._joining: Joining[_Stretch] = Joining(lambda stretches: _join(stretches, signals_by_name))
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What is measured as far as trajectories are whole; `batch`, of `encoded_schema()`, follows those before."""
+        """Yield the measures as far as trajectories are whole; `batch`, of `encoded_schema()`, follows those before."""
         yield from self._finished(self._reaching.add(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What is measured of the rest, at the end of the file."""
+        """Yield the measures of the rest, at the end of the file."""
         yield from self._finished(self._reaching.rest())
         for stretch in self._joining.rest():
             yield stretch.finished(self._prefer, folders=self._folders)

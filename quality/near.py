@@ -55,8 +55,8 @@ _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """How candidates are found: two trajectories whose remainders have Jaccard similarity j meet in at least one bucket
-    with probability `1 - (1 - j**rows)**bands`, unless either has fewer than `few` own shingles.
+    """Settings of finding candidates: two trajectories whose remainders have Jaccard similarity j meet in at least one
+    bucket with probability `1 - (1 - j**rows)**bands`, unless either has fewer than `few` own shingles.
     """
 
     bands: int = 24
@@ -65,7 +65,7 @@ class Bands:
 
 
 def rollouts(task: Numbers, content: Numbers) -> npt.NDArray[np.int64]:
-    """How many different rollouts the task of each has; equal ones count once.
+    """Count the different rollouts that the task of each has; equal ones count once.
 
     Args:
         task: of each rollout.
@@ -82,7 +82,7 @@ def step_kinds(task: Numbers, step: Numbers) -> Numbers:
 
 
 def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> Flags:
-    """Whether each step occurs in at least `max(least, share)` of its task's rollouts; equal rollouts count once.
+    """Flag the steps that occur in at least `max(least, share)` of their task's rollouts; equal rollouts count once.
 
     Args:
         steps: of dtype `STEP`; all of a kind are among them.
@@ -96,8 +96,8 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
     return holds(common, steps["kind"])
 
 
-def _ordered(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
-    """The order of rows by these columns, the first of most weight, and which of them, in order, are new."""
+def _order_rows(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
+    """Return the order of rows by these columns, the first of most weight, and flags of those, in order, that are new."""
     order = np.lexsort(columns[::-1])
     new = np.ones(len(order), np.bool_)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in columns], axis=0)
@@ -106,12 +106,12 @@ def _ordered(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
 
 def _distinct(*columns: npt.NDArray[Any]) -> Offsets:
     """One row of each distinct combination."""
-    order, new = _ordered(*columns)
+    order, new = _order_rows(*columns)
     return order[new]
 
 
-def signatures(place: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
-    """The MinHash of each set: shape (count, bins); a set without a member has all ones.
+def signatures(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
+    """Return the MinHash of each set: shape (count, bins); a set without a member has all ones.
 
     Args:
         place: which set each member belongs to, sorted.
@@ -121,7 +121,7 @@ def signatures(place: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
     """
     empty = np.uint32(0xFFFFFFFF)
     flat = np.full(count * bins, empty)
-    bin_of = place * bins + (mixed(hashes.astype(np.uint64)) % np.uint64(bins)).astype(np.int64)
+    bin_of = set_of_member * bins + (mixed(hashes.astype(np.uint64)) % np.uint64(bins)).astype(np.int64)
     flat[bin_of[::-1]] = hashes[::-1]
     taken = flat.reshape(count, bins)
     filled = taken != empty
@@ -131,9 +131,9 @@ def signatures(place: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
         if not len(rows):
             break
         donor = _donors(bins)[columns, attempt]
-        found = filled[rows, donor]
-        result[rows[found], columns[found]] = taken[rows[found], donor[found]]
-        rows, columns = rows[~found], columns[~found]
+        is_filled = filled[rows, donor]
+        result[rows[is_filled], columns[is_filled]] = taken[rows[is_filled], donor[is_filled]]
+        rows, columns = rows[~is_filled], columns[~is_filled]
     return result
 
 
@@ -162,7 +162,7 @@ def buckets(signature: Hashes, bands: Bands) -> Numbers:
 def members(
     sketches: Sketches, chosen: Offsets, background: Flags, bands: Bands, who: npt.NDArray[np.void]
 ) -> npt.NDArray[np.void]:
-    """The chosen trajectories in their buckets: of dtype `MEMBER`.
+    """Put the chosen trajectories in their buckets: of dtype `MEMBER`.
 
     Each stands in those of its remainder; one that has a background also in those of all that it holds, where it meets
     a copy whose task is not known or is another, and which therefore has no background. One with fewer than `bands.few`
@@ -177,61 +177,63 @@ def members(
     """
     backed = np.add.reduceat(background, sketches.starts)[chosen] > 0 if len(chosen) else np.zeros(0, np.bool_)
     sequence = sketches.sequence()
-    found = [who[:0]]
+    parts = [who[:0]]
     for some in sketches.portions(chosen):
-        place, own = sketches.own(chosen[some], background)
-        sizes = np.bincount(place, minlength=some.stop - some.start)
+        set_of_member, own = sketches.own(chosen[some], background)
+        sizes = np.bincount(set_of_member, minlength=some.stop - some.start)
         alone = who[some][sizes < bands.few]
         alone["band"] = mixed(sequence[chosen[some][sizes < bands.few]] ^ _SEED)
-        found += [alone, _bucketed(place, own, sizes >= bands.few, bands, who[some])]
+        parts += [alone, _put_in_buckets(set_of_member, own, sizes >= bands.few, bands, who[some])]
         if (more := backed[some] & (sizes >= bands.few)).any():
-            found.append(_bucketed(*sketches.whole(chosen[some]), more, bands, who[some]))
-    return np.concatenate(found)
+            parts.append(_put_in_buckets(*sketches.whole(chosen[some]), more, bands, who[some]))
+    return np.concatenate(parts)
 
 
-def _bucketed(
-    place: Offsets, hashes: Hashes, wanted: Flags, bands: Bands, who: npt.NDArray[np.void]
+def _put_in_buckets(
+    set_of_member: Offsets, hashes: Hashes, wanted: Flags, bands: Bands, who: npt.NDArray[np.void]
 ) -> npt.NDArray[np.void]:
-    """The wanted ones of `who` in the buckets of their sets."""
-    kept = wanted[place]
+    """Put the wanted ones of `who` in the buckets of their sets."""
+    is_wanted = wanted[set_of_member]
     renumbered = np.cumsum(wanted) - 1
     count = int(wanted.sum())
-    banded = buckets(signatures(renumbered[place[kept]], hashes[kept], count, bands.bands * bands.rows), bands)
-    found = np.repeat(who[wanted], bands.bands)
-    found["band"] = banded.ravel()
-    return found
+    banded = buckets(
+        signatures(renumbered[set_of_member[is_wanted]], hashes[is_wanted], count, bands.bands * bands.rows), bands
+    )
+    bucketed = np.repeat(who[wanted], bands.bands)
+    bucketed["band"] = banded.ravel()
+    return bucketed
 
 
-def candidates(found: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """The pairs to compare: each member of a bucket with its `BEST` best; each pair once, of dtype `PAIR`.
+def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Return the pairs to compare: each member of a bucket with its `BEST` best; each pair once, of dtype `PAIR`.
 
     Args:
         found: of dtype `MEMBER`; all of a bucket are among them, in any order.
     """
-    order, new = _ordered(*(found[name] for name in ("band", "rank", "tie", "unit", "row")))
-    ranked = found[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
+    order, new = _order_rows(*(bucketed[name] for name in ("band", "rank", "tie", "unit", "row")))
+    ranked = bucketed[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
     begins = np.ones(len(ranked), np.bool_)
     begins[1:] = ranked["band"][1:] != ranked["band"][:-1]
     first = np.maximum.accumulate(np.where(begins, np.arange(len(ranked)), 0))
     depth = np.arange(len(ranked)) - first
-    _, one, number = np.unique(_keys(ranked, ""), return_index=True, return_inverse=True)
+    _, first_of, number = np.unique(_keys(ranked, ""), return_index=True, return_inverse=True)
     met = np.zeros(0, np.uint64)  # two numbers each: pairs meet in many buckets, and are large
     for best in range(BEST):
         worse = np.flatnonzero(depth > best)
         pairs = (number[worse].astype(np.uint64) << np.uint64(32)) | number[first[worse] + best].astype(np.uint64)
         met = np.union1d(met, pairs)
-    worse, better = one[met >> np.uint64(32)], one[met & np.uint64(0xFFFFFFFF)]
+    worse, better = first_of[met >> np.uint64(32)], first_of[met & np.uint64(0xFFFFFFFF)]
     found_pairs = np.zeros(len(met), PAIR)
     for begin in range(0, len(met), _AT_ONCE):
         some = slice(begin, begin + _AT_ONCE)
-        found_pairs[some] = _paired(ranked[better[some]], ranked[worse[some]])
+        found_pairs[some] = _make_pairs(ranked[better[some]], ranked[worse[some]])
     return found_pairs
 
 
-def _paired(
+def _make_pairs(
     better: npt.NDArray[np.void], worse: npt.NDArray[np.void], of_better: str = "", of_worse: str = ""
 ) -> npt.NDArray[np.void]:
-    """Pairs of what stands in the fields that begin so."""
+    """Make pairs of what stands in the fields that begin so."""
     pairs = np.zeros(len(worse), PAIR)
     for name in ("unit", "row", "rank", "tie", "node"):
         pairs[name], pairs["other_" + name] = worse[of_worse + name], better[of_better + name]
@@ -239,7 +241,7 @@ def _paired(
 
 
 def second_looks(pairs: npt.NDArray[np.void], chosen: Offsets | None = None) -> npt.NDArray[np.void]:
-    """Pairs still to compare: one that stays, and the one for which a third goes that both are like.
+    """Return pairs still to compare: one that stays, and the one for which a third goes that both are like.
 
     Two copies of one original need not meet in a bucket, though each of them meets the original; where one of the
     copies is the best, the original goes and the other copy would stay.
@@ -259,9 +261,9 @@ def second_looks(pairs: npt.NDArray[np.void], chosen: Offsets | None = None) -> 
     looks = []
     for stays, goes in (("", "other_"), ("other_", "")):
         going = _keys(pairs, goes, chosen)
-        found = np.flatnonzero(holds(left, going) & ~holds(left, _keys(pairs, stays, chosen)))
-        keeper = pairs[gone[np.searchsorted(left, going[found])]]
-        look = _paired(keeper, pairs[chosen[found]], "other_", stays)
+        shared = np.flatnonzero(holds(left, going) & ~holds(left, _keys(pairs, stays, chosen)))
+        keeper = pairs[gone[np.searchsorted(left, going[shared])]]
+        look = _make_pairs(keeper, pairs[chosen[shared]], "other_", stays)
         looks.append(look[_keys(look, "") != _keys(look, "other_")])
     every = np.concatenate(looks)
     return every[_distinct(*(every[name] for name in ("unit", "row", "other_unit", "other_row")))]
@@ -272,7 +274,7 @@ def _keys(pairs: npt.NDArray[np.void], side: str, chosen: Offsets | slice = slic
 
 
 def decisive(pairs: npt.NDArray[np.void], chosen: Offsets) -> Offsets:
-    """Numbers of the pairs by which a trajectory goes: each that goes once, with the best kept one it is like.
+    """Return numbers of the pairs by which a trajectory goes: each that goes once, with the best kept one it is like.
 
     From the best to the worst, one goes if a kept one is like it; so every one that goes has a kept neighbor, and the
     result does not depend on the order of the pairs. All pairs of a corpus come together in one place, so none is
@@ -284,38 +286,38 @@ def decisive(pairs: npt.NDArray[np.void], chosen: Offsets) -> Offsets:
     """
     if not len(chosen):
         return chosen
-    worse, better, count = _ranked(pairs, chosen)
+    worse, better, count = _rank_pairs(pairs, chosen)
     assert not np.any(worse == better)
     undecided = np.ones(count, np.bool_)
-    kept, gone = np.zeros_like(undecided), np.zeros_like(undecided)
+    stays, gone = np.zeros_like(undecided), np.zeros_like(undecided)
     while undecided.any():
-        waits, held = np.zeros_like(undecided), np.zeros_like(undecided)
+        waits, has_kept = np.zeros_like(undecided), np.zeros_like(undecided)
         waits[worse[undecided[better]]] = True
-        held[worse[kept[better]]] = True
-        gone |= undecided & held
-        kept |= undecided & ~held & ~waits
-        undecided = ~(gone | kept)
-    found = np.flatnonzero(gone[worse] & kept[better])
-    order = np.lexsort([better[found], worse[found]])
-    found = found[order]
-    first = np.ones(len(found), np.bool_)
-    first[1:] = worse[found[1:]] != worse[found[:-1]]
-    return chosen[found[first]]
+        has_kept[worse[stays[better]]] = True
+        gone |= undecided & has_kept
+        stays |= undecided & ~has_kept & ~waits
+        undecided = ~(gone | stays)
+    deciding = np.flatnonzero(gone[worse] & stays[better])
+    order = np.lexsort([better[deciding], worse[deciding]])
+    deciding = deciding[order]
+    first = np.ones(len(deciding), np.bool_)
+    first[1:] = worse[deciding[1:]] != worse[deciding[:-1]]
+    return chosen[deciding[first]]
 
 
 _Ranks = npt.NDArray[np.uint32]
 
 
-def _ranked(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
-    """The number of the worse and of the better one of each chosen pair, from the best, and how many there are."""
+def _rank_pairs(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
+    """Return the number of the worse and of the better one of each chosen pair, from the best, and how many there are."""
     sides = ("", "other_")
-    places = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
-    number = [np.searchsorted(places, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]
-    rank, tie = np.zeros(len(places), np.uint64), np.zeros(len(places), np.uint64)
-    for side, of in zip(sides, number, strict=True):
-        rank[of], tie[of] = pairs[side + "rank"][chosen], pairs[side + "tie"][chosen]
-    order = np.lexsort([places, tie, rank])
+    keys = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
+    number = [np.searchsorted(keys, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]
+    rank, tie = np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.uint64)
+    for side, numbers_of_side in zip(sides, number, strict=True):
+        rank[numbers_of_side], tie[numbers_of_side] = pairs[side + "rank"][chosen], pairs[side + "tie"][chosen]
+    order = np.lexsort([keys, tie, rank])
     from_best = np.empty(len(order), np.uint32)
     from_best[order] = np.arange(len(order), dtype=np.uint32)
-    worse, better = (from_best[of] for of in number)
-    return worse, better, len(places)
+    worse, better = (from_best[numbers_of_side] for numbers_of_side in number)
+    return worse, better, len(keys)

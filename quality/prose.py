@@ -35,10 +35,10 @@ LOOKED_AT: Final = 1 << 16
 
 
 def runs(text: str) -> list[str]:
-    """The runs of prose in a text, in order; rows of a table, in which numbers are more than 3 in 10, are none."""
+    """Find the runs of prose in a text, in order; rows of a table, in which numbers are more than 3 in 10, are none."""
     searched = text[:LOOKED_AT]
-    found = [_cut(searched, *one.span()) for one in _RUN.finditer(searched)]
-    return [run for run in found if _reads(run)]
+    found_runs = [_cut(searched, *match.span()) for match in _RUN.finditer(searched)]
+    return [run for run in found_runs if _reads(run)]
 
 
 def _cut(text: str, begin: int, end: int) -> str:
@@ -56,41 +56,43 @@ def _goes_on(character: str) -> bool:
 
 
 def _reads(run: str) -> bool:
-    """Whether a run has words enough, and not too many numbers."""
+    """Return True if a run has words enough, and not too many numbers."""
     blanks = run.count(" ")
     return (not blanks or blanks >= FEWEST - 1) and sum(word[0].isdigit() for word in run.split()) <= 0.3 * blanks + 0.3
 
 
 def prose_lines(measured: Measured, most: int) -> list[list[str]]:
-    """The runs of prose of each trajectory, in its order, each once, until they have `most` characters or more.
+    """Return the runs of prose of each trajectory, in its order, each once, until they have `most` characters or more.
 
-    Of a trajectory that goes on from the batch before, those of this batch; see `joined_prose`.
+    Of a trajectory that goes on from the batch before, those of this batch; see `join_prose`.
     """
     instruction, first, after = (measured.texts(*source) for source in SOURCES)
     begun = measured.batch["step"].to_numpy()[measured.starts] == 0
     known: dict[tuple[int, int], list[str]] = {}
 
-    def found(number: int, texts: pa.StringArray, place: int) -> list[str]:
-        if place >= 0 and (number, place) not in known:
-            known[number, place] = runs(texts[place].as_py())
-        return known[number, place] if place >= 0 else []
+    def found(number: int, texts: pa.StringArray, index: int) -> list[str]:
+        if index >= 0 and (number, index) not in known:
+            known[number, index] = runs(texts[index].as_py())
+        return known[number, index] if index >= 0 else []
 
-    told = []
+    lines_of_trajectories = []
     for start, length, begins in zip(measured.starts.tolist(), measured.lengths.tolist(), begun.tolist(), strict=True):
-        places = [(0, instruction, start), (1, first, start)] if begins else []
-        places += [(2, after, row) for row in range(start, start + length)]
+        sources = [(0, instruction, start), (1, first, start)] if begins else []
+        sources += [(2, after, row) for row in range(start, start + length)]
         lines: dict[str, None] = {}
         size = 0
-        for number, texts, row in places:
+        for number, texts, row in sources:
             for line in found(number, texts.texts, int(texts.index[row])):
                 size += len(line) if line not in lines else 0
                 lines[line] = None
             if size >= most:
                 break
-        told.append(list(lines))
-    return told
+        lines_of_trajectories.append(list(lines))
+    return lines_of_trajectories
 
 
-def joined_prose(stretches: Iterable[Iterable[str]], most: int) -> str:
-    """The prose of a trajectory, a run a line, up to `most` characters, from `prose_lines` of each of its stretches."""
+def join_prose(stretches: Iterable[Iterable[str]], most: int) -> str:
+    """Join the prose of a trajectory, a run a line, up to `most` characters, from `prose_lines` of each of its
+    stretches.
+    """
     return "\n".join(dict.fromkeys(chain.from_iterable(stretches)))[:most]

@@ -1,4 +1,4 @@
-"""Which signals there are: ours by module, users' by the entry-point group `trajmill.signals`, and datatrove's filters.
+"""Registry of signals: ours by module, users' by the entry-point group `trajmill.signals`, and datatrove's filters.
 
 Most need no settings and are there by their name; others, such as those that ask a model, are made of a recipe's.
 """
@@ -82,13 +82,13 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
 
 
 def _parameters(kind: type[Signal]) -> dict[str, inspect.Parameter]:
-    """What a class of signals is made of, by name."""
+    """Return the parameters of a class of signals, by name."""
     return {} if kind.__init__ is object.__init__ else dict(inspect.signature(kind).parameters)
 
 
-def _wanted(kind: type[Signal]) -> list[str]:
-    """The settings that it cannot do without."""
-    return [name for name, one in _parameters(kind).items() if one.default is one.empty]
+def _required_settings(kind: type[Signal]) -> list[str]:
+    """List the settings that a class cannot do without."""
+    return [name for name, parameter in _parameters(kind).items() if parameter.default is parameter.empty]
 
 
 @cache
@@ -109,23 +109,23 @@ def kinds() -> dict[str, type[Signal]]:
 @cache
 def signals() -> dict[str, Signal]:
     """Every signal that needs no settings, by name."""
-    return {name: kind() for name, kind in kinds().items() if not _wanted(kind)}
+    return {name: kind() for name, kind in kinds().items() if not _required_settings(kind)}
 
 
-def configured(kind: str, settings: Mapping[str, Any]) -> Signal:
-    """The signal of a class, made with a recipe's settings; equal ones are made once in a process.
+def make_signal(kind: str, settings: Mapping[str, Any]) -> Signal:
+    """Make the signal of a class with a recipe's settings; equal ones are made once in a process.
 
     Raises:
         ConfigError: there is no such class or setting, with the nearest name; one is missing; none can be made of them.
     """
     try:
-        return _configured(kind, json.dumps(settings, sort_keys=True))
+        return _make_signal(kind, json.dumps(settings, sort_keys=True))
     except TypeError as error:
         raise ConfigError(f"'{kind}' does not take these settings: {error}") from error
 
 
 @lru_cache(maxsize=32)
-def _configured(name: str, settings: str) -> Signal:
+def _make_signal(name: str, settings: str) -> Signal:
     values: dict[str, Any] = json.loads(settings)
     if name.startswith(DATATROVE):
         return DatatroveFilter(name.removeprefix(DATATROVE), values)
@@ -134,12 +134,12 @@ def _configured(name: str, settings: str) -> Signal:
         nearest = get_close_matches(name, known, 1)
         raise ConfigError(f"There is no signal '{name}'.", nearest[0] if nearest else None)
     valid = _parameters(known[name])
-    for one in values:
-        if one not in valid:
-            nearest = get_close_matches(one, valid, 1)
+    for setting in values:
+        if setting not in valid:
+            nearest = get_close_matches(setting, valid, 1)
             there = f"it has: {', '.join(valid)}" if valid else "it has none"
-            raise ConfigError(f"'{name}' has no setting '{one}'; {there}.", nearest[0] if nearest else None)
-    missing = [one for one in _wanted(known[name]) if one not in values]
+            raise ConfigError(f"'{name}' has no setting '{setting}'; {there}.", nearest[0] if nearest else None)
+    missing = [setting for setting in _required_settings(known[name]) if setting not in values]
     if missing:
         raise ConfigError(f"'{name}' needs settings under judge.signals.{name}: {', '.join(missing)}.")
     return known[name](**values)

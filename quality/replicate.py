@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
+from trajmill.quality.fingerprint import Lanes, combine_hashes, mixed, struct_text, text_hashes, trajectory_starts
 from trajmill.quality.lines import Flags, Numbers
 from trajmill.quality.segments import goes_on
 from trajmill.quality.sets import holds
 from trajmill.quality.shingle import Offsets, blocks, word_hashes, word_places
-from trajmill.quality.without_element_ids import unnumbered
+from trajmill.quality.without_element_ids import remove_element_ids
 
 REPLICATE_SCHEMA: Final = pa.schema(
     [
@@ -44,7 +44,9 @@ ROW: Final = np.dtype(
 trajectory's content, rank, tie and provenance by which the smallest comes first, its tool, and where it stands."""
 
 TOOL: Final = np.dtype([("tool", "<u8"), ("groups", "<u4"), ("agreeing", "<u4"), ("unit", "<u4")])
-"""How many groups of replicates a tool answered, in how many of them two answers are equal, and who has rows of it."""
+"""Number of groups of replicates that a tool answered, of those with two equal answers, and the unit that has rows of
+it.
+"""
 
 LEAST: Final = 3
 """Groups from which on a tool is random by nature if no two answers of any are equal."""
@@ -80,18 +82,18 @@ class Following:
         return iter(())
 
     def _hashed(self, shown: pa.RecordBatch) -> pa.RecordBatch:
-        batch = unnumbered(shown)
+        batch = remove_element_ids(shown)
         starts = trajectory_starts(batch)
         lengths = np.diff(np.append(starts, batch.num_rows))
         answer = text_hashes(struct_text(batch, "next_observation", "content"))
-        action = combined(
+        action = combine_hashes(
             [
                 *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
                 text_hashes(batch["interleaved"]),
             ]
         )
         step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
-        done = mixed(combined([action, answer]) + step * _ODD)
+        done = mixed(combine_hashes([action, answer]) + step * _ODD)
         before = np.cumsum(done, axis=0, dtype=np.uint64) - done
         before -= np.repeat(before[starts], lengths, axis=0)
         first = np.repeat(text_hashes(struct_text(batch, "observation", "content"))[starts], lengths, axis=0)
@@ -99,7 +101,7 @@ class Following:
             before[: lengths[0]] += self._done
             first[: lengths[0]] = self._first
         self._done, self._first = before[-1:] + done[-1:], first[-1:]
-        history = combined([first, before, action])
+        history = combine_hashes([first, before, action])
         return pa.RecordBatch.from_arrays([pa.array(history[:, 0]), pa.array(answer[:, 0])], schema=REPLICATE_SCHEMA)
 
 
@@ -130,13 +132,13 @@ def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
 
 
 def random_tools(counts: npt.NDArray[np.void]) -> Numbers:
-    """The tools that never answered the same twice, though the same was asked in the same state.
+    """Return the tools that never answered the same twice, though the same was asked in the same state.
 
     Args:
         counts: of dtype `TOOL`; all of a tool are among them.
     """
-    tools, place = np.unique(counts["tool"], return_inverse=True)
-    groups, agreeing = (np.bincount(place, counts[name], len(tools)) for name in ("groups", "agreeing"))
+    tools, tool_number = np.unique(counts["tool"], return_inverse=True)
+    groups, agreeing = (np.bincount(tool_number, counts[name], len(tools)) for name in ("groups", "agreeing"))
     return tools[(groups >= LEAST) & (agreeing == 0)]
 
 
@@ -191,46 +193,46 @@ class Words:
 
     @classmethod
     def unpack(cls, data: bytes) -> Words:
-        """What `pack` made; the places are lost."""
+        """Restore what `pack` made; the places are lost."""
         hashes, line = np.frombuffer(data, "<u8").reshape(2, -1)
         return cls(hashes, line.astype(np.int64), np.zeros((0, 2), np.int64))
 
-    def volatile(self, other: Words) -> Flags:
-        """Whether each word is one that the other text does not have in its place.
+    def volatile(self, other_words: Words) -> Flags:
+        """Flag each word that the other text does not have in its place.
 
         Lines are aligned first, then the words of lines that differ.
         """
-        found = np.ones(len(self.hashes), np.bool_)
-        lines, others = self._lines(), other._lines()
-        sizes = ([len(line) for line in some] for some in (lines, others))
+        flags = np.ones(len(self.hashes), np.bool_)
+        lines, other_lines = self._lines(), other_words._lines()
+        sizes = ([len(line) for line in some] for some in (lines, other_lines))
         starts, other_starts = (np.concatenate([[0], np.cumsum(some)]).astype(int) for some in sizes)
-        for kind, low, high, other_low, other_high in _aligned(lines, others):
+        for kind, low, high, other_low, other_high in _align(lines, other_lines):
             begin, end = int(starts[low]), int(starts[high])
             if kind == "equal":
-                found[begin:end] = False
+                flags[begin:end] = False
             elif kind == "replace":
-                against = other.hashes[int(other_starts[other_low]) : int(other_starts[other_high])]
-                for same, first, last, _, _ in _aligned(self.hashes[begin:end].tolist(), against.tolist()):
-                    found[begin + first : begin + last] = same != "equal"
-        return found
+                against = other_words.hashes[int(other_starts[other_low]) : int(other_starts[other_high])]
+                for same, first, last, _, _ in _align(self.hashes[begin:end].tolist(), against.tolist()):
+                    flags[begin + first : begin + last] = same != "equal"
+        return flags
 
     def _lines(self) -> list[tuple[int, ...]]:
         bounds = np.flatnonzero(np.diff(self.line)) + 1
         return [tuple(words.tolist()) for words in np.split(self.hashes, bounds) if len(words)]
 
 
-def _aligned(one: Sequence[Any], other: Sequence[Any]) -> Sequence[tuple[str, int, int, int, int]]:
-    if len(one) > LARGEST or len(other) > LARGEST:
-        held = set(other)
-        return [("equal" if item in held else "delete", at, at + 1, 0, 0) for at, item in enumerate(one)]
-    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+def _align(items: Sequence[Any], others: Sequence[Any]) -> Sequence[tuple[str, int, int, int, int]]:
+    if len(items) > LARGEST or len(others) > LARGEST:
+        other_items = set(others)
+        return [("equal" if item in other_items else "delete", at, at + 1, 0, 0) for at, item in enumerate(items)]
+    return SequenceMatcher(None, items, others, autojunk=False).get_opcodes()
 
 
 def agreement(texts: Sequence[Words]) -> float:
-    """The share of words, 0 to 1, that the first of several texts and each of the others agree on, on the mean."""
+    """Return the mean share of words, 0 to 1, that the first of several texts and each of the others agree on."""
     shares = []
-    for other in texts[1:]:
-        size = len(texts[0].hashes) + len(other.hashes)
-        lost = int(texts[0].volatile(other).sum()) + int(other.volatile(texts[0]).sum())
+    for text in texts[1:]:
+        size = len(texts[0].hashes) + len(text.hashes)
+        lost = int(texts[0].volatile(text).sum()) + int(text.volatile(texts[0]).sum())
         shares.append(1 - lost / size if size else 1.0)
     return sum(shares) / len(shares)

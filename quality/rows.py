@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of at least one batch of one schema, in order; each text of a dictionary stands in it once."""
+def join_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join the rows of at least one batch of one schema, in order; each text of a dictionary stands in it once."""
     return pa.Table.from_batches(batches).combine_chunks().unify_dictionaries().to_batches()[0]
 
 
@@ -23,12 +23,12 @@ def rows_alone(batch: pa.RecordBatch, first: int, end: int) -> pa.RecordBatch:
 def _alone(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_struct(kind):
-        children = [_alone(column.field(place)) for place in range(kind.num_fields)]
+        children = [_alone(column.field(field_number)) for field_number in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(kind.fields), mask=column.is_null())
     if not pa.types.is_dictionary(kind):
         return column
-    used, place = np.unique(pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), return_inverse=True)
+    used, index = np.unique(pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), return_inverse=True)
     if absent := int(used[0] < 0):
-        used, place = used[1:], place - absent
-    indices = pa.array(place.astype(np.int32), mask=place < 0)
+        used, index = used[1:], index - absent
+    indices = pa.array(index.astype(np.int32), mask=index < 0)
     return pa.DictionaryArray.from_arrays(indices, column.dictionary.take(pa.array(used)))

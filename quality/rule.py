@@ -48,7 +48,9 @@ class Rule:
     of: str = "domain"
 
     def keep(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
-        """Which values pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides nothing."""
+        """Flag the values that pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides
+        nothing.
+        """
         rounded = np.round(numbers.astype(np.float64), 6)
         passes = np.ones(len(rounded), np.bool_)
         if self.least is not None:
@@ -58,14 +60,14 @@ class Rule:
         return passes
 
     def spares(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """What is let through whatever its value, by the hash of what it says."""
+        """Flag what is let through whatever its value, by the hash of what it says."""
         lots = mixed(keys ^ text_hashes(pa.array([f"spare:{self.name}"]))[0, 0])
         return lots < np.float64(self.spare) * 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules decided, one value a row: positions in `names` of the first rule that the row breaks, or -1.
+    """Decision of the rules, one value a row: positions in `names` of the first rule that the row breaks, or -1.
 
     Attributes:
         names: of the rules.
@@ -84,8 +86,8 @@ Keys: TypeAlias = "Mapping[str, npt.NDArray[np.uint64]]"
 """By scope of what each row, or its trajectory, says."""
 
 
-def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, keys: Keys | None = None) -> Decision:
-    """The decision of all rules on the rows that the signals were measured on; one on a signal not there is silent.
+def apply_rules(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, keys: Keys | None = None) -> Decision:
+    """Apply all rules to the rows that the signals were measured on; a rule on a signal not there is silent.
 
     Args:
         rules: in their order.
@@ -93,13 +95,13 @@ def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, ke
         rows: how many.
         keys: by which rules that spare a share draw; None where no rule does.
     """
-    found = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
+    by_scope = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
     for position, rule in enumerate(rules):
         if rule.signal not in signals:
             continue
-        verdict = found[rule.scope if rule.cap is None else "capped"]
+        verdict = by_scope[rule.scope if rule.cap is None else "capped"]
         breaks = ~rule.keep(signals[rule.signal])
         if rule.spare and keys is not None:
             breaks &= ~rule.spares(keys[rule.scope])
         verdict[breaks & (verdict < 0)] = position
-    return Decision(tuple(rule.name for rule in rules), **found)
+    return Decision(tuple(rule.name for rule in rules), **by_scope)

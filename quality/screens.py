@@ -13,7 +13,7 @@ from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Lines, Numbers
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Flags, Offsets
-from trajmill.quality.without_element_ids import unnumbered
+from trajmill.quality.without_element_ids import remove_element_ids
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -38,16 +38,16 @@ class Screens:
 
 
 def screens(measured: Measured) -> Screens:
-    """The screens of a batch."""
+    """Return the screens of a batch."""
     compared = whole_screens(measured)
     comparable = measured.once(as_compared)
     sides = [comparable.texts(struct, "content").at(compared) for struct in ("observation", "next_observation")]
     texts = pa.concat_arrays([side.texts for side in sides]).dictionary_encode()
-    place = texts.indices.to_numpy()
+    text_numbers = texts.indices.to_numpy()
     count = len(sides[0].texts)
     before, after = (
         side.spread(place_of.astype(np.int64), -1)
-        for side, place_of in zip(sides, (place[:count], place[count:]), strict=True)
+        for side, place_of in zip(sides, (text_numbers[:count], text_numbers[count:]), strict=True)
     )
     lines = Lines.of(texts.dictionary)
     return Screens(compared, before, after, lines, lines.hashes(trimmed=True))
@@ -55,7 +55,7 @@ def screens(measured: Measured) -> Screens:
 
 def as_compared(measured: Measured) -> Measured:
     """The batch in the form in which its screens are compared."""
-    batch = unnumbered(measured.batch)
+    batch = remove_element_ids(measured.batch)
     return measured if batch is measured.batch else Measured.of(batch, measured.counter)
 
 
@@ -69,7 +69,7 @@ def whole_screens(measured: Measured) -> Flags:
 
 
 def canonical_hashes(lines: Lines, hashes: Numbers) -> npt.NDArray[np.uint64]:
-    """A 64-bit hash of each text's lines in order, without blanks at their ends and empty lines after the last.
+    """Hash each text's lines in order to 64 bits, without blanks at their ends and empty lines after the last.
 
     Args:
         lines: of the texts.
@@ -80,6 +80,6 @@ def canonical_hashes(lines: Lines, hashes: Numbers) -> npt.NDArray[np.uint64]:
     number, text = np.arange(len(hashes)), lines.text()
     filled = lines.ends(trimmed=True) > lines.starts[:-1]
     last = np.maximum.reduceat(np.where(filled, number, -1), lines.first[:-1])
-    place = (number - lines.first[:-1][text]).astype(np.uint64)
-    placed = mixed(hashes + (place + np.uint64(1)) * _ODD)
+    line_in_text = (number - lines.first[:-1][text]).astype(np.uint64)
+    placed = mixed(hashes + (line_in_text + np.uint64(1)) * _ODD)
     return np.add.reduceat(np.where(number <= last[text], placed, np.uint64(0)), lines.first[:-1])

@@ -23,15 +23,15 @@ import pyarrow as pa
 
 from trajmill.quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
 from trajmill.quality.scrubbing.detection import Detection, Region, Sight
-from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind, Span, checked_kinds
-from trajmill.quality.scrubbing.session import Patch, Session, patched, settled
+from trajmill.quality.scrubbing.kinds import KINDS, Finds, Kind, Span, check_kinds
+from trajmill.quality.scrubbing.session import Patch, Session, apply_patches, patches_until_stable
 from trajmill.schemas.reject import Reject
 
 _TOKEN: Final = re.compile(rb"name\d{18}")
 """18 digits of a hash of 64 bits: of a million names two are the same once in two million runs."""
 
 _AGAIN: Final = re.compile(rb"[A-Za-z0-9_.-]{3,64}")
-"""What is hidden in all of a path once one place shows that it is a name."""
+"""Pattern of what is hidden in all of a path once one place shows that it is a name."""
 
 _BARE_HOME: Final = re.compile(rb"(?:home|Users)/")
 _PASSES: Final = 4
@@ -49,7 +49,7 @@ def scrub_name(text: str, *, salt: str = "", kinds: Iterable[str] = KINDS) -> st
         ConfigError: a kind is not known.
     """
     data = text.encode("utf-8", "surrogatepass")
-    return _scrubbed(data, salt, checked_kinds(kinds)).decode("utf-8", "surrogatepass")
+    return _scrub_name(data, salt, check_kinds(kinds)).decode("utf-8", "surrogatepass")
 
 
 def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.Array:
@@ -67,7 +67,7 @@ def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.A
     marked = {number for number, seen in sights if any(regions for _, regions in seen)}
     marked.update(detection.regions(texts.whole, texts.offsets))
     marked |= {number for number, at in enumerate(texts.offsets[:-1]) if _BARE_HOME.match(texts.whole, at)}
-    fresh = {number: _scrubbed(texts.text(number), salt, kinds).decode() for number in sorted(marked)}
+    fresh = {number: _scrub_name(texts.text(number), salt, kinds).decode() for number in sorted(marked)}
     changed = {number: name for number, name in fresh.items() if name.encode() != texts.text(number)}
     if not changed:
         return column
@@ -79,7 +79,7 @@ def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.A
 
 
 @lru_cache(maxsize=1 << 14)
-def _scrubbed(data: bytes, salt: str, kinds: tuple[Kind, ...]) -> bytes:
+def _scrub_name(data: bytes, salt: str, kinds: tuple[Kind, ...]) -> bytes:
     find = Detection.of(kinds).finds
     key = blake2b(b"names", digest_size=32, key=blake2b(salt.encode()).digest()).digest()
     path = b"/" + data  # `home/x/log` is a path from the root of an archive
@@ -87,19 +87,19 @@ def _scrubbed(data: bytes, salt: str, kinds: tuple[Kind, ...]) -> bytes:
         session = Session(key)
         finds = find(path)
         session.learn(path, finds)
-        places = [(max(start, 1), end) for start, end, _ in session.patches(path, finds, session.occurrences_in(path))]
-        fresh = _hidden(path, [(start, end) for start, end in places if not _TOKEN.fullmatch(path, start, end)], key)
+        spans = [(max(start, 1), end) for start, end, _ in session.patches(path, finds, session.occurrences_in(path))]
+        fresh = _hide(path, [(start, end) for start, end in spans if not _TOKEN.fullmatch(path, start, end)], key)
         if fresh == path:
             break
         path = fresh
     return path[1:]
 
 
-def _hidden(path: bytes, places: list[tuple[int, int]], key: bytes) -> bytes:
-    """The path with a hash for what stands at these places, and for the names among that wherever they are words."""
+def _hide(path: bytes, spans: list[tuple[int, int]], key: bytes) -> bytes:
+    """Replace these spans of the path by a hash, and the names among them wherever they are words."""
     parts, at = [], 0
-    names = {path[start:end] for start, end in places if _AGAIN.fullmatch(path, start, end)}
-    for start, end in places:
+    names = {path[start:end] for start, end in spans if _AGAIN.fullmatch(path, start, end)}
+    for start, end in spans:
         parts += [_without(path[at:start], names, key), _token(path[start:end], key)]
         at = end
     return b"".join([*parts, _without(path[at:], names, key)])
@@ -131,7 +131,7 @@ def scrub(
     per_trajectory: bool = True,
     sensitive: Mapping[str, Iterable[str]] | None = None,
 ) -> tuple[pa.RecordBatch, pa.Int32Array]:
-    """The batch with every text column scrubbed, and how many replacements each row's own texts hold (int32).
+    """Scrub every text column of the batch, and count the replacements that each row's own texts hold (int32).
 
     Same schema, rows, trajectory ids and text lengths in bytes; JSON stays JSON; ids and paths of logs stay one to one,
     of other lengths. The batch itself where nothing changes, so where it was scrubbed before. Counted are the
@@ -150,7 +150,7 @@ def scrub(
     Raises:
         ConfigError: a kind is not known.
     """
-    wanted = checked_kinds(kinds)
+    wanted = check_kinds(kinds)
     detection = Detection.of(wanted)
     columns = Columns(batch)
     marked = [_Marked(texts, detection) for texts in columns.texts]
@@ -158,19 +158,21 @@ def scrub(
     trajectory_of = _trajectories(batch)
     ids = batch["trajectory_id"]
     values = _values(ids, trajectory_of, sensitive) if sensitive and "assignment" in wanted else {}
-    for trajectory in sorted({number for one in marked for number in one.by_trajectory(trajectory_of)}.union(values)):
+    for trajectory in sorted(
+        {number for marked_column in marked for number in marked_column.by_trajectory(trajectory_of)}.union(values)
+    ):
         first, last = np.searchsorted(trajectory_of, (trajectory, trajectory + 1)).tolist()
         session = Session(_key(ids[first].as_py() if per_trajectory else "", salt))
         for value in values.get(trajectory, ()):
             session.learn_value(value)
-        for one, patches in zip(marked, _patches(marked, trajectory, trajectory_of, session), strict=True):
+        for marked_column, patches in zip(marked, _patches(marked, trajectory, trajectory_of, session), strict=True):
             if patches:
-                one.rewriter.add(trajectory, patches)
-                one.texts.count(first, last, patches, counts)
-    for one in marked:
-        one.scrub_alone(_key("", salt), trajectory_of, counts)
-    if any(one.rewriter for one in marked):
-        batch = columns.rebuilt([one.rewriter for one in marked], trajectory_of)
+                marked_column.rewriter.add(trajectory, patches)
+                marked_column.texts.count(first, last, patches, counts)
+    for marked_column in marked:
+        marked_column.scrub_alone(_key("", salt), trajectory_of, counts)
+    if any(marked_column.rewriter for marked_column in marked):
+        batch = columns.rebuilt([marked_column.rewriter for marked_column in marked], trajectory_of)
 
     def renamed(column: pa.Array, path: str) -> pa.Array:
         return scrub_names(column, salt=salt, kinds=wanted) if path in NAMES else column
@@ -187,7 +189,7 @@ def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, s
         kinds: what to look for.
         sensitive: values of its input that are hidden wherever they stand.
     """
-    wanted = checked_kinds(kinds)
+    wanted = check_kinds(kinds)
     name = partial(scrub_name, salt=salt, kinds=wanted)
     return replace(
         reject,
@@ -209,9 +211,9 @@ def scrub_text(
         ConfigError: a kind is not known.
     """
     data = text.encode("utf-8", "surrogatepass")
-    find = Detection.of(checked_kinds(kinds)).finds
-    patches = settled({"": data}, _key(key, salt), find, sensitive).get("", ())
-    return patched(data, patches).decode("utf-8", "surrogatepass")
+    find = Detection.of(check_kinds(kinds)).finds
+    patches = patches_until_stable({"": data}, _key(key, salt), find, sensitive).get("", ())
+    return apply_patches(data, patches).decode("utf-8", "surrogatepass")
 
 
 def _key(trajectory: str, salt: str) -> bytes:
@@ -244,8 +246,8 @@ class _Marked:
         names = self._names if detection.seeks("home") else None
         self._regions: dict[int, list[Region]] = detection.regions(texts.whole, texts.offsets, names)
         self._sights: dict[int, list[Sight]] = detection.sights(texts.whole, texts.offsets)
-        told = {number for number, sights in self._sights.items() if any(regions for _, regions in sights)}
-        self._numbers = sorted(told.union(self._regions, self._names))
+        sighted_texts = {number for number, sights in self._sights.items() if any(regions for _, regions in sights)}
+        self._numbers = sorted(sighted_texts.union(self._regions, self._names))
         self._finds: dict[int, Finds] = {}
         self._used: dict[int, list[int]] = {}
 
@@ -257,19 +259,19 @@ class _Marked:
         return self._used
 
     def holds(self, trajectory: int) -> bool:
-        """Whether the scan marked a text that the trajectory uses."""
+        """Return True if the scan marked a text that the trajectory uses."""
         return trajectory in self._used
 
     def finds(self, number: int) -> Finds:
-        """What a text holds; nothing if it is not marked."""
-        found = self._finds.get(number)
-        if found is None:
+        """Return the finds of a text; none if it is not marked."""
+        finds = self._finds.get(number)
+        if finds is None:
             regions, sights = self._regions.get(number, ()), self._sights.get(number, ())
             names = self._names.get(number, ())
             marked = regions or sights or names
-            found = self.find(self.texts.text(number), regions, sights, names) if marked else Finds()
-            self._finds[number] = found
-        return found
+            finds = self.find(self.texts.text(number), regions, sights, names) if marked else Finds()
+            self._finds[number] = finds
+        return finds
 
     def learn(self, session: Session, trajectory: int) -> None:
         """Tells the session what the trajectory's marked texts hold."""
@@ -277,18 +279,18 @@ class _Marked:
             session.learn(self.texts.text(number), self.finds(number))
 
     def patches(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Patch]]:
-        """Text → its patches, for a trajectory, from all of whose texts the session has learned."""
+        """Return text → its patches, for a trajectory, from all of whose texts the session has learned."""
         if self.texts.corpus_wide:
             return {}
         occurrences = self._occurrences(session, trajectory, trajectory_of) if session.knows else {}
         numbers = sorted(
             {*occurrences, *self._used.get(trajectory, ()), *self._cut(session, trajectory, trajectory_of)}
         )
-        found = {
+        patches_of_texts = {
             number: session.patches(self.texts.text(number), self.finds(number), occurrences.get(number, ()))
             for number in numbers
         }
-        return {number: changes for number, changes in found.items() if changes}
+        return {number: changes for number, changes in patches_of_texts.items() if changes}
 
     def _cut(self, session: Session, trajectory: int, trajectory_of: Ints) -> Sequence[int]:
         """The texts of a trajectory that may hold a learned secret in pieces or encoded."""
@@ -298,24 +300,24 @@ class _Marked:
         return np.intersect1d(used, np.array([*self._sights], np.int64)).tolist()
 
     def _occurrences(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Span]]:
-        """Text → where it holds what the session learned, for the texts that the trajectory uses."""
-        found: dict[int, list[Span]] = {}
+        """Return text → where it holds what the session learned, for the texts that the trajectory uses."""
+        spans_of_texts: dict[int, list[Span]] = {}
         used, offsets = self.texts.used(trajectory, trajectory_of), self.texts.offsets
         if not len(used):
-            return found
+            return spans_of_texts
         inner = () if used[-1] - used[0] == len(used) - 1 else (np.flatnonzero(np.diff(used) != 1) + 1).tolist()
         for low, high in pairwise((0, *inner, len(used))):
             begin, end = int(used[low]), int(used[high - 1]) + 1
             for number, span in session.occurrences(self.texts.whole, offsets[begin : end + 1]):
-                found.setdefault(begin + number, []).append(span)
-        return found
+                spans_of_texts.setdefault(begin + number, []).append(span)
+        return spans_of_texts
 
     def scrub_alone(self, key: bytes, trajectory_of: Ints, counts: Ints) -> None:
         """Scrubs, each by itself, the texts of a column that is keyed corpus-wide, and texts that no row uses."""
         numbers = self._numbers if self.texts.corpus_wide else self.texts.unused(self._numbers)
         patches: dict[int, list[Patch]] = {}
         for number in numbers:
-            patches.update(settled({number: self.texts.text(number)}, key, self.find))
+            patches.update(patches_until_stable({number: self.texts.text(number)}, key, self.find))
         users: Sequence[tuple[int, int]] = self.texts.pairs(list(patches), trajectory_of).tolist()
         for trajectory, number in users:
             self.rewriter.add(trajectory, {number: patches[number]})
@@ -335,7 +337,7 @@ def _values(ids: pa.Array, trajectory_of: Ints, sensitive: Mapping[str, Iterable
 def _patches(
     marked: Sequence[_Marked], trajectory: int, trajectory_of: Ints, session: Session
 ) -> list[dict[int, list[Patch]]]:
-    """For each of `marked`, the patches of a trajectory by text.
+    """Return, for each of `marked`, the patches of a trajectory by text.
 
     Args:
         marked: the texts.
@@ -343,19 +345,21 @@ def _patches(
         trajectory_of: for each row the number of its trajectory.
         session: which may know secrets of the trajectory already.
     """
-    for one in marked:
-        if one.holds(trajectory):
-            one.learn(session, trajectory)
-    found = [
-        one.patches(session, trajectory, trajectory_of) if session.knows or one.holds(trajectory) else {}
-        for one in marked
+    for marked_column in marked:
+        if marked_column.holds(trajectory):
+            marked_column.learn(session, trajectory)
+    patches_of_columns = [
+        marked_column.patches(session, trajectory, trajectory_of)
+        if session.knows or marked_column.holds(trajectory)
+        else {}
+        for marked_column in marked
     ]
     if session.crowded:
         texts = {
-            (place, number): patched(marked[place].texts.text(number), changes)
-            for place, patches in enumerate(found)
+            (column_number, number): apply_patches(marked[column_number].texts.text(number), changes)
+            for column_number, patches in enumerate(patches_of_columns)
             for number, changes in patches.items()
         }
-        for (place, number), more in settled(texts, session.key, marked[0].find).items():
-            found[place][number] += more
-    return found
+        for (column_number, number), more in patches_until_stable(texts, session.key, marked[0].find).items():
+            patches_of_columns[column_number][number] += more
+    return patches_of_columns

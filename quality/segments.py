@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 class Stretch(Protocol):
-    """What was measured of a batch.
+    """Measures of a batch.
 
     Attributes:
         goes_on: whether its first row belongs to the last trajectory of the batch before.
@@ -62,10 +62,10 @@ class Joining(Generic[S]):
 
 
 def goes_on(batch: pa.RecordBatch) -> bool:
-    """Whether the batch begins within a trajectory."""
+    """Return True if the batch begins within a trajectory."""
     return batch.num_rows > 0 and bool(batch["step"][0].as_py() > 0)
 
 
 def index_of(number: int, stretch: Stretch) -> int:
-    """Which trajectory of the stretch is the joined one; `number` is the stretch's among those that are joined."""
+    """Return the index of the joined trajectory in the stretch; `number` is the stretch's among those that are joined."""
     return 0 if number else len(stretch.starts) - 1

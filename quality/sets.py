@@ -32,16 +32,16 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def holds(ordered: npt.NDArray[Any], keys: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each key is among the ordered ones."""
+    """Flag the keys that are among the ordered ones."""
     if not len(ordered):
         return np.zeros(len(keys), np.bool_)
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    found: npt.NDArray[np.bool_] = ordered[place] == keys
-    return found
+    positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    flags: npt.NDArray[np.bool_] = ordered[positions] == keys
+    return flags
 
 
-def expanded(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> tuple[Places, npt.NDArray[Any]]:
-    """(place in `chosen`, value) of every value of the chosen lists, one after the other.
+def expand_lists(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> tuple[Places, npt.NDArray[Any]]:
+    """Return (position in `chosen`, value) of every value of the chosen lists, one after the other.
 
     Args:
         values: of all lists.
@@ -49,29 +49,29 @@ def expanded(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> tuple
         chosen: numbers of lists, in any order, with repetition.
     """
     sizes = offsets[chosen + 1] - offsets[chosen]
-    place = np.repeat(np.arange(len(chosen)), sizes)
-    return place, values[ranges(offsets[chosen], sizes)]
+    list_number = np.repeat(np.arange(len(chosen)), sizes)
+    return list_number, values[ranges(offsets[chosen], sizes)]
 
 
-def joined(place: Places, hashes: npt.NDArray[np.uint32]) -> Keys:
-    """Pairs of a place and a 32-bit hash as one number each, which sort as the pairs do."""
-    return (place.astype(np.uint64) << np.uint64(32)) | hashes
+def join_keys(number: Places, hashes: npt.NDArray[np.uint32]) -> Keys:
+    """Join pairs of a place and a 32-bit hash to one number each, which sort as the pairs do."""
+    return (number.astype(np.uint64) << np.uint64(32)) | hashes
 
 
 def split(pairs: Keys) -> tuple[Places, npt.NDArray[np.uint32]]:
-    """What `joined` put together."""
+    """Split what `join_keys` put together."""
     return (pairs >> np.uint64(32)).astype(np.int64), pairs.astype(np.uint32)
 
 
 def marks_before(marks: npt.NDArray[np.bool_], places: Places) -> Places:
-    """How many marks stand before each place: counted by eight, which is quicker than `np.add.reduceat`."""
+    """Count the marks before each place, by eight, which is quicker than `np.add.reduceat`."""
     eights = np.zeros(len(marks) // 8 + 1, np.uint64)
     eights.view(np.bool_)[: len(marks)] = marks
     return _before(eights, places, np.bitwise_count)
 
 
 def sums_before(eights: npt.NDArray[np.uint64], places: Places) -> Places:
-    """The sum of the bytes before each place, of which no eight may add up to over 255."""
+    """Sum the bytes before each place, of which no eight may add up to over 255."""
     return _before(eights, places, _sums_of_eight)
 
 
@@ -80,7 +80,7 @@ def _before(
     places: Places,
     counted: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.unsignedinteger]],
 ) -> Places:
-    """What is counted of the bytes before each place, which stand by eight."""
+    """Sum what is counted of the bytes before each place, which stand by eight."""
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted(eights), dtype=np.int64)])
     whole, rest = np.divmod(places, 8)
     within = eights[whole] & ((np.uint64(1) << (rest.astype(np.uint64) * np.uint64(8))) - np.uint64(1))
@@ -88,9 +88,9 @@ def _before(
 
 
 def _sums_of_eight(eights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The sum of the eight bytes of each number, which a product adds up in its top byte."""
-    found: npt.NDArray[np.uint64] = (eights * np.uint64(0x0101010101010101)) >> np.uint64(56)
-    return found
+    """Sum the eight bytes of each number, which a product adds up in its top byte."""
+    sums: npt.NDArray[np.uint64] = (eights * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return sums
 
 
 def common_bits(*texts: int) -> int:
@@ -133,8 +133,9 @@ class Sets:
         """Members of each text's set."""
         return np.diff(self.at)
 
-    def within(self, texts: Places, other: Sets, others: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
-        """For each pair (a text of these, a text of `other`) the members of the first, and whether the second has them.
+    def within(self, texts: Places, other_sets: Sets, other_texts: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
+        """Return for each pair (a text of these, a text of `other_sets`) the members of the first, and flags of those
+        that the second has.
 
         Args:
             texts: places of texts of these sets.
@@ -145,10 +146,10 @@ class Sets:
             (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.
         """
         number = self.sizes[texts]
-        whose = np.repeat(others, number)
-        found = np.zeros(len(whose), np.bool_)
+        whose = np.repeat(other_texts, number)
+        flags = np.zeros(len(whose), np.bool_)
         asked = np.flatnonzero(whose >= 0)
         if len(asked):
             member = self.keys[ranges(self.at[:-1][texts], number)[asked]] & np.uint64((1 << self.bits) - 1)
-            found[asked] = holds(other.keys, (whose[asked].astype(np.uint64) << np.uint64(self.bits)) | member)
-        return np.repeat(np.arange(len(texts)), number), found
+            flags[asked] = holds(other_sets.keys, (whose[asked].astype(np.uint64) << np.uint64(self.bits)) | member)
+        return np.repeat(np.arange(len(texts)), number), flags

@@ -1,4 +1,4 @@
-"""What recipes may say of measuring, apart from what measures: a wrong recipe is told before that is loaded."""
+"""Settings that recipes may give of measuring, apart from what measures: a wrong recipe is told before that is loaded."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Records = npt.NDArray[np.void]
 
 
 def limit(counts: npt.NDArray[np.int64], share: float) -> int:
-    """How many of each value may stay so that none is more than `share` of all that stay: the largest such number.
+    """Find the largest number of each value that may stay so that none is more than `share` of all that stay.
 
     0 if there is none, because there are fewer values than 1 / share.
 
@@ -56,9 +56,9 @@ def limit(counts: npt.NDArray[np.int64], share: float) -> int:
 
 
 def _beyond(items: Records, kind: str, share: float, domain: str) -> npt.NDArray[np.int64]:
-    """Places of the items that their value has too many of."""
+    """Return positions of the items that their value has too many of."""
     known = np.flatnonzero(items[kind])
-    values, which, counts = np.unique(items[kind][known], return_inverse=True, return_counts=True)
+    values, value_number, counts = np.unique(items[kind][known], return_inverse=True, return_counts=True)
     most = limit(counts, share)
     if not most and len(values):
         raise ConfigError(
@@ -66,7 +66,7 @@ def _beyond(items: Records, kind: str, share: float, domain: str) -> npt.NDArray
             f"{len(values)} different ones are left; {ceil(1 / share - 1e-9)} or more are needed. Allow a larger share."
         )
     some = items[known]
-    order = np.lexsort([some["row"], some["unit"], some["origin"], some["tie"], some["chance"], which])
+    order = np.lexsort([some["row"], some["unit"], some["origin"], some["tie"], some["chance"], value_number])
     begins = np.repeat(np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) if len(counts) else counts
     rank = np.arange(len(order)) - begins
     late: npt.NDArray[np.int64] = known[order[rank >= most]]
@@ -74,17 +74,20 @@ def _beyond(items: Records, kind: str, share: float, domain: str) -> npt.NDArray
 
 
 def _trajectories(rows: Records) -> tuple[Records, npt.NDArray[np.int64]]:
-    """The trajectories that have a row, each as a record of its own chance, and of each row the number of its own."""
+    """Return the trajectories that have a row, each as a record of its own chance, and of each row the number of its
+    own.
+    """
     key = rows["unit"].astype(np.uint64) << np.uint64(32) | rows["first"].astype(np.uint64)
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    found = rows[first].copy()
-    found["chance"] = mixed(found["tie"])
-    found["row"] = found["first"]
-    return found, which
+    _, first, trajectory_of_row = np.unique(key, return_index=True, return_inverse=True)
+    records = rows[first].copy()
+    records["chance"] = mixed(records["tie"])
+    records["row"] = records["first"]
+    return records, trajectory_of_row
 
 
 def beyond(rows: Records, shares: Mapping[str, float], domain: str) -> dict[str, Records]:
-    """What goes so that all bounds hold, by kind: a record for each row, or for each trajectory with `row` its first.
+    """Find what goes so that all bounds hold, by kind: a record for each row, or for each trajectory with `row` its
+    first.
 
     The same for any order of `rows`.
 
@@ -103,10 +106,10 @@ def beyond(rows: Records, shares: Mapping[str, float], domain: str) -> dict[str,
         before = len(left)
         for kind, gone in lost.items():
             whole = kind in OF_TRAJECTORIES
-            items, which = _trajectories(left) if whole else (left, np.arange(len(left)))
+            items, item_of_row = _trajectories(left) if whole else (left, np.arange(len(left)))
             late = _beyond(items, kind, shares[kind], domain)
             if len(late):
                 gone.append(items[late])
-                left = left[~np.isin(which, late)]
+                left = left[~np.isin(item_of_row, late)]
         if len(left) == before:
-            return {kind: np.concatenate(found) for kind, found in lost.items()}
+            return {kind: np.concatenate(records) for kind, records in lost.items()}

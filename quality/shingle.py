@@ -56,7 +56,7 @@ in none."""
 
 
 def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) -> tuple[Hashes, Offsets]:
-    """The shingles of each text, in order and with repetition.
+    """Shingle each text, in order and with repetition.
 
     Args:
         texts: any texts.
@@ -67,32 +67,32 @@ def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) 
         The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
         (shingles,) and (texts + 1,). A null has none, nor has a text without a word.
     """
-    found: list[Hashes] = []
+    blocks_of_hashes: list[Hashes] = []
     counts: list[Offsets] = []
     for _, data, starts in blocks(texts):
         hashes, number = _of_block(data, starts, size, _PARTED if parted else _KIND)
-        found.append(hashes)
+        blocks_of_hashes.append(hashes)
         counts.append(number)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
-    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
+    return np.concatenate([*blocks_of_hashes, np.zeros(0, np.uint32)]), offsets
 
 
 def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
-    """A 64-bit hash of each word of each text, in order and with repetition.
+    """Hash each word of each text to 64 bits, in order and with repetition.
 
     Returns:
         The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
         (words,) and (texts + 1,). A null has none.
     """
-    found = [np.zeros(0, np.uint64)]
+    blocks_of_hashes = [np.zeros(0, np.uint64)]
     offsets = np.zeros(len(texts) + 1, np.int64)
     total = 0
     for first, block, begins in blocks(texts):
         begin, end = word_places(block, begins)
-        found.append(word_hashes(block, begin, end))
+        blocks_of_hashes.append(word_hashes(block, begin, end))
         offsets[first : first + len(begins)] = total + np.searchsorted(begin, begins)
         total += len(begin)
-    return np.concatenate(found), offsets
+    return np.concatenate(blocks_of_hashes), offsets
 
 
 def blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
@@ -141,7 +141,8 @@ def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, kinds: by
 
 
 def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
-    """(length, a number for each word of the run of that many words that begins there), for lengths from 1 to `most`.
+    """Yield (length, a number for each word of the run of that many words that begins there), for lengths from 1 to
+    `most`.
 
     The numbers are not mixed yet, and those of runs that would go on behind the last word mean nothing. It is one array
     that every length is added to.
@@ -152,14 +153,16 @@ def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.ND
     """
     sums = np.zeros(len(words), np.uint64)
     padded = np.concatenate([words, np.zeros(most, np.uint64)])
-    for place, odd in enumerate(_PLACES[:most]):
-        sums += padded[place : place + len(words)] * odd
-        yield place + 1, sums
+    for position, odd in enumerate(_PLACES[:most]):
+        sums += padded[position : position + len(words)] * odd
+        yield position + 1, sums
 
 
 def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KIND) -> tuple[Offsets, Offsets]:
-    """Where each word begins and ends; none crosses from one text into the next. `kinds` is of each of 256 bytes."""
-    kind = translated(data, kinds)
+    """Return the begin and the end of each word; none crosses from one text into the next. `kinds` is of each of 256
+    bytes.
+    """
+    kind = translate_bytes(data, kinds)
     inside = kind != 0
     edges = np.empty(len(data) + 1, np.bool_)
     edges[:-1], edges[-1] = inside, len(inside) > 0 and inside[-1]
@@ -168,30 +171,30 @@ def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KI
     begin, end = turns[::2], turns[1::2]
     cuts = _cuts(kind, inside, starts)
     if len(cuts):
-        begin, end = (np.sort(np.concatenate([places, cuts]), kind="stable") for places in (begin, end))
+        begin, end = (np.sort(np.concatenate([edge_positions, cuts]), kind="stable") for edge_positions in (begin, end))
     return begin, end
 
 
 def _cuts(kind: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
-    """Where one word ends and another begins without a byte between: at characters that are words, and at texts."""
+    """Return where one word ends and another begins without a byte between: at characters that are words, and at texts."""
     inner = starts[(starts > 0) & (starts < len(kind))]
     alone = np.flatnonzero(kind == 2)
-    places = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
-    places = distinct(places[(places > 0) & (places < len(kind))])
-    return places[inside[places] & inside[places - 1]]
+    positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
+    positions = distinct(positions[(positions > 0) & (positions < len(kind))])
+    return positions[inside[positions] & inside[positions - 1]]
 
 
 def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
-    """A 64-bit hash of each word, from its length and its first and last 16 bytes."""
+    """Hash each word to 64 bits, from its length and its first and last 16 bytes."""
     padded = np.zeros(len(data) + 2 * _PAD, np.uint8)
-    padded[_PAD:-_PAD] = translated(data, _FOLDED)
+    padded[_PAD:-_PAD] = translate_bytes(data, _FOLDED)
     eights = np.ndarray((len(padded) - _EIGHT + 1,), "<u8", padded.data, strides=(1,))
     size = end - begin
-    found = eights[_PAD:][begin]
-    found &= _KEEP_FIRST[np.minimum(size, 8)]
-    found ^= size.view(np.uint64) * _ODD[1]
-    found *= _ODD[0]
-    found ^= found >> np.uint64(29)
+    hashes = eights[_PAD:][begin]
+    hashes &= _KEEP_FIRST[np.minimum(size, 8)]
+    hashes ^= size.view(np.uint64) * _ODD[1]
+    hashes *= _ODD[0]
+    hashes ^= hashes >> np.uint64(29)
     long = np.flatnonzero(size > _EIGHT)
     if len(long):
         at, stop = begin[long] + _PAD, end[long] + _PAD
@@ -201,12 +204,12 @@ def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> np
         third = np.minimum(np.maximum(size[long] - 24, 0), 8)
         more ^= ((eights[stop - 16] & _KEEP_FIRST[third]) + third.astype(np.uint64)) * _ODD[1]
         more ^= more >> np.uint64(31)
-        found[long] = (found[long] ^ more) * _ODD[2]
-    return found
+        hashes[long] = (hashes[long] ^ more) * _ODD[2]
+    return hashes
 
 
-def translated(data: npt.NDArray[np.uint8], table: bytes) -> npt.NDArray[np.uint8]:
-    """The bytes looked up in a table of 256; `bytes.translate` is several times faster than indexing."""
+def translate_bytes(data: npt.NDArray[np.uint8], table: bytes) -> npt.NDArray[np.uint8]:
+    """Look the bytes up in a table of 256; `bytes.translate` is several times faster than indexing."""
     return np.frombuffer(data.tobytes().translate(table), np.uint8)
 
 

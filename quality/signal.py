@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.quality.fingerprint import struct_text, trajectory_starts
-from trajmill.quality.rows import joined_rows
+from trajmill.quality.rows import join_rows
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 
@@ -26,13 +26,14 @@ Rowwise = TypeVar("Rowwise", bound=np.generic)
 
 
 _ITSELF: Final = object()
-"""What stands for the measured batch among what was found on it: a reference to itself would keep all its texts until
-the collector comes by, which is rarely."""
+"""Stand-in for the measured batch among the results on it: a reference to itself would keep all its texts until the
+collector comes by, which is rarely.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What signals are measured on: a batch of trajectories, and what several signals need of it.
+    """Batch of trajectories that signals are measured on, and what several signals need of it.
 
     A long trajectory stands in several batches, cut between turns, and is measured in stretches; see `Signal.joined`,
     and `around` for what looks at other rows than its own.
@@ -65,13 +66,13 @@ class Measured:
         return cls(batch, trajectory_starts(batch), counter, before, after)
 
     def once(self, find: Callable[[Measured], Found]) -> Found:
-        """`find(self)`, computed when first asked for: for what several signals need."""
+        """Compute `find(self)` when first asked for: for what several signals need."""
         if find not in self.known:
-            made: Any = find(self)
-            self.known[find] = _ITSELF if made is self else made
+            computed: Any = find(self)
+            self.known[find] = _ITSELF if computed is self else computed
         known: Any = self.known[find]
-        found: Found = cast("Any", self) if known is _ITSELF else known
-        return found
+        result: Found = cast("Any", self) if known is _ITSELF else known
+        return result
 
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:
         """`find`, one value a row, of the rows together with those beside the batch, for the batch's own rows.
@@ -81,7 +82,7 @@ class Measured:
         if self.before is None and self.after is None:
             return self.once(find)
         first = self.before.num_rows if self.before is not None else 0
-        return self.once(_widened).once(find)[first : first + self.batch.num_rows]
+        return self.once(_widen).once(find)[first : first + self.batch.num_rows]
 
     def texts(self, struct: str, name: str) -> Texts:
         """The texts of the column `struct.name` (of `name` if `struct` is empty), taken apart once."""
@@ -111,14 +112,14 @@ class Measured:
         return self.spread(self.summed(rows.astype(np.float64)) / self.lengths)
 
     def summed(self, per_row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The sum over each trajectory of a number of each row."""
+        """Sum a number of each row over each trajectory."""
         return np.add.reduceat(per_row, self.starts) if len(self.starts) else per_row[:0]
 
 
-def _widened(measured: Measured) -> Measured:
-    """The rows together with those beside the batch."""
+def _widen(measured: Measured) -> Measured:
+    """Join the rows with those beside the batch."""
     batches = [batch for batch in (measured.before, measured.batch, measured.after) if batch is not None]
-    return Measured.of(joined_rows(batches), measured.counter)
+    return Measured.of(join_rows(batches), measured.counter)
 
 
 class Signal(ABC):
@@ -127,9 +128,9 @@ class Signal(ABC):
     name: ClassVar[str]
     """snake_case; the verdict column is `signal.<name>`."""
     scope: ClassVar[str] = "transition"
-    """What the number is of: `trajectory` or `transition`."""
+    """Scope of the number: `trajectory` or `transition`."""
     measures: ClassVar[str]
-    """What the number says, for a person: its row in `docs/signals.md`."""
+    """Meaning of the number, for a person: its row in `docs/signals.md`."""
     files: tuple[str, ...] = ()
     """Paths of what it read besides the batch, such as a model."""
 
@@ -142,7 +143,8 @@ class Signal(ABC):
         return None
 
     def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
-        """The number of a trajectory that was measured in stretches of so many rows: for shares, their mean by rows.
+        """Join the numbers of a trajectory that was measured in stretches of so many rows: for shares, their mean by
+        rows.
 
         Signals that count return the sum instead. Only asked of signals of trajectories.
         """
@@ -153,5 +155,5 @@ class Signal(ABC):
         return None
 
     def settled(self, evidence: Sequence[Any]) -> tuple[float, str | None]:
-        """The number of a trajectory and the reason for it, by the evidence of each of its stretches in order."""
+        """Return the number of a trajectory and the reason for it, by the evidence of each of its stretches in order."""
         raise NotImplementedError

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.quality import fingerprint
-from trajmill.quality.answer import CHANGE, Column, answered, whole
+from trajmill.quality.answer import CHANGE, Column, answer_columns, whole
 from trajmill.quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from trajmill.quality.lines import Flags, Numbers
 from trajmill.quality.segments import Joining, goes_on, index_of
-from trajmill.quality.sets import distinct, expanded, holds, joined, ranges, split
+from trajmill.quality.sets import distinct, expand_lists, holds, join_keys, ranges, split
 from trajmill.quality.shingle import Hashes, Offsets
-from trajmill.quality.without_element_ids import unnumbered
+from trajmill.quality.without_element_ids import remove_element_ids
 
 SIZE: Final = 4096
 VERSION: Final = 3
@@ -73,36 +73,36 @@ class _Stretch:
 
 
 def _stretch(shown: pa.RecordBatch, parted: bool) -> _Stretch:
-    batch = unnumbered(shown)
+    batch = remove_element_ids(shown)
     answers = struct_text(batch, "next_observation", "content")
     actions = struct_text(batch, "action", "text")
-    steps = fingerprint.combined([text_hashes(actions), text_hashes(answers)])[:, 0]
+    steps = fingerprint.combine_hashes([text_hashes(actions), text_hashes(answers)])[:, 0]
     starts = trajectory_starts(batch)
-    columns = [whole(actions, parted), *answered(batch, parted)]
+    columns = [whole(actions, parted), *answer_columns(batch, parted)]
     lengths = np.diff(np.append(starts, batch.num_rows))
     limits = np.repeat(_limits(columns, starts, lengths), lengths)
-    return _Stretch(goes_on(batch), starts, steps, limits, *_merged(columns, limits))
+    return _Stretch(goes_on(batch), starts, steps, limits, *_merge_columns(columns, limits))
 
 
 def _join(stretches: Sequence[_Stretch]) -> None:
-    """Sketches the trajectory that the stretches share: what is among its smallest is among those of its stretches."""
+    """Sketch the trajectory that the stretches share: what is among its smallest is among those of its stretches."""
     where = []
     for number, stretch in enumerate(stretches):
         index = index_of(number, stretch)
         ends = np.append(stretch.starts, len(stretch.steps))
         where.append((stretch, int(ends[index]), int(ends[index + 1])))
     limit = min(stretch.limits[begin] for stretch, begin, _ in where)
-    held = [stretch.hashes[stretch.offsets[begin] : stretch.offsets[end]] for stretch, begin, end in where]
-    kept = distinct(np.concatenate(held))
-    kept = kept[kept <= limit]
-    if len(kept) > SIZE:
-        limit = kept[SIZE - 1]
+    parts = [stretch.hashes[stretch.offsets[begin] : stretch.offsets[end]] for stretch, begin, end in where]
+    smallest = distinct(np.concatenate(parts))
+    smallest = smallest[smallest <= limit]
+    if len(smallest) > SIZE:
+        limit = smallest[SIZE - 1]
     for stretch, begin, end in where:
         stretch.limits[begin:end] = limit
         row = np.repeat(np.arange(len(stretch.steps)), np.diff(stretch.offsets))
-        kept = (row < begin) | (row >= end) | (stretch.hashes <= limit)
-        stretch.hashes = stretch.hashes[kept]
-        counts = np.bincount(row[kept], minlength=len(stretch.steps))
+        smallest = (row < begin) | (row >= end) | (stretch.hashes <= limit)
+        stretch.hashes = stretch.hashes[smallest]
+        counts = np.bincount(row[smallest], minlength=len(stretch.steps))
         stretch.offsets = np.concatenate([[0], np.cumsum(counts)])
 
 
@@ -132,33 +132,33 @@ class Sketching:
         return (stretch.finished() for stretch in self._joining.rest())
 
 
-def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The sketch of each row of a batch of whole trajectories; see `Sketching`."""
+def make_sketches(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Sketch each row of a batch of whole trajectories; see `Sketching`."""
     return _stretch(batch, parted=False).finished()
 
 
 def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
-    """For each trajectory the largest hash to keep."""
-    found = np.full(len(starts), ALL)
+    """Return for each trajectory the largest hash to keep."""
+    limits = np.full(len(starts), ALL)
     ends = starts + lengths
     sizes = np.zeros(len(starts), np.int64)
     for column in columns:
         owner = np.searchsorted(starts, column.row, "right") - 1
         sizes += np.bincount(owner, np.diff(column.offsets)[column.piece], len(starts)).astype(np.int64)
-    for place in np.flatnonzero(sizes > SIZE).tolist():
-        held = []
+    for number in np.flatnonzero(sizes > SIZE).tolist():
+        parts = []
         for column in columns:
-            low, high = np.searchsorted(column.row, (starts[place], ends[place]))
-            held.append(expanded(column.hashes, column.offsets, distinct(column.piece[low:high]))[1])
-        kept = distinct(np.concatenate(held))
-        if len(kept) > SIZE:
-            found[place] = kept[SIZE - 1]
-    return found
+            low, high = np.searchsorted(column.row, (starts[number], ends[number]))
+            parts.append(expand_lists(column.hashes, column.offsets, distinct(column.piece[low:high]))[1])
+        smallest = distinct(np.concatenate(parts))
+        if len(smallest) > SIZE:
+            limits[number] = smallest[SIZE - 1]
+    return limits
 
 
-def _merged(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
-    """The shingles of each row up to its limit, those of all columns together."""
-    held = []
+def _merge_columns(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
+    """Merge the shingles of each row up to its limit, those of all columns together."""
+    parts = []
     offsets = np.zeros(len(limits) + 1, np.int64)
     for column in columns:
         sizes = np.diff(column.offsets)[column.piece]
@@ -166,14 +166,14 @@ def _merged(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
         counts = np.bincount(column.row, sizes, len(limits)).astype(np.int64)
         if (limits < ALL).any():
             row = np.repeat(column.row, sizes)
-            kept = hashes <= limits[row]
-            hashes, counts = hashes[kept], np.bincount(row[kept], minlength=len(limits))
-        held.append((hashes, counts))
+            is_kept = hashes <= limits[row]
+            hashes, counts = hashes[is_kept], np.bincount(row[is_kept], minlength=len(limits))
+        parts.append((hashes, counts))
         offsets[1:] += counts
     offsets = np.cumsum(offsets)
     merged = np.empty(offsets[-1], np.uint32)
     begin = offsets[:-1].copy()
-    for hashes, counts in held:
+    for hashes, counts in parts:
         merged[ranges(begin, counts)] = hashes
         begin += counts
     return merged, offsets
@@ -214,7 +214,7 @@ class Sketches:
         step, limit = (table[name].combine_chunks().to_numpy() for name in ("step_hash", "limit"))
         hashes, sizes = [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
         for chunk in table["shingles"].chunks:
-            some, ends = _unpacked(chunk)
+            some, ends = _unpack(chunk)
             hashes.append(some)
             sizes.append(np.diff(ends))
         return cls(starts, step, limit, np.concatenate(hashes), np.cumsum(np.concatenate(sizes)))
@@ -225,9 +225,9 @@ class Sketches:
         return np.diff(np.append(self.starts, len(self.step)))
 
     def portions(self, trajectories: Offsets) -> Iterator[slice]:
-        """The numbers in so many runs that each has about `_AT_ONCE` shingles, in order."""
-        held = np.diff(self.offsets[np.append(self.starts, len(self.step))])[trajectories]
-        yield from portions(held)
+        """Cut the numbers into so many runs that each has about `_AT_ONCE` shingles, in order."""
+        sizes = np.diff(self.offsets[np.append(self.starts, len(self.step))])[trajectories]
+        yield from portions(sizes)
 
     def whole(self, trajectories: Offsets) -> tuple[Offsets, Hashes]:
         """(place in `trajectories`, shingle) of all that these hold: sorted, each pair once."""
@@ -235,38 +235,38 @@ class Sketches:
 
     def own(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
         """The same of what stands in no background row of the trajectory."""
-        place, held = self._distinct(trajectories, ~background)
+        numbers, hashes = self._distinct(trajectories, ~background)
         shared, common = self.common(trajectories, background)
         if len(common):
-            kept = ~holds(joined(shared, common), joined(place, held))
-            place, held = place[kept], held[kept]
-        return place, held
+            is_own = ~holds(join_keys(shared, common), join_keys(numbers, hashes))
+            numbers, hashes = numbers[is_own], hashes[is_own]
+        return numbers, hashes
 
     def own_rows(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Offsets, Hashes]:
-        """(place in `trajectories`, row, shingle) of the remainders, with repetition; places ascending."""
-        place, rows = self.rows(trajectories)
-        kept = ~background[rows]
-        use, hashes = expanded(self.hashes, self.offsets, rows[kept])
-        place, rows = place[kept][use], rows[kept][use]
-        own = ~holds(joined(*self.common(trajectories, background)), joined(place, hashes))
-        return place[own], rows[own], hashes[own]
+        """Return (position in `trajectories`, row, shingle) of the remainders, with repetition; positions ascending."""
+        numbers, rows = self.rows(trajectories)
+        is_own_row = ~background[rows]
+        use, hashes = expand_lists(self.hashes, self.offsets, rows[is_own_row])
+        numbers, rows = numbers[is_own_row][use], rows[is_own_row][use]
+        own = ~holds(join_keys(*self.common(trajectories, background)), join_keys(numbers, hashes))
+        return numbers[own], rows[own], hashes[own]
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
         """The same of what stands in its background rows."""
         return self._distinct(trajectories, background)
 
     def _distinct(self, trajectories: Offsets, chosen: Flags) -> tuple[Offsets, Hashes]:
-        place, rows = self.rows(trajectories)
-        kept = chosen[rows]
-        row, hashes = expanded(self.hashes, self.offsets, rows[kept])
-        return split(distinct(joined(place[kept][row], hashes)))
+        numbers, rows = self.rows(trajectories)
+        is_chosen = chosen[rows]
+        row, hashes = expand_lists(self.hashes, self.offsets, rows[is_chosen])
+        return split(distinct(join_keys(numbers[is_chosen][row], hashes)))
 
     def rows(self, trajectories: Offsets) -> tuple[Offsets, Offsets]:
-        """(place in `trajectories`, row) of all rows of these."""
+        """Return (position in `trajectories`, row) of all rows of these."""
         lengths = self.lengths[trajectories]
         ends = np.cumsum(lengths)
-        place = np.repeat(np.arange(len(trajectories)), lengths)
-        return place, np.arange(len(place)) + np.repeat(self.starts[trajectories] - (ends - lengths), lengths)
+        numbers = np.repeat(np.arange(len(trajectories)), lengths)
+        return numbers, np.arange(len(numbers)) + np.repeat(self.starts[trajectories] - (ends - lengths), lengths)
 
     def sequence(self) -> Numbers:
         """A hash of the steps of each trajectory in order."""
@@ -275,8 +275,8 @@ class Sketches:
         return fingerprint.trajectory_hashes(step, self.starts, count.astype(np.int32))[:, 0]
 
 
-def _unpacked(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
-    """The shingles of a column, and where each row's begin and the last one's end."""
+def _unpack(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
+    """Unpack the shingles of a column, and where each row's begin and the last one's end."""
     _, offsets, data = column.buffers()
     if not len(column) or data is None:
         return np.zeros(0, np.uint32), np.zeros(len(column) + 1, np.int64)
@@ -285,9 +285,9 @@ def _unpacked(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
 
 
 def absent_shares(
-    sketches: Sketches, trajectories: Offsets, background: Flags, others: Sketches, against: Offsets
+    sketches: Sketches, trajectories: Offsets, background: Flags, other_sketches: Sketches, against: Offsets
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """For each pair the share of the trajectory's remainder that the other does not hold anywhere, and its size.
+    """Return for each pair the share of the trajectory's remainder that the other does not hold anywhere, and its size.
 
     It is the larger of two: the share of all its shingles, and the mean over its steps of each step's share; by the
     second, a step that leads to little text counts as much as one that leads to much. A step whose answer is a change
@@ -302,41 +302,43 @@ def absent_shares(
         against: numbers of these, shape (pairs,).
     """
     absent, sizes = np.ones(len(trajectories)), np.zeros(len(trajectories))
-    ends, others_ends = (np.append(of.starts, len(of.step)) for of in (sketches, others))
-    held = np.diff(sketches.offsets[ends])[trajectories] + np.diff(others.offsets[others_ends])[against]
-    for some in portions(held):
-        absent[some], sizes[some] = _absent(sketches, trajectories[some], background, others, against[some])
+    ends, others_ends = (np.append(side.starts, len(side.step)) for side in (sketches, other_sketches))
+    sizes_held = np.diff(sketches.offsets[ends])[trajectories] + np.diff(other_sketches.offsets[others_ends])[against]
+    for some in portions(sizes_held):
+        absent[some], sizes[some] = _absent(sketches, trajectories[some], background, other_sketches, against[some])
     return absent, sizes
 
 
 def _absent(
-    sketches: Sketches, trajectories: Offsets, background: Flags, others: Sketches, against: Offsets
+    sketches: Sketches, trajectories: Offsets, background: Flags, other_sketches: Sketches, against: Offsets
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    theirs, other = np.unique(against, return_inverse=True)
-    held = joined(*others.whole(theirs))
-    limit = np.minimum(sketches.limit[sketches.starts[trajectories]], others.limit[others.starts[against]])
+    theirs, their_number = np.unique(against, return_inverse=True)
+    their_keys = join_keys(*other_sketches.whole(theirs))
+    limit = np.minimum(
+        sketches.limit[sketches.starts[trajectories]], other_sketches.limit[other_sketches.starts[against]]
+    )
     mine, inverse = np.unique(trajectories, return_inverse=True)
-    place, row, own = sketches.own_rows(mine, background)
-    offsets = np.searchsorted(place, np.arange(len(mine) + 1))
-    pair, at = expanded(np.arange(len(own)), offsets, inverse)
-    kept = own[at] <= limit[pair]
-    pair, row, hashes = pair[kept], row[at[kept]], own[at[kept]]
-    absent = ~holds(held, joined(other[pair], hashes))
+    number_of_row, row, own = sketches.own_rows(mine, background)
+    offsets = np.searchsorted(number_of_row, np.arange(len(mine) + 1))
+    pair, at = expand_lists(np.arange(len(own)), offsets, inverse)
+    is_sampled = own[at] <= limit[pair]
+    pair, row, hashes = pair[is_sampled], row[at[is_sampled]], own[at[is_sampled]]
+    absent = ~holds(their_keys, join_keys(their_number[pair], hashes))
     side = row.astype(np.uint32) << np.uint32(1) | hashes & CHANGE
-    sides, of_side = np.unique(joined(pair, side), return_inverse=True)
+    sides, of_side = np.unique(join_keys(pair, side), return_inverse=True)
     share = np.bincount(of_side, absent, len(sides)) / np.maximum(np.bincount(of_side, minlength=len(sides)), 1)
     steps, first = np.unique(sides >> np.uint64(1), return_index=True)
     if len(steps):
         share = np.maximum.reduceat(share, first)
     by_step = _mean(split(steps << np.uint64(1))[0], share, len(trajectories))
-    once, first = np.unique(joined(pair, hashes), return_index=True)
+    once, first = np.unique(join_keys(pair, hashes), return_index=True)
     overall = _mean(split(once)[0], absent[first].astype(np.float64), len(trajectories))
     sampled = (limit.astype(np.float64) + 1) / 2**32
     size = np.bincount(split(once)[0], minlength=len(trajectories)) / sampled
     return np.maximum(overall, by_step), size
 
 
-def _mean(place: Offsets, values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
-    """The mean of the values of each place; 1 where there is none."""
-    number = np.bincount(place, minlength=count)
-    return np.where(number > 0, np.bincount(place, values, count) / np.maximum(number, 1), 1.0)
+def _mean(group: Offsets, values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
+    """Return the mean of the values of each group; 1 where there is none."""
+    number = np.bincount(group, minlength=count)
+    return np.where(number > 0, np.bincount(group, values, count) / np.maximum(number, 1), 1.0)

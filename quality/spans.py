@@ -73,7 +73,7 @@ _NAME: Final = 3
 
 _BEHIND: Final = frozenset("_/-")
 _WITHIN: Final = _BEHIND | {"."}
-"""What goes on with a name, as letters and digits do."""
+"""Characters that continue a name, as letters and digits do."""
 
 _NUMBER: Final = re.compile(r"-?[\d.,:]*")
 
@@ -106,23 +106,29 @@ class _Side:
             self._pairs[lines.first[1:] - 1] = 0
 
     def of(self, row: int) -> slice:
-        """The numbers of a row's lines."""
-        place = self._index[row]
-        return slice(int(self._first[place]), int(self._first[place + 1])) if place >= 0 else slice(0, 0)
+        """Return the numbers of a row's lines."""
+        text_number = self._index[row]
+        return (
+            slice(int(self._first[text_number]), int(self._first[text_number + 1])) if text_number >= 0 else slice(0, 0)
+        )
 
     def _as_compared(self, row: int) -> slice:
         """The numbers of a row's lines in the form in which they are compared."""
-        place = self._compared[row]
-        return slice(int(self._begins[place]), int(self._begins[place + 1])) if place >= 0 else slice(0, 0)
+        text_number = self._compared[row]
+        return (
+            slice(int(self._begins[text_number]), int(self._begins[text_number + 1]))
+            if text_number >= 0
+            else slice(0, 0)
+        )
 
     def known(self, row: int) -> set[int]:
         """The hashes of a row's lines that are not too short."""
         return set(self._hashes[self._as_compared(row)][self.long(row)].tolist())
 
     def long(self, row: int) -> npt.NDArray[np.bool_]:
-        """Of each line of a row whether it is not too short."""
-        found: npt.NDArray[np.bool_] = self._size[self._as_compared(row)] >= SHORTEST
-        return found
+        """Flag the lines of a row that are not too short."""
+        flags: npt.NDArray[np.bool_] = self._size[self._as_compared(row)] >= SHORTEST
+        return flags
 
     def pairs(self, row: int) -> list[int]:
         """Of each line of a row a hash of it and the next one; 0 if there is none, or one of them is too short."""
@@ -133,7 +139,7 @@ class _Side:
         return self._hashes[self._as_compared(row)].tolist()
 
     def places(self, row: int) -> list[tuple[int, int]]:
-        """Where each line of a row begins and ends, in bytes of its text."""
+        """Return where each line of a row begins and ends, in bytes of its text."""
         chosen = self.of(row)
         begin = int(self._starts[chosen.start])
         starts, ends = self._starts[:-1][chosen] - begin, self._ends[chosen] - begin
@@ -145,41 +151,41 @@ class _Side:
         return self._data[int(self._starts[chosen.start]) : int(self._starts[chosen.stop])].tobytes()
 
 
-def joined(spans: Iterable[Span], apart: int = 1) -> list[Span]:
-    """The spans in order, neighbours of one label as one; they do not overlap.
+def join_spans(spans: Iterable[Span], apart: int = 1) -> list[Span]:
+    """Join neighbours of one label among the spans, which do not overlap, in order.
 
     Args:
         spans: the spans.
         apart: bytes that may stand between neighbours, such as a line feed between lines.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for begin, end, label in sorted(spans):
-        if found and found[-1][2] == label and begin <= found[-1][1] + apart:
-            found[-1] = (found[-1][0], end, label)
+        if merged and merged[-1][2] == label and begin <= merged[-1][1] + apart:
+            merged[-1] = (merged[-1][0], end, label)
         else:
-            found.append((begin, end, label))
-    return found
+            merged.append((begin, end, label))
+    return merged
 
 
-def layered(*layers: Sequence[Span]) -> list[Span]:
-    """The spans of all layers in order, none over another: where several stand, the one of the first layer does.
+def layer_spans(*layers: Sequence[Span]) -> list[Span]:
+    """Layer the spans in order, none over another: where several stand, the one of the first layer does.
 
     Args:
         layers: each with spans in order, none over another.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for layer in layers:
-        free = [piece for span in layer for piece in _outside(span, found)] if found else layer
-        found = sorted([*found, *free])
-    return joined(found, apart=0)
+        free = [piece for span in layer for piece in _outside(span, merged)] if merged else layer
+        merged = sorted([*merged, *free])
+    return join_spans(merged, apart=0)
 
 
-def _outside(span: Span, others: Sequence[Span]) -> Iterator[Span]:
-    """What of a span none of the others covers; they are in order, none over another."""
+def _outside(span: Span, covering: Sequence[Span]) -> Iterator[Span]:
+    """Yield the parts of a span that none of the others covers; they are in order, none over another."""
     at, last, label = span
-    number = bisect_left(others, (at,))
-    number -= number > 0 and others[number - 1][1] > at
-    for begin, end, _ in islice(others, number, None):
+    number = bisect_left(covering, (at,))
+    number -= number > 0 and covering[number - 1][1] > at
+    for begin, end, _ in islice(covering, number, None):
         if begin >= last:
             break
         if at < begin:
@@ -237,10 +243,10 @@ class Labelling:
                 seen = set() if outcome[row] else self._seen
                 lines = _lines_told(row, after, (action, quoted), (seen, None if whole[row] else self._pairs), initial)
                 if whole[row]:
-                    lines = layered(lines, _stayed(row, after, before))
+                    lines = layer_spans(lines, _find_unmoved(row, after, before))
                 if framed[row]:
                     text, values = (side.text(row).decode("utf-8", "replace") for side in (after, action))
-                    lines = _framed(text, kinds[row], lines, values)
+                    lines = _lay_frames(text, kinds[row], lines, values)
                 spans.append(lines)
             self._seen |= after.known(row)
             self._pairs.update(after.pairs(row))
@@ -251,7 +257,7 @@ class Labelling:
         return iter(())
 
 
-def _framed(text: str, kind: str, lines: list[Span], values: str) -> list[Span]:
+def _lay_frames(text: str, kind: str, lines: list[Span], values: str) -> list[Span]:
     """Lay the frames of an observation over what its lines tell, in bytes.
 
     Args:
@@ -260,36 +266,36 @@ def _framed(text: str, kind: str, lines: list[Span], values: str) -> list[Span]:
         lines: what its lines tell, in bytes.
         values: the values of its action.
     """
-    frame, held = frames(text, kind)
+    frame, content = frames(text, kind)
     # Of what a server tells about its answer nothing is a copy: a status or a type is one of few.
     is_request = kind == REQUESTS
-    repeated = [] if is_request else [(b, e, "action") for b, e in held if _stands_in(text[b:e], values)]
-    filled = [(b, e, "") for b, e in held if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
+    repeated = [] if is_request else [(b, e, "action") for b, e in content if _stands_in(text[b:e], values)]
+    filled = [(b, e, "") for b, e in content if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
     fixed = [(begin, end, "frame") for begin, end in frame]
-    found = layered(*(in_bytes(text, spans) for spans in (fixed, repeated, filled)), lines)
-    return [span for span in found if span[2]]
+    merged = layer_spans(*(in_bytes(text, spans) for spans in (fixed, repeated, filled)), lines)
+    return [span for span in merged if span[2]]
 
 
-def _stands_in(told: str, values: str) -> bool:
-    """Whether a name or text stands in the values of an action as a whole, and is no number."""
-    if len(told) < _NAME or _NUMBER.fullmatch(told):
+def _stands_in(word: str, values: str) -> bool:
+    """Return True if a name or text stands in the values of an action as a whole, and is no number."""
+    if len(word) < _NAME or _NUMBER.fullmatch(word):
         return False
-    at = values.find(told)
+    at = values.find(word)
     while at >= 0:
-        before, after = values[max(at - 1, 0) : at], values[at + len(told) : at + len(told) + 1]
+        before, after = values[max(at - 1, 0) : at], values[at + len(word) : at + len(word) + 1]
         if not (before.isalnum() or before in _WITHIN) and not (after.isalnum() or after in _BEHIND):
             return True
-        at = values.find(told, at + 1)
+        at = values.find(word, at + 1)
     return False
 
 
 def _with_quotes(measured: Measured) -> Texts:
-    """The values of those actions that hold quotes, backslashes or tabs, which `action_values` leaves out."""
+    """Return the values of those actions that hold quotes, backslashes or tabs, which `action_values` leaves out."""
     texts = measured.texts("action", "arguments")
-    held = pc.match_substring_regex(texts.texts, r"\\[\\\"tbfr/]")
-    exact = [_exact(text) for text in texts.texts.filter(held).to_pylist()]
+    has_escapes = pc.match_substring_regex(texts.texts, r"\\[\\\"tbfr/]")
+    exact = [_exact(text) for text in texts.texts.filter(has_escapes).to_pylist()]
     empty = pa.array([""] * len(texts.texts), pa.string())
-    return texts.mapped(pc.replace_with_mask(empty, held, pa.array(exact, pa.string())))
+    return texts.mapped(pc.replace_with_mask(empty, has_escapes, pa.array(exact, pa.string())))
 
 
 def _exact(text: str) -> str:
@@ -301,8 +307,8 @@ def _exact(text: str) -> str:
 
 def _values(value: Any) -> Iterator[str]:
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _values(one)
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _values(element)
     elif isinstance(value, str):
         yield value.encode("utf-8", "replace").decode()
 
@@ -310,7 +316,7 @@ def _values(value: Any) -> Iterator[str]:
 def _lines_told(
     row: int, after: _Side, actions: Sequence[_Side], shown: tuple[set[int], set[int] | None], initial: _Side
 ) -> list[Span]:
-    """The spans of a row's lines that the action, what was shown before or the initial state holds.
+    """Return the spans of a row's lines that the action, what was shown before or the initial state holds.
 
     Args:
         row: its number.
@@ -326,35 +332,35 @@ def _lines_told(
     words, text = b"\n".join(action.text(row) for action in actions), after.text(row)
     seen, pairs = shown
     follows = after.pairs(row) if pairs is not None else []
-    told = []
+    known_spans = []
     for number, (known, (begin, end), hashed) in enumerate(
         zip(long, after.places(row), after.hashes(row), strict=True)
     ):
         if not known:
             continue
         if hashed in done or (number < SEARCHED and text[begin:end].strip() in words):
-            told.append((begin, end, "action"))
+            known_spans.append((begin, end, "action"))
         elif hashed in seen and (
             pairs is None
             or len(text[begin:end].strip()) >= TELLING
-            or any(one and one in pairs for one in follows[max(number - 1, 0) : number + 1])
+            or any(pair and pair in pairs for pair in follows[max(number - 1, 0) : number + 1])
         ):
-            told.append((begin, end, "history"))
+            known_spans.append((begin, end, "history"))
         elif hashed in stood:
-            told.append((begin, end, "pre_existing"))
-    return joined(told)
+            known_spans.append((begin, end, "pre_existing"))
+    return join_spans(known_spans)
 
 
-def _stayed(row: int, after: _Side, before: _Side) -> list[Span]:
-    """Short lines of a screen that stand at their place in the screen before."""
-    told = zip(after.places(row), after.hashes(row), before.hashes(row), after.long(row).tolist(), strict=False)
+def _find_unmoved(row: int, after: _Side, before: _Side) -> list[Span]:
+    """Find short lines of a screen that stand at their place in the screen before."""
+    lines = zip(after.places(row), after.hashes(row), before.hashes(row), after.long(row).tolist(), strict=False)
     return [
-        (begin, end, "history") for (begin, end), now, then, long in told if now == then and begin < end and not long
+        (begin, end, "history") for (begin, end), now, then, long in lines if now == then and begin < end and not long
     ]
 
 
 def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_] | None) -> list[Span]:
-    """The spans with those of volatile words, which cut into what else is told.
+    """Add the spans of volatile words, which cut into what else is told.
 
     Args:
         spans: of the row.
@@ -367,8 +373,8 @@ def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]
     changed = [(int(words.places[run[0], 0]), int(words.places[run[-1], 1]), "volatile") for run in runs]
     if any(label == "harness" for _, _, label in spans):
         return list(spans)
-    kept = [piece for span in spans for piece in _outside(span, changed)]
-    return sorted([*kept, *changed])
+    uncovered = [piece for span in spans for piece in _outside(span, changed)]
+    return sorted([*uncovered, *changed])
 
 
 def spans_batch(batch: pa.RecordBatch, spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:

@@ -43,16 +43,16 @@ class Texts:
         return cls(texts, pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64))
 
     def at(self, rows: Flags) -> Texts:
-        """The same rows, null where not chosen, with no other texts than those of the chosen rows."""
+        """Return the same rows, null where not chosen, with no other texts than those of the chosen rows."""
         index = np.where(rows, self.index, -1)
         used = np.flatnonzero(np.bincount(index[index >= 0], minlength=len(self.texts)))
-        places = np.full(len(self.texts) + 1, -1, np.int64)
-        places[used] = np.arange(len(used))
-        found = Texts(self.texts.take(pa.array(used)), places[index])
+        new_numbers = np.full(len(self.texts) + 1, -1, np.int64)
+        new_numbers[used] = np.arange(len(used))
+        chosen = Texts(self.texts.take(pa.array(used)), new_numbers[index])
         for hashes, offsets in self.known:
             number = np.diff(offsets)[used]
-            found.known.append((hashes[ranges(offsets[used], number)], np.concatenate([[0], np.cumsum(number)])))
-        return found
+            chosen.known.append((hashes[ranges(offsets[used], number)], np.concatenate([[0], np.cumsum(number)])))
+        return chosen
 
     def words(self) -> tuple[Keys, Places]:
         """A 64-bit hash of each word of each text, as of `shingle.words`; computed when first asked for."""
@@ -60,14 +60,14 @@ class Texts:
             self.known.append(words(self.texts))
         return self.known[0]
 
-    def over(self, other: Texts) -> Texts:
-        """These texts, and where a row is null those of `other`, of as many rows."""
-        texts = pa.concat_arrays([self.texts, other.texts])
-        shifted = np.where(other.index >= 0, other.index + len(self.texts), -1)
+    def over(self, fallback: Texts) -> Texts:
+        """Return these texts, and where a row is null those of `fallback`, of as many rows."""
+        texts = pa.concat_arrays([self.texts, fallback.texts])
+        shifted = np.where(fallback.index >= 0, fallback.index + len(self.texts), -1)
         return Texts(texts, np.where(self.index >= 0, self.index, shifted))
 
     def mapped(self, texts: pa.StringArray) -> Texts:
-        """The same rows with other texts in the place of these, one for one."""
+        """Return the same rows with other texts in the place of these, one for one."""
         return Texts(texts, self.index)
 
     def spread(self, values: npt.NDArray[Any], absent: Any = 0) -> npt.NDArray[Any]:
@@ -75,13 +75,13 @@ class Texts:
         return np.append(values, np.asarray(absent, values.dtype))[self.index]
 
     def matching(self, pattern: str) -> Flags:
-        """Whether each row's text holds a match of the pattern (RE2 syntax); null holds none."""
+        """Flag the rows whose text holds a match of the pattern (RE2 syntax); null holds none."""
         return self.spread(pc.match_substring_regex(self.texts, pattern).to_numpy(zero_copy_only=False), False)
 
     def matches(self, pattern: str) -> Offsets:
-        """How many matches of the pattern (RE2 syntax) each row's text holds."""
-        found = pc.count_substring_regex(self.texts, pattern)
-        return self.spread(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        """Count the matches of the pattern (RE2 syntax) that each row's text holds."""
+        counts = pc.count_substring_regex(self.texts, pattern)
+        return self.spread(counts.to_numpy(zero_copy_only=False).astype(np.int64))
 
     def sizes(self) -> Offsets:
         """UTF-8 bytes of each row's text."""

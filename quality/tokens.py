@@ -54,26 +54,26 @@ _OTHERS: Final = (
 
 
 def _codes() -> bytes:
-    """The code of each byte."""
-    found = bytearray([_SIGN]) * 0x80 + bytearray(0x80)
-    found[0x20] = 0
+    """Return the code of each byte."""
+    codes = bytearray([_SIGN]) * 0x80 + bytearray(0x80)
+    codes[0x20] = 0
     for byte in range(0x80):
         if chr(byte).isdigit():
-            found[byte] = _DIGIT
+            codes[byte] = _DIGIT
         elif chr(byte).isalpha():
-            found[byte] = _LETTER
+            codes[byte] = _LETTER
         elif chr(byte) in "\t\n\r":
-            found[byte] = _BREAK
+            codes[byte] = _BREAK
     for first, last, units in _OTHERS:
-        found[first:last] = bytes([units]) * (last - first)
-    return bytes(found)
+        codes[first:last] = bytes([units]) * (last - first)
+    return bytes(codes)
 
 
 _CODES: Final = _codes()
 
 
 def _spread(count: Callable[[pa.Array], Counts], column: pa.Array) -> Counts:
-    """What is counted of each text of a column, plain or dictionary-encoded (then once a distinct text); 0 for null."""
+    """Count of each text of a column, plain or dictionary-encoded (then once a distinct text); 0 for null."""
     if not pa.types.is_dictionary(column.type):
         return count(column)
     counts = np.append(count(column.dictionary), 0)
@@ -84,7 +84,7 @@ def _lengths(texts: pa.Array) -> Counts:
     return pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _estimated(texts: pa.Array) -> Counts:
+def _estimate(texts: pa.Array) -> Counts:
     units = np.zeros(len(texts), np.int64)
     for first, data, starts in blocks(texts):
         codes = np.frombuffer(data.tobytes().translate(_CODES), np.uint8)
@@ -93,18 +93,18 @@ def _estimated(texts: pa.Array) -> Counts:
 
 
 def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint64]:
-    """Units of each byte of texts that begin at `starts` (the last of them is where all end), by eight.
+    """Return units of each byte of texts that begin at `starts` (the last of them is where all end), by eight.
 
     No eight add up to over 180, as `sums_before` needs: a byte has 20 at most, but for the first of a character of
     several bytes, whose others have none.
     """
     eights = np.zeros(len(codes) // 8 + 1, np.uint64)
-    kept = np.full(len(codes), _FIRST, np.uint8)
+    mask = np.full(len(codes), _FIRST, np.uint8)
     begins = (codes[1:] != codes[:-1]) | (codes[1:] < _LETTER)
-    np.multiply(begins.view(np.uint8), _FIRST & ~_GOES_ON, out=kept[1:])
-    kept |= _GOES_ON
-    kept[starts[:-1][np.diff(starts) > 0]] = _FIRST
-    np.bitwise_and(codes, kept, out=eights.view(np.uint8)[: len(codes)])
+    np.multiply(begins.view(np.uint8), _FIRST & ~_GOES_ON, out=mask[1:])
+    mask |= _GOES_ON
+    mask[starts[:-1][np.diff(starts) > 0]] = _FIRST
+    np.bitwise_and(codes, mask, out=eights.view(np.uint8)[: len(codes)])
     return eights
 
 
@@ -135,7 +135,7 @@ class TokenCounter:
     def count(self, column: pa.Array) -> Counts:
         """Tokens of each text of a column, plain or dictionary-encoded, without special tokens; 0 for null."""
         if self._exact is None:
-            return _spread(_estimated, column)
+            return _spread(_estimate, column)
         return _spread(self._encoded, column)
 
     def of(self, text: str) -> int:

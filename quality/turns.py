@@ -91,15 +91,15 @@ def _in_text(lines: Keys, text: npt.NDArray[np.int64]) -> Keys:
     return mixed(lines + (text.astype(np.uint64) + np.uint64(1)) * _ODD)
 
 
-def compared(action: Texts, shown: Texts) -> Turns:
-    """The measures of what was done against what was shown, row by row; a null has no word."""
+def compare_texts(action: Texts, shown: Texts) -> Turns:
+    """Measure what was done against what was shown, row by row; a null has no word."""
     bits = common_bits(len(action.texts), len(shown.texts))
     done, seen = Sets.of(*action.words(), bits), Sets.of(*shown.words(), bits)
     rows = np.flatnonzero((action.index >= 0) & (shown.index >= 0))
     a, o = action.index[rows], shown.index[rows]
     number_a, number_o = done.sizes[a], seen.sizes[o]
-    place, held = done.within(a, seen, o)
-    common = np.bincount(place[held], minlength=len(rows))
+    row_number, is_common = done.within(a, seen, o)
+    common = np.bincount(row_number[is_common], minlength=len(rows))
     overlap, novelty = np.zeros(len(action.index)), np.zeros(len(action.index))
     overlap[rows] = common / np.maximum(number_a, 1)
     novelty[rows] = (number_o - common) / np.maximum(number_o, 1)
@@ -113,7 +113,7 @@ def compared(action: Texts, shown: Texts) -> Turns:
 
 
 def new_text(measured: Measured) -> Texts:
-    """What each row's next observation shows that was not there before.
+    """Return what each row's next observation shows that was not there before.
 
     Of a whole screen or state that is the lines that the one before does not hold, blanks at their ends aside; a
     stream or response holds nothing but what is new.
@@ -143,7 +143,7 @@ def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.S
 
 def turns(measured: Measured) -> Turns:
     """The measures of each row, over the values of its action and what is new in its next observation."""
-    return compared(measured.once(action_values), measured.once(new_text))
+    return compare_texts(measured.once(action_values), measured.once(new_text))
 
 
 def keeps_loss(measured: Measured) -> npt.NDArray[np.bool_]:

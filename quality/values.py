@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.sets import marks_before
-from trajmill.quality.shingle import Flags, Offsets, blocks, translated
+from trajmill.quality.shingle import Flags, Offsets, blocks, translate_bytes
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Texts
 from trajmill.schemas import KEYSTROKES
@@ -39,46 +39,46 @@ def leaves(texts: pa.StringArray) -> pa.StringArray:
 
     An escape of two characters becomes one blank; one by number (`\\u00e9`) stays as it is written.
     """
-    found, sizes = [], [np.zeros(1, np.int64)]
+    blocks_of_values, sizes = [], [np.zeros(1, np.int64)]
     for _, data, starts in blocks(texts):
         some, number = _of_block(data.copy(), starts)
-        found.append(some)
+        blocks_of_values.append(some)
         sizes.append(number)
     offsets = np.cumsum(np.concatenate(sizes)).astype(np.int32)
-    data = np.concatenate([*found, np.zeros(0, np.uint8)])
+    data = np.concatenate([*blocks_of_values, np.zeros(0, np.uint8)])
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _of_block(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[npt.NDArray[np.uint8], Offsets]:
-    """The bytes of a block's values, and how many of them each text has; `data` is changed."""
-    escaped = _escaped(data)
+    """Return the bytes of a block's values, and how many of them each text has; `data` is changed."""
+    escaped = _escaped_positions(data)
     quotes = data == _QUOTE
     quotes[escaped] = False
     quoted = np.flatnonzero(quotes)
     opens, closes = quoted[::2], quoted[1::2]
     value = ~_before_colon(data, closes)
-    bare = translated(data, _BARE).view(np.bool_) & ~_within(opens, closes + 1, len(data))
-    kept = bare | _within(opens[value] + 1, closes[value], len(data))
-    kept[closes[value]] = True
-    kept[1:] |= bare[:-1]
+    bare = translate_bytes(data, _BARE).view(np.bool_) & ~_within(opens, closes + 1, len(data))
+    is_value = bare | _within(opens[value] + 1, closes[value], len(data))
+    is_value[closes[value]] = True
+    is_value[1:] |= bare[:-1]
     data[closes[value]] = _LINE_FEED
     data[1:][bare[:-1] & ~bare[1:]] = _LINE_FEED
-    kept[starts[1:-1]] &= bare[starts[1:-1]]  # a number that is all of a text has no byte behind it
+    is_value[starts[1:-1]] &= bare[starts[1:-1]]  # a number that is all of a text has no byte behind it
     simple = escaped[data[escaped] != ord("u")]
     data[simple - 1] = _BLANK
-    kept[simple] = False
-    return data[kept], np.diff(marks_before(kept, starts))
+    is_value[simple] = False
+    return data[is_value], np.diff(marks_before(is_value, starts))
 
 
 def _within(begin: Offsets, end: Offsets, size: int) -> Flags:
-    """Whether each of so many bytes lies between a beginning and its end; none overlap."""
+    """Flag the bytes that lie between a beginning and its end; none overlap."""
     edges = np.zeros(2 * len(begin) + 2, np.int64)
     edges[1:-1:2], edges[2:-1:2], edges[-1] = begin, end, size
     return np.repeat(np.arange(len(edges) - 1) % 2 == 1, np.diff(edges))
 
 
-def _escaped(data: npt.NDArray[np.uint8]) -> Offsets:
-    """Where a byte stands behind the backslash that escapes it."""
+def _escaped_positions(data: npt.NDArray[np.uint8]) -> Offsets:
+    """Return the positions of bytes behind the backslash that escapes them."""
     backslashes = np.flatnonzero(data == _BACKSLASH)
     if not len(backslashes):
         return backslashes
@@ -90,15 +90,15 @@ def _escaped(data: npt.NDArray[np.uint8]) -> Offsets:
 
 
 def _before_colon(data: npt.NDArray[np.uint8], closes: Offsets) -> Flags:
-    """Whether a colon follows each closing quote, blanks aside."""
+    """Flag the closing quotes that a colon follows, blanks aside."""
     behind = np.append(data, np.uint8(0))
-    place = closes + 1
-    some = np.flatnonzero(_SPACES[behind[place]])
+    positions = closes + 1
+    some = np.flatnonzero(_SPACES[behind[positions]])
     while len(some):
-        place[some] += 1
-        some = some[_SPACES[behind[place[some]]]]
-    found: Flags = behind[place] == _COLON
-    return found
+        positions[some] += 1
+        some = some[_SPACES[behind[positions[some]]]]
+    flags: Flags = behind[positions] == _COLON
+    return flags
 
 
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
@@ -117,13 +117,13 @@ def _leaves(value: Any) -> list[str]:
     return [value if isinstance(value, str) else json.dumps(value)]
 
 
-def looked_like(texts: pa.StringArray) -> pa.StringArray:
-    """What `decoded` gives, of texts that look like JSON and may be none."""
-    found = pc.replace_substring_regex(texts, _LEAF, "\\1\\2\n")
-    return _whole(texts, pc.replace_substring_regex(found, r'\\["\\/bfnrt]', " "))
+def decode_json_like(texts: pa.StringArray) -> pa.StringArray:
+    """Return what `decode_leaves` gives, of texts that look like JSON and may be none."""
+    values = pc.replace_substring_regex(texts, _LEAF, "\\1\\2\n")
+    return _whole(texts, pc.replace_substring_regex(values, r'\\["\\/bfnrt]', " "))
 
 
-def decoded(texts: pa.StringArray) -> pa.StringArray:
+def decode_leaves(texts: pa.StringArray) -> pa.StringArray:
     """The values that each JSON text holds, one a line, without blanks around them all.
 
     By column, but for the few texts with escapes by number (`\\u00e9`), which are read one by one. An escaped quote,
@@ -132,13 +132,13 @@ def decoded(texts: pa.StringArray) -> pa.StringArray:
     return _whole(texts, leaves(texts))
 
 
-def _whole(texts: pa.StringArray, found: pa.StringArray) -> pa.StringArray:
-    found = pc.utf8_trim_whitespace(found)
+def _whole(texts: pa.StringArray, values: pa.StringArray) -> pa.StringArray:
+    values = pc.utf8_trim_whitespace(values)
     numbered = pc.match_substring_regex(texts, r"\\u[0-9a-fA-F]{4}")
     if not pc.any(numbered).as_py():
-        return found
+        return values
     slow = [_read(text) for text in texts.filter(numbered).to_pylist()]
-    return pc.replace_with_mask(found, numbered, pa.array(slow, pa.string()))
+    return pc.replace_with_mask(values, numbered, pa.array(slow, pa.string()))
 
 
 def _read(text: str) -> str:
@@ -153,9 +153,9 @@ def action_values(measured: Measured) -> Texts:
     """The values of each row's action, as text."""
     keys = measured.texts("action", "name").matching(f"^{KEYSTROKES}$")
     arguments = measured.texts("action", "arguments").at(~keys)
-    arguments = arguments.mapped(decoded(arguments.texts))
+    arguments = arguments.mapped(decode_leaves(arguments.texts))
     texts = measured.texts("action", "text").at(arguments.index < 0)
     plain = pc.replace_substring_regex(texts.texts, _BARE_CALL, "{}")
     plain = pc.replace_substring_regex(plain, _DURATION, "")
     is_json = pc.match_substring_regex(plain, r"^\s*[\[{]")
-    return arguments.over(texts.mapped(pc.if_else(is_json, looked_like(plain), plain)))
+    return arguments.over(texts.mapped(pc.if_else(is_json, decode_json_like(plain), plain)))

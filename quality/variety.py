@@ -1,4 +1,4 @@
-"""What a row is about, by which a corpus is diverse or not: its task, environment, place, action and command.
+"""Properties of a row by which a corpus is diverse or not: its task, environment, place, action and command.
 
 Each is told as text, and as a 64-bit hash by which a whole corpus is counted. How diverse counts are is `diversity`'s,
 how much of a corpus one value may be is `share`'s.
@@ -41,14 +41,14 @@ _SHELL: Final = r"(?i)^(?:.*(?:bash|shell|terminal|command).*|keystrokes|run|exe
 """Names of actions whose values are a shell's commands."""
 
 
-def _extracted(texts: pa.Array, pattern: str) -> list[pa.Array]:
-    found = pc.extract_regex(texts, pattern)
-    return [pc.struct_field(found, position) for position in range(found.type.num_fields)]
+def _extract(texts: pa.Array, pattern: str) -> list[pa.Array]:
+    groups = pc.extract_regex(texts, pattern)
+    return [pc.struct_field(groups, position) for position in range(groups.type.num_fields)]
 
 
 def _places(texts: pa.Array) -> pa.Array:
-    host, package = _extracted(texts, _PLACE)
-    return pc.coalesce(*(pc.if_else(pc.equal(one, ""), None, one) for one in (host, package)), texts)
+    host, package = _extract(texts, _PLACE)
+    return pc.coalesce(*(pc.if_else(pc.equal(part, ""), None, part) for part in (host, package)), texts)
 
 
 def commands_of(view: Measured) -> Texts:
@@ -59,7 +59,7 @@ def commands_of(view: Measured) -> Texts:
 def kinds_of(view: Measured) -> Mapping[str, Texts]:
     """The text of each of `KINDS` on each row, null where it is not known."""
     commands = commands_of(view)
-    (heads,) = _extracted(commands.texts, _HEAD)
+    (heads,) = _extract(commands.texts, _HEAD)
     where = view.texts("next_observation", "uri")
     return {
         "task": view.texts("task", "id").over(view.texts("task", "instruction")),
@@ -86,10 +86,12 @@ class Varying:
     """The hashes of each row of a file: batches of `VARIETY_SCHEMA`, aligned to it."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The hashes of `batch`, of `encoded_schema()`."""
+        """Yield the hashes of `batch`, of `encoded_schema()`."""
         if batch.num_rows:
-            found = kinds_of(Measured.of(batch, TokenCounter()))
-            yield pa.RecordBatch.from_arrays([pa.array(_numbers(found[kind])) for kind in KINDS], schema=VARIETY_SCHEMA)
+            texts_by_kind = kinds_of(Measured.of(batch, TokenCounter()))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(_numbers(texts_by_kind[kind])) for kind in KINDS], schema=VARIETY_SCHEMA
+            )
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing: no hash waits for what comes after."""

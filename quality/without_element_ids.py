@@ -20,17 +20,17 @@ from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.texts import Flags, Texts
 
 TREE: Final = "uitree/1"
-"""How the dialect of an observation ends that is a tree of lines or, as a server's response with a page, holds one."""
+"""Suffix of the dialect of an observation that is a tree of lines or, as a server's response with a page, holds one."""
 
 _NUMBER: Final = r"(?m)^( *)#[0-9]+ "
-"""What stands before an element in a line (RE2 syntax)."""
+"""Pattern of what stands before an element in a line (RE2 syntax)."""
 
 _ELEMENT: Final = re.compile(r'("(?:element|onto)": ")#(\d+)"')
-"""How an action's text or arguments name an element."""
+"""Pattern by which an action's text or arguments name an element."""
 
 
-def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with trees and actions as they are compared; itself, if it holds no tree.
+def remove_element_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with trees and actions as they are compared; itself, if it holds no tree.
 
     Args:
         batch: with `observation`, `next_observation` and `action`, each as far as it is compared.
@@ -41,7 +41,7 @@ def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     changed = {
         "observation": {"content": _bare(batch, "observation", before)},
         "next_observation": {"content": _bare(batch, "next_observation", after)},
-        "action": {name: _placed(batch, name, before) for name in ("text", "arguments")},
+        "action": {name: _name_by_places(batch, name, before) for name in ("text", "arguments")},
     }
     names = batch.schema.names
     columns = [_with(batch[name], changed[name]) if name in changed else batch[name] for name in names]
@@ -49,10 +49,10 @@ def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _trees(batch: pa.RecordBatch, side: str) -> Flags:
-    """Of each row whether the observation on that side is a tree."""
+    """Flag the rows whose observation on that side is a tree."""
     dialect = struct_text(batch, side, "dialect").cast(pa.string())
-    found: Flags = pc.fill_null(pc.ends_with(dialect, TREE), False).to_numpy(zero_copy_only=False)
-    return found
+    flags: Flags = pc.fill_null(pc.ends_with(dialect, TREE), False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def bare(texts: pa.Array) -> pa.Array:
@@ -64,40 +64,40 @@ def _bare(batch: pa.RecordBatch, side: str, trees: Flags) -> pa.Array:
     """The contents on that side; those of trees without numbers. What is the same text elsewhere stays as it is."""
     texts = Texts.of(struct_text(batch, side, "content"))
     chosen = trees & (texts.index >= 0)
-    used, place = np.unique(texts.index[chosen], return_inverse=True)
+    used, text_number = np.unique(texts.index[chosen], return_inverse=True)
     index = texts.index.copy()
-    index[chosen] = len(texts.texts) + place
-    return _taken([texts.texts, bare(texts.texts.take(pa.array(used)))], index)
+    index[chosen] = len(texts.texts) + text_number
+    return _encode([texts.texts, bare(texts.texts.take(pa.array(used)))], index)
 
 
-def _placed(batch: pa.RecordBatch, name: str, trees: Flags) -> pa.Array:
-    """That text of each action, which names elements by their places in the tree before it, from 1."""
+def _name_by_places(batch: pa.RecordBatch, name: str, trees: Flags) -> pa.Array:
+    """Return that text of each action, which names elements by their places in the tree before it, from 1."""
     column, screens = (struct_text(batch, *path) for path in (("action", name), ("observation", "content")))
     texts = Texts.of(column)
     named = pc.match_substring_regex(texts.texts, _ELEMENT.pattern).to_numpy(zero_copy_only=False)
-    index, added, places = texts.index.copy(), list[str](), dict[tuple[int, int], int]()
+    index, added, numbers = texts.index.copy(), list[str](), dict[tuple[int, int], int]()
     shown = Texts.of(screens)
     rows = np.flatnonzero(trees & texts.spread(named, False) & (shown.index >= 0))
     for row in rows.tolist():
         key = int(texts.index[row]), int(shown.index[row])
-        if key not in places:
-            places[key] = len(texts.texts) + len(added)
+        if key not in numbers:
+            numbers[key] = len(texts.texts) + len(added)
             added.append(_with_places(texts.texts[key[0]].as_py(), shown.texts[key[1]].as_py()))
-        index[row] = places[key]
-    return _taken([texts.texts, pa.array(added, pa.string())], index)
+        index[row] = numbers[key]
+    return _encode([texts.texts, pa.array(added, pa.string())], index)
 
 
 def _with_places(text: str, screen: str) -> str:
-    def placed(found: re.Match[str]) -> str:
-        line = re.search(rf"(?m)^ *#{found[2]} ", screen)
-        return f'{found[1]}#{screen.count(chr(10), 0, line.start()) + 1}"' if line is not None else found[0]
+    def placed(match: re.Match[str]) -> str:
+        line = re.search(rf"(?m)^ *#{match[2]} ", screen)
+        return f'{match[1]}#{screen.count(chr(10), 0, line.start()) + 1}"' if line is not None else match[0]
 
     return _ELEMENT.sub(placed, text)
 
 
-def _taken(texts: list[pa.Array], index: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
-    places = pa.array(index.astype(np.int32), mask=index < 0)
-    return pa.DictionaryArray.from_arrays(places, pa.concat_arrays([one.cast(pa.string()) for one in texts]))
+def _encode(texts: list[pa.Array], index: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    indices = pa.array(index.astype(np.int32), mask=index < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([part.cast(pa.string()) for part in texts]))
 
 
 def _with(struct: pa.StructArray, changed: dict[str, pa.Array]) -> pa.StructArray:

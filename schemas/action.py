@@ -1,4 +1,4 @@
-"""What the agent did: the Python form of the `action` column, and the text forms that a model reads.
+"""Actions of the agent: the Python form of the `action` column, and the text forms that a model reads.
 
 Two text forms serve all domains: a call (`{"name": …, "arguments": {…}}`) and, for terminals, a list of keystrokes with
 durations, the form of Terminus-2 and of Qwen-AgentWorld (arXiv 2606.24597, table 1).
@@ -46,7 +46,7 @@ class Action:
 
 
 def _writer(make: Any) -> Callable[[Any], str]:
-    """What writes a JSON value as text.
+    """Return a function that writes a JSON value as text.
 
     Args:
         make: the encoder that CPython's own is made of, which takes half the time that its documented face takes for
@@ -83,24 +83,24 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _finite(element) for key, element in value.items()}
+    return [_finite(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def call_text(name: str, arguments: Mapping[str, Any] | None) -> str:
-    """The text of a call: a JSON object of `name` and `arguments` ({} if there are none)."""
-    given = arguments if type(arguments) is dict else dict(arguments or {})
-    return f'{{"name": {_quote(name)}, "arguments": {json_text(given)}}}'
+    """Return the text of a call: a JSON object of `name` and `arguments` ({} if there are none)."""
+    plain_arguments = arguments if type(arguments) is dict else dict(arguments or {})
+    return f'{{"name": {_quote(name)}, "arguments": {json_text(plain_arguments)}}}'
 
 
 @lru_cache(1024)
-def _quoted_name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return _quote(name)
 
 
 def call_text_of(name: str, arguments: str | None) -> str:
-    """What `call_text` gives for arguments that are JSON text already."""
-    return f'{{"name": {_quoted_name(name)}, "arguments": {arguments or "{}"}}}'
+    """Return what `call_text` gives for arguments that are JSON text already."""
+    return f'{{"name": {_quote_name(name)}, "arguments": {arguments or "{}"}}}'
 
 
 def keystrokes(strokes: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from trajmill.schemas.trajectory import (
     trajectory_id,
     without_surrogates,
 )
-from trajmill.schemas.transition import SHARED_TEXT, encoded_schema
+from trajmill.schemas.transition import SHARED_TEXT, encode_schema
 
 SEGMENT_BYTES: Final = 128 << 20
 """Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""
@@ -47,11 +47,11 @@ class _Texts:
         if text is None:
             return None
         positions = self._positions
-        found = positions.get(text)
-        if found is None:
-            found = positions[text] = len(positions)
+        known = positions.get(text)
+        if known is None:
+            known = positions[text] = len(positions)
             self.nbytes += len(text)
-        return found
+        return known
 
     def array(self) -> pa.Array:
         return _strings(self._positions)
@@ -65,12 +65,12 @@ def _text_bytes(step: Step) -> int:
 
 
 def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
-    """(first step, segment) of each block of a trajectory, in which its segments are assembled.
+    """Return (first step, segment) of each block of a trajectory, in which its segments are assembled.
 
     A block begins at 0, and then at each first step of a turn at which `block_bytes` would be passed, or
     `segment_bytes` by the segment, with which the next one begins.
     """
-    found = [(0, 0)]
+    begins = [(0, 0)]
     size = whole = turn = 0
     for position, step in enumerate(steps):
         own = _text_bytes(step)
@@ -78,12 +78,12 @@ def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[
         whole += own
         if step.turn != turn:
             turn = step.turn
-            if position > found[-1][0] and (whole > segment_bytes or size > block_bytes):
+            if position > begins[-1][0] and (whole > segment_bytes or size > block_bytes):
                 over = whole > segment_bytes
-                found.append((position, found[-1][1] + over))
+                begins.append((position, begins[-1][1] + over))
                 size = own
                 whole = own if over else whole
-    return found
+    return begins
 
 
 _SHARED: Final = ("content", "envelope")
@@ -121,7 +121,7 @@ class Assembler:
     def __init__(self, segment_bytes: int = SEGMENT_BYTES, block_bytes: int = BLOCK_BYTES) -> None:
         self._segment_bytes = segment_bytes
         self._block_bytes = min(block_bytes, segment_bytes)
-        self._schema = encoded_schema()
+        self._schema = encode_schema()
         self._row_ids = RowIds()
         self.records = 0
         """Records of logs that the rows taken in so far were read from: lines, table rows, events; see `add_blocks`."""
@@ -144,8 +144,8 @@ class Assembler:
     def _encode(self, path: str, values: Sequence[str | None], dictionary: str | None = None) -> None:
         texts = self._dictionary(dictionary or path)
         before = texts.nbytes
-        places = {value: texts.position(value) for value in dict.fromkeys(values)}
-        self._extend(path, map(places.__getitem__, values))
+        positions = {value: texts.position(value) for value in dict.fromkeys(values)}
+        self._extend(path, map(positions.__getitem__, values))
         self.nbytes += texts.nbytes - before
 
     def _dictionary(self, name: str) -> _Texts:
@@ -158,14 +158,14 @@ class Assembler:
         self._extend(path, [self._dictionary(path).position(value)] * count)
 
     def add(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> str:
-        """Takes one trajectory in, whole, and returns its id; see `add_blocks`."""
+        """Take one trajectory in, whole, and return its id; see `add_blocks`."""
         key = ""
-        for told in self.add_blocks(trajectory, origin, parents):
-            key = told
+        for block_key in self.add_blocks(trajectory, origin, parents):
+            key = block_key
         return key
 
     def add_blocks(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> Iterator[str]:
-        """Takes one trajectory in, a block of its steps at a time; yields its id after each, so that `take` can follow.
+        """Take one trajectory in, a block of its steps at a time; yield its id after each, so that `take` can follow.
 
         `records` grows by the changes of member or offset along the trajectory, of which its first step is one.
 
@@ -174,8 +174,8 @@ class Assembler:
             origin: where it comes from.
             parents: native id → trajectory id of what this log yielded before; the new one is added.
         """
-        found = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)
-        if len(found) > 1:
+        block_begins = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)
+        if len(block_begins) > 1:
             key = long_trajectory_id(origin.connector, trajectory)
         else:
             if not isinstance(trajectory.steps, list):
@@ -190,18 +190,18 @@ class Assembler:
         parents.setdefault(trajectory.native_id, key)
         rest = iter(trajectory.steps)
         self.attached = set()
-        place: tuple[str, int] | None = None
-        for (begin, segment), (end, _) in zip(found, [*found[1:], (total, 0)], strict=True):
-            steps = trajectory.steps if len(found) == 1 else list(islice(rest, end - begin))
+        position: tuple[str, int] | None = None
+        for (begin, segment), (end, _) in zip(block_begins, [*block_begins[1:], (total, 0)], strict=True):
+            steps = trajectory.steps if len(block_begins) == 1 else list(islice(rest, end - begin))
             for step in steps:
-                if (step.member, step.offset) != place:
-                    place = step.member, step.offset
+                if (step.member, step.offset) != position:
+                    position = step.member, step.offset
                     self.records += 1
             self._add_whole(trajectory, origin, key, parent, end - begin)
             self._extend("step", range(begin, end))
             self._extend("num_steps", [total] * (end - begin))
             self._extend("segment", [segment] * (end - begin))
-            self._extend("num_segments", [found[-1][1] + 1] * (end - begin))
+            self._extend("num_segments", [block_begins[-1][1] + 1] * (end - begin))
             self._add_steps(steps)
             self._extend("scrubbed", [0] * (end - begin))
             self._encode("provenance.member", [step.member for step in steps])
@@ -246,15 +246,21 @@ class Assembler:
         self.nbytes += sum(len(a.text) + len(a.arguments or "") + len(a.reasoning or "") for a in actions)
         for side in ("observation", "next_observation"):
             seen: list[Observation | None] = list(map(attrgetter(side), steps))
-            self._extend(side, [one is not None for one in seen])
+            self._extend(side, [observation is not None for observation in seen])
             for name in _SHARED:
-                self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen], name)
+                self._encode(
+                    f"{side}.{name}",
+                    [getattr(observation, name) if observation else None for observation in seen],
+                    name,
+                )
             for name in _OBSERVATION_TEXT:
-                self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen])
-            self._extend(f"{side}.is_error", [one.is_error if one else None for one in seen])
-            attachments = [one.attachments if one else () for one in seen]
+                self._encode(
+                    f"{side}.{name}", [getattr(observation, name) if observation else None for observation in seen]
+                )
+            self._extend(f"{side}.is_error", [observation.is_error if observation else None for observation in seen])
+            attachments = [observation.attachments if observation else () for observation in seen]
             self._extend(f"{side}.attachments", attachments)
-            self.attached.update(one.sha256 for row in attachments if row for one in row)
+            self.attached.update(attachment.sha256 for row in attachments if row for attachment in row)
 
     def take(self) -> pa.RecordBatch:
         """The rows collected so far as one batch, in the order they came; the assembler is empty again."""
@@ -277,7 +283,7 @@ class Assembler:
                 shared[name] = self._texts.get(name, _Texts()).array()
             return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), shared[name])
         if pa.types.is_list(kind):
-            rows = [[_attachment_row(one) for one in row] for row in values] if any(values) else None
+            rows = [[_attachment_row(attachment) for attachment in row] for row in values] if any(values) else None
             empty = pa.array([0] * (len(values) + 1), pa.int32())
             return (
                 pa.array(rows, kind) if rows else pa.ListArray.from_arrays(empty, pa.array([], kind.value_type), kind)
@@ -294,6 +300,11 @@ def _strings(values: Iterable[str | None]) -> pa.Array:
         return pa.array([without_surrogates(text) for text in texts], pa.string())
 
 
-def _attachment_row(one: Attachment) -> dict[str, str | None]:
-    values = {"sha256": one.sha256, "media_type": one.media_type, "role": one.role, "name": one.name}
+def _attachment_row(attachment: Attachment) -> dict[str, str | None]:
+    values = {
+        "sha256": attachment.sha256,
+        "media_type": attachment.media_type,
+        "role": attachment.role,
+        "name": attachment.name,
+    }
     return {name: value and without_surrogates(value) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""What `schemas` gives besides its errors."""
+"""Names that `schemas` gives besides its errors."""
 
 from trajmill.schemas.action import (
     COMPLETE,

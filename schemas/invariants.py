@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from trajmill.schemas.errors import ContractError
 from trajmill.schemas.row_ids import KEY
 from trajmill.schemas.trajectory import WORLD_MODEL
-from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema
 
 _JSON_COLUMNS: Final = (
     ("action", "arguments"),
@@ -37,7 +37,7 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
     Raises:
         ContractError: the first breach found.
     """
-    if batch.schema != encoded_schema(batch.schema) or batch.schema.names != TRANSITION_SCHEMA.names:
+    if batch.schema != encode_schema(batch.schema) or batch.schema.names != TRANSITION_SCHEMA.names:
         raise ContractError(f"a batch has columns {batch.schema.names}, wanted {TRANSITION_SCHEMA.names}")
     for field, column in zip(TRANSITION_SCHEMA, batch.columns, strict=True):
         _check_field(field, column, field.name, None)
@@ -66,19 +66,19 @@ def _check_field(field: pa.Field, column: pa.Array, path: str, parent: pa.Array 
     options = (field.metadata or {}).get(b"options")
     if options is not None and pa.types.is_dictionary(column.type):
         allowed = pa.array(options.decode().split(","))
-        _require(path, _looked_up(pc.is_in(column.dictionary, allowed), column), f"be one of {allowed.to_pylist()}")
+        _require(path, _look_up(pc.is_in(column.dictionary, allowed), column), f"be one of {allowed.to_pylist()}")
     if pa.types.is_struct(field.type):
         inner = column.is_valid() if column.null_count else None
         for child, name in zip(column.flatten(), [f.name for f in field.type.fields], strict=True):
             _check_field(field.type.field(name), child, f"{path}.{name}", inner)
 
 
-def _looked_up(of_dictionary: pa.Array, column: pa.Array) -> pa.Array:
+def _look_up(of_dictionary: pa.Array, column: pa.Array) -> pa.Array:
     return of_dictionary.take(column.indices)
 
 
 def _matches(column: pa.DictionaryArray, pattern: str) -> pa.Array:
-    return _looked_up(pc.match_substring_regex(column.dictionary, pattern), column)
+    return _look_up(pc.match_substring_regex(column.dictionary, pattern), column)
 
 
 def _check_ids(batch: pa.RecordBatch) -> None:
@@ -92,8 +92,8 @@ def _check_row_ids(batch: pa.RecordBatch) -> None:
     key, step, row_id = batch["trajectory_id"], batch["step"], batch[KEY]
     copies = pc.utf8_slice_codeunits(row_id, 33, 49)
     _require(KEY, pc.match_substring_regex(copies, "^[0-9a-f]{16}$"), "name the copy by 16 hex digits")
-    made = pc.binary_join_element_wise(key.cast(pa.string()), copies, step.cast(pa.string()), "-")
-    _require(KEY, pc.equal(row_id, made), "be made of trajectory_id, copy and step")
+    expected = pc.binary_join_element_wise(key.cast(pa.string()), copies, step.cast(pa.string()), "-")
+    _require(KEY, pc.equal(row_id, expected), "be made of trajectory_id, copy and step")
     begins = pc.or_(pc.equal(step[1:], 0), pc.not_equal(key.indices[1:], key.indices[:-1]))
     _require(KEY, pc.or_(begins, pc.equal(copies[1:], copies[:-1])), "name one copy in all rows of a trajectory")
     if pc.count_distinct(row_id).as_py() < batch.num_rows:
@@ -126,7 +126,7 @@ def _check_model(batch: pa.RecordBatch) -> None:
     kind, model, sampling = (pc.struct_field(environment, name) for name in ("kind", "world_model", "sampling"))
     if not {"model"} & set(kind.dictionary.to_pylist()) and model.null_count == sampling.null_count == len(batch):
         return
-    predicted = _looked_up(pc.equal(kind.dictionary, "model"), kind)
+    predicted = _look_up(pc.equal(kind.dictionary, "model"), kind)
     named = pc.fill_null(pc.match_substring_regex(model.cast(pa.string()), WORLD_MODEL), False)
     wanted = "be name@revision where the kind is model, and null elsewhere"
     _require(
@@ -135,8 +135,8 @@ def _check_model(batch: pa.RecordBatch) -> None:
     _require(
         "environment.sampling", pc.equal(predicted, sampling.is_valid()), "be stated where the kind is model alone"
     )
-    told = pc.fill_null(pc.starts_with(pc.utf8_ltrim_whitespace(sampling.cast(pa.string())), "{"), False)
-    _require("environment.sampling", pc.or_(pc.invert(predicted), told), "be an object where the kind is model")
+    is_object = pc.fill_null(pc.starts_with(pc.utf8_ltrim_whitespace(sampling.cast(pa.string())), "{"), False)
+    _require("environment.sampling", pc.or_(pc.invert(predicted), is_object), "be an object where the kind is model")
 
 
 def _check_json(batch: pa.RecordBatch) -> None:

@@ -24,7 +24,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is done.
+    """Manifest of finished work: its files, digests and counts.
 
     Attributes:
         stage: plan, normalize, judge or mix.
@@ -76,8 +76,8 @@ class Manifest:
         return cls(files=files, **values)
 
 
-def summed_counts(manifests: list[Manifest]) -> dict[str, int]:
-    """The counts of many units added up by name, names sorted."""
+def sum_counts(manifests: list[Manifest]) -> dict[str, int]:
+    """Add up the counts of many units by name, names sorted."""
     total: dict[str, int] = {}
     for manifest in manifests:
         for name, count in manifest.counts.items():

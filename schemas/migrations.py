@@ -1,4 +1,4 @@
-"""What files of older schema versions lack, so that they can still be read.
+"""Migrations: what files of older schema versions lack, so that they can still be read.
 
 A version adds columns, or fields at the end of a struct, and takes none away: rows of an older one have null there,
 which the column's own documentation explains, and the `row_id` that the newest version would give them. Stages do not
@@ -47,7 +47,7 @@ def lacking(metadata: Mapping[bytes, bytes] | None, where: str) -> tuple[str, ..
 
 
 class Migration:
-    """What makes rows of a file, block by block in their order, rows of the newest version.
+    """Conversion of a file's rows, block by block in their order, to rows of the newest version.
 
     Args:
         metadata: of the file's schema.
@@ -63,18 +63,18 @@ class Migration:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the file lacks columns, which are made from others."""
+        """True if the file lacks columns, which are made from others."""
         return bool(self._columns)
 
-    def migrated(self, table: pa.Table) -> pa.Table:
-        """The rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
+    def migrate(self, table: pa.Table) -> pa.Table:
+        """Convert the rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
         for path in self._columns:
             name, _, inner = path.partition(".")
             field = TRANSITION_SCHEMA.field(name)
             if inner:
-                place = table.schema.get_field_index(name)
-                if place >= 0:
-                    table = table.set_column(place, name, _with_field(table[name], field.type, inner))
+                field_number = table.schema.get_field_index(name)
+                if field_number >= 0:
+                    table = table.set_column(field_number, name, _with_field(table[name], field.type, inner))
                 continue
             values = self._row_ids.of(table) if name == KEY else pa.nulls(table.num_rows, field.type)
             table = table.append_column(field, values)
@@ -82,9 +82,9 @@ class Migration:
 
 
 def _with_field(column: pa.ChunkedArray, kind: pa.StructType, name: str) -> pa.Array:
-    """A column of structs that has a further field last, which is null everywhere."""
-    held = column.combine_chunks()
-    children = [held.field(place) for place in range(held.type.num_fields)]
-    fields = [*held.type.fields, kind.field(name)]
-    mask = held.is_null() if held.null_count else None
-    return pa.StructArray.from_arrays([*children, pa.nulls(len(held), pa.string())], fields=fields, mask=mask)
+    """Append a further field, which is null everywhere, to a column of structs."""
+    array_ = column.combine_chunks()
+    children = [array_.field(field_number) for field_number in range(array_.type.num_fields)]
+    fields = [*array_.type.fields, kind.field(name)]
+    mask = array_.is_null() if array_.null_count else None
+    return pa.StructArray.from_arrays([*children, pa.nulls(len(array_), pa.string())], fields=fields, mask=mask)

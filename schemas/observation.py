@@ -1,4 +1,4 @@
-"""What the environment showed: the Python form of the `observation` and `next_observation` columns."""
+"""Observations: the Python form of the `observation` and `next_observation` columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was not carried on: one row each, with its place, its reason and a short excerpt.
+"""Rejects: what was not carried on, one row each, with its place, its reason and a short excerpt.
 
 Nothing leaves the flow without a row here. The excerpt is scrubbed by whoever writes it to a file; see `quality.scrub`.
 """

@@ -23,7 +23,7 @@ REPLAYED: Final = (SAME, VOLATILE, DIFFERS, NOT_RUN)
 differs: it is something else; not_run: nothing came that could be held against the log, `reason` says why."""
 
 CERTIFIED: Final = (SAME, VOLATILE)
-"""What a transition is whose answer a world gave again."""
+"""Results of transitions whose answer a world gave again."""
 
 REPLAY_SCHEMA: Final = pa.schema(
     [

@@ -37,7 +37,7 @@ class RowIds:
         self._seen: Counter[str] = Counter()
 
     def of(self, rows: pa.RecordBatch | pa.Table | Mapping[str, pa.Array]) -> pa.StringArray:
-        """The ids of the rows that follow those given before, which may go on with a trajectory of theirs.
+        """Return the ids of the rows that follow those given before, which may go on with a trajectory of theirs.
 
         Args:
             rows: at least the columns `OF`; text plain or dictionary-encoded.
@@ -53,7 +53,12 @@ class RowIds:
             pc.equal(step.take(starts), 0).to_pylist(),
             strict=True,
         )
-        copies = pa.array([f"{one}-{self._copy(one, (world, place), begins)}" for one, world, place, begins in begun])
+        copies = pa.array(
+            [
+                f"{trajectory_id}-{self._copy(trajectory_id, (world, uri_of), begins)}"
+                for trajectory_id, world, uri_of, begins in begun
+            ]
+        )
         ends = [*starts.to_pylist()[1:], len(step)]
         spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), copies))
         return pc.binary_join_element_wise(spread, step.cast(pa.string()), "-")
@@ -70,9 +75,9 @@ class RowIds:
 
 
 def _columns(rows: pa.RecordBatch | pa.Table | Mapping[str, pa.Array]) -> list[pa.Array]:
-    key, step, domain, provenance = (_one_array(rows[name]) for name in OF)
+    key, step, domain, provenance = (_combine_chunks(rows[name]) for name in OF)
     return [key, step, domain, pc.struct_field(provenance, "uri")]
 
 
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -47,13 +47,13 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
 
 
 def _within(columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The fields among what files lack, by the column that they are of."""
-    found: dict[str, list[str]] = {}
+    """Return the fields among what files lack, by the column that they are of."""
+    fields: dict[str, list[str]] = {}
     for path in columns:
         name, _, inner = path.partition(".")
         if inner:
-            found.setdefault(name, []).append(inner)
-    return found
+            fields.setdefault(name, []).append(inner)
+    return fields
 
 
 def _with_fields(name: str, fields: list[str]) -> polars.Expr:

@@ -1,4 +1,5 @@
-"""What a long log makes that should not stand in memory: plain values, and the steps of a trajectory, in a file.
+"""Disk-backed storage for what a long log makes and should not stand in memory: plain values, and the steps of a
+trajectory.
 
 The file has no name and is gone with the process: only what this process wrote is ever read from it, so that values can
 be written in Python's own form (`marshal`), which keeps lone surrogates and knows which texts are one object.
@@ -22,10 +23,10 @@ from trajmill.schemas.trajectory import Step
 T = TypeVar("T")
 
 HELD_BYTES: Final = 16 << 20
-"""What a `Shelf` keeps in memory of its last items, roughly."""
+"""Approximate size of the last items that a `Shelf` keeps in memory."""
 
 _STEP_BYTES: Final = 1024
-"""What a step takes in memory besides its texts, roughly."""
+"""Approximate size of a step in memory besides its texts."""
 
 
 def scratch(held_bytes: int) -> BinaryIO:
@@ -43,17 +44,17 @@ class Spool:
         self._end = 0
 
     def put(self, value: Any) -> int:
-        """Where the value was written, for `get`."""
+        """Write the value and return its offset, for `get`."""
         data = marshal.dumps(value)
         self._file.seek(self._end)
         self._file.write(len(data).to_bytes(8, "little"))
         self._file.write(data)
-        place, self._end = self._end, self._end + 8 + len(data)
-        return place
+        offset, self._end = self._end, self._end + 8 + len(data)
+        return offset
 
-    def get(self, place: int) -> Any:
-        """The value that was written there."""
-        self._file.seek(place)
+    def get(self, offset: int) -> Any:
+        """Read the value that was written there."""
+        self._file.seek(offset)
         size = int.from_bytes(self._file.read(8), "little")
         return marshal.loads(self._file.read(size))  # noqa: S302 (this process wrote it)
 
@@ -75,32 +76,32 @@ def pack_observation(seen: Observation) -> tuple[Any, ...]:
 
 def unpack_observation(values: tuple[Any, ...]) -> Observation:
     """The inverse of `pack_observation`."""
-    return _observation(*values[:-1], tuple(Attachment(*one) for one in values[-1]))
+    return _observation(*values[:-1], tuple(Attachment(*attachment) for attachment in values[-1]))
 
 
-def _packed(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
-    """The steps as plain values; an observation that two of them share is one object still."""
+def _pack_steps(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
+    """Convert the steps to plain values; an observation that two of them share is one object still."""
     known: dict[int, tuple[Any, ...]] = {}
 
-    def seen(one: Observation | None) -> tuple[Any, ...] | None:
-        if one is None:
+    def seen(observation: Observation | None) -> tuple[Any, ...] | None:
+        if observation is None:
             return None
-        if id(one) not in known:
-            known[id(one)] = pack_observation(one)
-        return known[id(one)]
+        if id(observation) not in known:
+            known[id(observation)] = pack_observation(observation)
+        return known[id(observation)]
 
     return [(_ACTION(s.action), seen(s.observation), seen(s.next_observation), _STEP(s)) for s in steps]
 
 
-def _unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
+def _unpack_steps(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
     known: dict[int, Observation] = {}
 
-    def seen(one: tuple[Any, ...] | None) -> Observation | None:
-        if one is None:
+    def seen(packed_observation: tuple[Any, ...] | None) -> Observation | None:
+        if packed_observation is None:
             return None
-        if id(one) not in known:
-            known[id(one)] = unpack_observation(one)
-        return known[id(one)]
+        if id(packed_observation) not in known:
+            known[id(packed_observation)] = unpack_observation(packed_observation)
+        return known[id(packed_observation)]
 
     return [Step(Action(*action), seen(before), seen(after), *rest) for action, before, after, rest in rows]
 
@@ -147,7 +148,7 @@ class Shelf(Sequence[T]):
 
     @property
     def held(self) -> int:
-        """How many of the items stand in memory."""
+        """Number of the items in memory."""
         return len(self._held)
 
     def append(self, item: T) -> None:
@@ -202,7 +203,7 @@ class Shelf(Sequence[T]):
         return self._written + len(self._held)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a sequence of equal items, wherever they stand."""
+        """Return True if the other is a sequence of equal items, wherever they stand."""
         if not isinstance(other, Shelf | list):
             return NotImplemented
         return len(self) == len(other) and all(map(eq, self, other))
@@ -270,16 +271,16 @@ class Pile(Sequence[T]):
 
     @property
     def held(self) -> int:
-        """How many of the items stand in memory."""
+        """Number of the items in memory."""
         return len(self._held)
 
     def append(self, item: T, size: int) -> None:
-        """Adds an item that takes roughly `size` bytes in memory."""
+        """Add an item that takes roughly `size` bytes in memory."""
         self._held.append(item)
         self._size += size
         if self._size > HELD_BYTES:
             spool = self._spool = self._spool or Spool()
-            self._places.extend(spool.put(self._pack(one)) for one in self._held)
+            self._places.extend(spool.put(self._pack(held_item)) for held_item in self._held)
             self._held.clear()
             self._size = 0
 
@@ -316,6 +317,6 @@ class Steps(Shelf[Step]):
     """
 
     def __init__(self, steps: Iterable[Step] = (), held_bytes: int | None = None) -> None:
-        super().__init__(_packed, _unpacked, step_bytes, held_bytes)
+        super().__init__(_pack_steps, _unpack_steps, step_bytes, held_bytes)
         for step in steps:
             self.append(step)

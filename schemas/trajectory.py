@@ -129,7 +129,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the trajectories of one input come from: what a log cannot know of `provenance` and `source`.
+    """Origin of the trajectories of one input: what a log cannot know of `provenance` and `source`.
 
     `digest` gives the sha256 of a decompressed member, as 64 hex digits.
     """
@@ -175,7 +175,7 @@ def trajectory_id(connector: str, trajectory: Trajectory) -> str:
 
 
 def long_trajectory_id(connector: str, trajectory: Trajectory) -> str:
-    """What `trajectory_id` gives, in two passes over the steps instead of with all texts in memory.
+    """Return what `trajectory_id` gives, in two passes over the steps instead of with all texts in memory.
 
     A lone surrogate counts as U+FFFD.
     """

@@ -3,7 +3,7 @@
 `TRANSITION_SCHEMA` is written by hand and is the contract between every stage. What each column holds, in what unit,
 and what null means stands in the field itself, so that the JSON Schema and docs/schema.md are derived and cannot drift.
 
-In memory, text columns are dictionary-encoded (`encoded_schema`): what repeats per row costs four bytes, and
+In memory, text columns are dictionary-encoded (`encode_schema`): what repeats per row costs four bytes, and
 observation and next_observation share one dictionary of texts. On disk the types are plain, so that any Parquet reader
 can read them. This module does not build rows (see `trajectory`) nor check them (see `invariants`).
 """
@@ -232,25 +232,25 @@ PLAIN_TEXT: Final = frozenset(
 """Text that seldom repeats: kept plain in memory too."""
 
 
-def _encoded(field: pa.Field, path: str, within_nullable: bool = False) -> pa.Field:
+def _encode_field(field: pa.Field, path: str, within_nullable: bool = False) -> pa.Field:
     kind = field.type
     nullable = field.nullable or within_nullable  # Parquet takes the empty places under a null struct for nulls
     if pa.types.is_struct(kind):
-        kind = pa.struct([_encoded(child, f"{path}.{child.name}", nullable) for child in kind.fields])
+        kind = pa.struct([_encode_field(child, f"{path}.{child.name}", nullable) for child in kind.fields])
     elif pa.types.is_string(kind) and path not in PLAIN_TEXT:
         kind = pa.dictionary(pa.int32(), pa.string())
     return pa.field(field.name, kind, nullable=nullable)
 
 
 @cache
-def encoded_schema(schema: pa.Schema = TRANSITION_SCHEMA) -> pa.Schema:
-    """The schema of batches in memory: `TRANSITION_SCHEMA` with repeating text dictionary-encoded, without docs."""
-    return pa.schema([_encoded(field, field.name) for field in schema], metadata=schema.metadata)
+def encode_schema(schema: pa.Schema = TRANSITION_SCHEMA) -> pa.Schema:
+    """Return the schema of batches in memory: `TRANSITION_SCHEMA` with repeating text dictionary-encoded, without docs."""
+    return pa.schema([_encode_field(field, field.name) for field in schema], metadata=schema.metadata)
 
 
 def dictionary_columns() -> list[str]:
     """Leaf paths (`context.action_space`) that a Parquet reader should hand back dictionary-encoded."""
-    return [path for path, kind in leaves(encoded_schema()) if pa.types.is_dictionary(kind)]
+    return [path for path, kind in leaves(encode_schema()) if pa.types.is_dictionary(kind)]
 
 
 def leaves(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -30,7 +30,7 @@ KEY_FIELDS: Final = (
     pa.field("trajectory_id", pa.string(), nullable=False),
     pa.field("step", pa.int32(), nullable=False),
 )
-"""What tells which transition a row that lies beside the transitions is about."""
+"""Fields that tell which transition a row that lies beside the transitions is about."""
 
 MEASURE_FIELDS: Final = (
     *KEY_FIELDS,
@@ -46,7 +46,7 @@ MEASURE_FIELDS: Final = (
     pa.field("text_bytes", pa.int64(), nullable=False, metadata={"doc": "UTF-8 bytes of action and next observation"}),
     pa.field("tokens", pa.int64(), nullable=False, metadata={"doc": "tokens of action and next observation"}),
 )
-"""What is measured of every row, whatever the recipe's rules are."""
+"""Measures of every row, whatever the recipe's rules are."""
 
 DECISION_FIELDS: Final = (
     pa.field("kept", pa.bool_(), nullable=False, metadata={"doc": "whether the row's trajectory is carried on"}),

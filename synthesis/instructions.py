@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from trajmill.pipelines.mix.simulation_instructions import SYNTHESIZED
-from trajmill.pipelines.render.pieces import capped
+from trajmill.pipelines.render.pieces import cap
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
 from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, composed, draft_in, fault_of
@@ -123,7 +123,7 @@ def _told(draft: Draft, logged: Logged) -> Draft:
 def _shown(logged: Logged) -> str:
     """The trajectory as models are shown it."""
     turns: Sequence[str] = [
-        f"{capped(action, _SHOWN_MESSAGE)}\n**Environment Observation:**\n{capped(observation, _SHOWN_MESSAGE)}"
+        f"{cap(action, _SHOWN_MESSAGE)}\n**Environment Observation:**\n{cap(observation, _SHOWN_MESSAGE)}"
         for action, observation in zip(logged.actions, logged.observations, strict=True)
     ]
-    return capped("\n\n".join(turns), _SHOWN)
+    return cap("\n\n".join(turns), _SHOWN)

@@ -23,7 +23,7 @@ import xxhash
 
 from trajmill.pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
-from trajmill.pipelines.render.pieces import capped
+from trajmill.pipelines.render.pieces import cap
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
@@ -95,13 +95,13 @@ def question(domain: str, turn: TargetTurn) -> Question:
     """What a judge is told of a turn: the last turns before it, and long texts by their head and tail."""
     before = [one["content"] for one in turn.shown[:-1] if one["role"] != "system"][-2 * _JUDGED_TURNS :]
     action = turn.shown[-1]["content"].removesuffix(ASKING)
-    history = "\n\n".join(capped(text, _JUDGED_MESSAGE) for text in before)
-    return Question(domain, history, capped(action, _JUDGED_ACTION), capped(turn.truth, _JUDGED_OBSERVATION))
+    history = "\n\n".join(cap(text, _JUDGED_MESSAGE) for text in before)
+    return Question(domain, history, cap(action, _JUDGED_ACTION), cap(turn.truth, _JUDGED_OBSERVATION))
 
 
 def judged(observation: str) -> str:
     """A prediction as a judge is shown it."""
-    return capped(observation, _JUDGED_OBSERVATION)
+    return cap(observation, _JUDGED_OBSERVATION)
 
 
 Target = Literal["rollout", "truth"]

@@ -140,10 +140,10 @@ def verify(
     from trajmill.pipelines.generations.generations import chain
     from trajmill.pipelines.generations.verification import verify as checked
     from trajmill.pipelines.publish.disjointness import disjointness
-    from trajmill.pipelines.publish.loading import loaded
+    from trajmill.pipelines.publish.loading import verify_loading
     from trajmill.pipelines.storage.folders import Folder
 
-    whole = loaded(checked(out))
+    whole = verify_loading(checked(out))
     found = disjointness(out) if whole.is_whole else None
     rules = rule_sets(chain(Folder(out))) if whole.is_whole else []
     if as_json:

@@ -84,16 +84,16 @@ def _let_through(recipe: str | None, shards: str) -> tuple[frozenset[str], bool]
     Raises:
         ConfigError: there is none.
     """
-    from trajmill.pipelines.publish.licences import allowed_by
+    from trajmill.pipelines.publish.licences import allowed_licences
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     if recipe is not None:
         loaded = load_recipe(recipe)
-        return allowed_by(loaded.model_dump(mode="json")), loaded.card.images
+        return allowed_licences(loaded.model_dump(mode="json")), loaded.card.images
     record = Path(shards).parent / "run.json"
     try:
         values: dict[str, Any] = json.loads(record.read_bytes())["recipe"]
-        return allowed_by(values), values["card"].get("images") is True
+        return allowed_licences(values), values["card"].get("images") is True
     except FileNotFoundError:
         raise ConfigError(
             f"{record} is not there: --recipe is needed to know which licences may be published."

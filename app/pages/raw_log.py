@@ -33,7 +33,7 @@ from trajmill.quality.scrubbing.sensitive_values import sensitive_values
 from trajmill.schemas import Assembler, ConfigError, Reject
 from trajmill.schemas.invariants import check
 from trajmill.schemas.row_ids import KEY, RowIds
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 READ_TRAJECTORIES: Final = 5000
 READ_BYTES: Final = 512 << 20
@@ -74,7 +74,7 @@ class RawLog:
 
     def _read(self, inputs: list[Input], rejects: list[Reject], recipe: Recipe) -> None:
         blobs = Attachments(Folder(self._folder.name))
-        sink = ParquetSink(Folder(self._folder.name), _NAME, encoded_schema())
+        sink = ParquetSink(Folder(self._folder.name), _NAME, encode_schema())
         assembler, parents, ids = Assembler(), dict[str, str](), RowIds()
         sensitive: dict[str, tuple[str, ...]] = {}
         read = taken = held = 0

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge.judge import UnitsToVerdicts
-from trajmill.pipelines.judge.judging import Judging, Unit, packed_records
+from trajmill.pipelines.judge.judging import Judging, Unit, count_packed_records
 from trajmill.pipelines.recipe.judgement import RuleValues
 from trajmill.pipelines.recipe.recipe import Recipe, SpanClass
 from trajmill.pipelines.storage.folders import Folder
@@ -106,7 +106,7 @@ def judged(recipe: Recipe, arm: Arm, transitions: Folder, units: Sequence[Unit],
         at / "rejects",
         at / "spans",
         arm.name,
-        partitions=Execution().partitions_of(packed_records(own, [transitions])),
+        partitions=Execution().partitions_of(count_packed_records(own, [transitions])),
     )
     run_over(units, UnitsToVerdicts(judging), Execution())
     return at / "verdicts"

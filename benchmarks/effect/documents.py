@@ -13,7 +13,7 @@ from benchmarks.effect.arms import Arm
 from benchmarks.effect.corpus import CUT, Shown
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.loss_spans import CLASSES as SPAN_CLASSES
-from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.loss_spans import LossSpan, SpanWeights, answer_spans, draw_spans
 from trajmill.pipelines.render.turns import Turn
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Tokens:
         """
         weights = SpanWeights({str(name): share for name, share in arm.weights.items()}, seed)
         every = [(turn.answer.key, answer_spans(turn.answer) if turn.loss else []) for turn in one.turns]
-        drawn = drawn_spans(every, weights) if arm.loss == "spans" else None
+        drawn = draw_spans(every, weights) if arm.loss == "spans" else None
         shows_all = arm.loss == "all"
         ids: list[npt.ArrayLike] = []
         kinds: list[npt.ArrayLike] = []

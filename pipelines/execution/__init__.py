@@ -1,1 +1,1 @@
-"""How stages are executed: a local process pool, Beam's FnApiRunner, Flink and Dataflow."""
+"""Execution of stages: a local process pool, Beam's FnApiRunner, Flink and Dataflow."""

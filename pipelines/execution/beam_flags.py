@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
         self.add_argument(*names, **more)
 
 
-def parsed(flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def parse_flags(flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Return the values of all of Beam's options by name, and the flags that none of its option classes defines.
 
     Raises:
@@ -38,11 +38,11 @@ def parsed(flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Parser(allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)  # the method by which Beam has options defined
-    said = io.StringIO()
+    messages = io.StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(messages):
             values, unknown = parser.parse_known_args(list(flags))
             return values, list(unknown)
     except SystemExit as error:
-        fault = said.getvalue().strip().rpartition("error: ")[2]
+        fault = messages.getvalue().strip().rpartition("error: ")[2]
         raise ConfigError(f"Beam does not take an option: {' '.join(fault.split())}.") from error

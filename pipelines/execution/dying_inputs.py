@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 
 from trajmill.pipelines.execution.pool import WorkerDiedError, died_alone
 from trajmill.pipelines.execution.server_process import cache_folder
-from trajmill.pipelines.storage.folders import Folder, is_unfinished, unfinished_name
+from trajmill.pipelines.storage.folders import Folder, is_unfinished, make_unfinished_name
 
 WORKER_DIED: Final = "worker_died"
 """The reason of the reject."""
@@ -52,7 +52,7 @@ class InputAtHand:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._file = folder, -1
-        self._path = Path() if folder is None else folder / unfinished_name(_NAME)
+        self._path = Path() if folder is None else folder / make_unfinished_name(_NAME)
         self._made: list[Path] = []
 
     def __reduce__(self) -> tuple[type[InputAtHand], tuple[Path | None]]:
@@ -60,7 +60,7 @@ class InputAtHand:
 
     def __enter__(self) -> Self:
         if self._folder is not None:
-            self._made = [one for one in (self._folder, *self._folder.parents) if not one.exists()]
+            self._made = [folder for folder in (self._folder, *self._folder.parents) if not folder.exists()]
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             with suppress(OSError):  # file systems of a network may lock no files
@@ -86,13 +86,13 @@ class InputAtHand:
 
 def take_dead(folder: Path) -> list[tuple[str, ...]]:
     """Return the uris that each dead process was reading, and remove their files."""
-    found = []
-    for path in sorted(one for one in folder.glob(f".*-{_NAME}") if is_unfinished(one.name)):
+    uris_of_processes = []
+    for path in sorted(file for file in folder.glob(f".*-{_NAME}") if is_unfinished(file.name)):
         with suppress(OSError, ValueError), path.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found.append(tuple(map(str, json.load(stream))))
+            uris_of_processes.append(tuple(map(str, json.load(stream))))
             path.unlink()
-    return [uris for uris in found if uris]
+    return [uris for uris in uris_of_processes if uris]
 
 
 @dataclass(frozen=True, slots=True)

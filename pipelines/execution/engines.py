@@ -44,9 +44,9 @@ def lacks(name: str) -> tuple[str, ...]:
 
 @contextmanager
 def running(
-    name: str, workers: int = 1, given: Sequence[str] = (), ceiling: Ceiling | None = None
+    name: str, workers: int = 1, user_flags: Sequence[str] = (), ceiling: Ceiling | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Flags for Beam's options; while it lasts, the engine runs.
+    """Run the engine while the block lasts; yield flags for Beam's options.
 
     Args:
         name: one of `ENGINES`; any other is taken for one of Beam's runners, which is left to start by itself.
@@ -59,7 +59,7 @@ def running(
         ShardError: what was started is not ready in time.
     """
     if name in ("dataflow", DATAFLOW_RUNNER):
-        flags = job_flags(given, workers, ceiling or Ceiling())
+        flags = job_flags(user_flags, workers, ceiling or Ceiling())
         METER.reset()
         yield flags
         return

@@ -1,4 +1,4 @@
-"""How blocks of bytes come to their keys, the same result by two roads.
+"""Exchange of blocks of bytes by key, with the same result in memory and by spill files.
 
 Through spill files with an index (one file a part, for the local runner, which would hold a GroupByKey in memory; a run
 in one process holds the first of them instead), or through a GroupByKey (for runners that spill by themselves).
@@ -45,13 +45,13 @@ class Span:
 
 
 class Room:
-    """How many bytes of blocks may still be held instead of spilled."""
+    """Number of bytes of blocks that may still be held instead of spilled."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def takes(self, size: int) -> bool:
-        """Whether a block of this size may be held, which then takes its room."""
+        """Return True if a block of this size may be held, which then takes its room."""
         fits = size <= self._left
         self._left -= size if fits else 0
         return fits
@@ -60,7 +60,7 @@ class Room:
 def spill(
     number: int, blocks: Iterable[tuple[Key, Block]], folder: Folder, room: Room | None = None
 ) -> Iterator[tuple[Key, Block | Span]]:
-    """Writes blocks one after the other into one file and yields where each lies, by its key.
+    """Write blocks one after the other into one file and yield where each lies, by its key.
 
     Args:
         number: of the part; the file is named by it, so that a repeated attempt replaces it.
@@ -69,26 +69,26 @@ def spill(
         room: blocks that it takes are yielded as they are; None has none. A file of no blocks is not written.
     """
     name = f"spill-{number:05d}.blocks"
-    found: list[tuple[Key, Block | Span]] = []
+    entries: list[tuple[Key, Block | Span]] = []
     stream: IO[bytes] | None = None
     with ExitStack() as stack:
         for key, data in blocks:
             if room is not None and room.takes(len(data) if isinstance(data, bytes) else data.nbytes):
-                found.append((key, data))
+                entries.append((key, data))
                 continue
             written = data if isinstance(data, bytes) else data.serialize()
             if stream is None:
                 path = stack.enter_context(folder.writing(name, private=True))
                 stream = stack.enter_context(Path(path).open("wb"))
-            found.append((key, Span(name, stream.tell(), len(written))))
+            entries.append((key, Span(name, stream.tell(), len(written))))
             stream.write(written)
-    yield from found
+    yield from entries
 
 
-def carried(
+def spill_or_pass(
     name: str, number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder | None
 ) -> Iterator[tuple[Key, bytes | Span]]:
-    """The blocks by their key as they are, or as spans of a spill file: what a GroupByKey then holds.
+    """Yield the blocks by their key as they are, or as spans of a spill file: what a GroupByKey then holds.
 
     Args:
         name: of this exchange, so that others can spill into the same folder.
@@ -104,8 +104,8 @@ def carried(
         yield key, replace(span, name=f"{name}/{span.name}")
 
 
-def fetched(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
-    """The blocks of a key, from what `carried` gave; those that were spilled are read one at a time."""
+def read_blocks(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
+    """Read the blocks of a key, from what `spill_or_pass` gave; those that were spilled are read one at a time."""
     yield from GatheredBlocks(folder, values)
 
 
@@ -160,25 +160,27 @@ class Exchange(Transform):
     def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[Block]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
-            return parts | "Produce" >> FlatMapTuple(partial(_produced, produce=produce)) | "Gather" >> GroupByKey()
+            return (
+                parts | "Produce" >> FlatMapTuple(partial(_produce_bytes, produce=produce)) | "Gather" >> GroupByKey()
+            )
         room = Room(HELD_BYTES) if parts.is_held else None
         return (
             parts
-            | "Spill" >> FlatMapTuple(partial(_spilled, produce=produce, folder=folder, room=room))
+            | "Spill" >> FlatMapTuple(partial(_spill_part, produce=produce, folder=folder, room=room))
             | "Gather" >> GroupByKey()
-            | "Fetch" >> MapTuple(partial(_gathered, folder=folder))
+            | "Fetch" >> MapTuple(partial(_gather, folder=folder))
         )
 
 
-def _produced(_: int, part: Any, produce: Produce) -> Iterator[tuple[int, bytes]]:
+def _produce_bytes(_: int, part: Any, produce: Produce) -> Iterator[tuple[int, bytes]]:
     yield from _as_bytes(produce(part))
 
 
-def _spilled(
+def _spill_part(
     number: int, part: Any, produce: Produce, folder: Folder, room: Room | None
 ) -> Iterator[tuple[int, Block | Span]]:
     yield from spill(number, produce(part), folder, room)
 
 
-def _gathered(key: int, values: Iterable[Block | Span], folder: Folder) -> tuple[int, GatheredBlocks]:
+def _gather(key: int, values: Iterable[Block | Span], folder: Folder) -> tuple[int, GatheredBlocks]:
     return key, GatheredBlocks(folder, values)

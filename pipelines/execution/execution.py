@@ -1,4 +1,4 @@
-"""How a run is executed: in this process, or by a runner of Beam, which is loaded only where it is asked for."""
+"""Settings of executing a run: in this process, or by a runner of Beam, which is loaded only where it is asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
 from trajmill.pipelines.execution.dataflow.job_options import faults_of
 from trajmill.pipelines.execution.dataflow.jobs import require_reachable
 from trajmill.pipelines.execution.environment import differences, environment
-from trajmill.pipelines.storage.folders import Folder, unfinished_name
+from trajmill.pipelines.storage.folders import Folder, make_unfinished_name
 from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import is_held
 from trajmill.pipelines.storage.paths import filesystem_class
@@ -92,7 +92,7 @@ class UnknownOptionError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a run is executed: none of it changes a byte of the shards.
+    """Settings of executing a run: none of them changes a byte of the shards.
 
     Attributes:
         workers: processes of the local runner.
@@ -125,7 +125,7 @@ class Execution:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the work is done without Beam, in this process or by workers of its own."""
+        """True if the work is done without Beam, in this process or by workers of its own."""
         return not self.beam
 
     def options(self) -> PipelineOptions:
@@ -137,8 +137,8 @@ class Execution:
         """
         return _options(self.beam, self.workers)
 
-    def require_runner(self, places: Sequence[str] = ()) -> None:
-        """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+    def require_runner(self, paths: Sequence[str] = ()) -> None:
+        """Check that the runner can be reached, as far as its options say where it is, and can reach what it has to.
 
         Args:
             places: paths and URLs that its workers read and write.
@@ -148,7 +148,7 @@ class Execution:
             ShardError: nobody answers there.
         """
         if not self.is_plain:
-            _require_runner(self.options(), places)
+            _require_runner(self.options(), paths)
 
     @property
     def runner(self) -> str:
@@ -159,7 +159,7 @@ class Execution:
 
     @property
     def is_local(self) -> bool:
-        """Whether the work is done on this machine, where hashes and samples on their way are spilled to files."""
+        """True if the work is done on this machine, where hashes and samples on their way are spilled to files."""
         return self.runner in (LOCAL, IN_PROCESS)
 
 
@@ -173,21 +173,25 @@ def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
     from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
     from apache_beam.runners import create_runner
 
-    from trajmill.pipelines.execution.beam_flags import parsed
+    from trajmill.pipelines.execution.beam_flags import parse_flags
 
-    given = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
-    unknown = parsed(given)[1]
+    all_flags = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
+    unknown = parse_flags(all_flags)[1]
     if unknown:
         raise UnknownOptionError(unknown[0])
-    options = PipelineOptions(given)
+    options = PipelineOptions(all_flags)
     runner = options.view_as(StandardOptions).runner
     if runner not in RUNNERS:
         raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
     if runner == IN_PROCESS and workers > 1:
         raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
     options.view_as(SetupOptions).save_main_session = False
-    made = create_runner(runner)
-    faults = faults_of(options, made) if runner == DATAFLOW else PipelineOptionsValidator(options, made).validate()
+    pipeline_runner = create_runner(runner)
+    faults = (
+        faults_of(options, pipeline_runner)
+        if runner == DATAFLOW
+        else PipelineOptionsValidator(options, pipeline_runner).validate()
+    )
     if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
         faults.append("PortableRunner needs --job_endpoint=host:port.")
     if faults:
@@ -195,8 +199,8 @@ def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
     return options
 
 
-def _require_runner(options: PipelineOptions, places: Sequence[str] = ()) -> None:
-    """Return if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None:
+    """Check that the runner can be reached, as far as its options say where it is, and can reach what it has to.
 
     Args:
         options: of the runner.
@@ -210,7 +214,7 @@ def _require_runner(options: PipelineOptions, places: Sequence[str] = ()) -> Non
     from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 
     if options.view_as(StandardOptions).runner == DATAFLOW:
-        require_reachable(options, places)
+        require_reachable(options, paths)
     endpoint = options.view_as(PortableOptions).job_endpoint
     if endpoint and endpoint != "embed":
         require_answer(endpoint, "job_endpoint")
@@ -278,10 +282,10 @@ class Seeing:
 def _prove_seen(seeing: Seeing) -> None:
     forget()  # a worker that outlives a run has read what the next one makes again
     where, host = seeing.out.path(), platform.node()
-    other = differences(seeing.environment, environment())
-    if other:
+    difference = differences(seeing.environment, environment())
+    if difference:
         raise ShardError(
-            f"The worker on {host} has another environment than the run: {other}. Install there, by the same lock "
+            f"The worker on {host} has another environment than the run: {difference}. Install there, by the same lock "
             "file, what is installed here."
         )
     if not is_held(seeing.out, seeing.token):
@@ -289,6 +293,6 @@ def _prove_seen(seeing: Seeing) -> None:
             f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
             "under the same path or URL: a shared file system or an object store."
         )
-    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
+    proof = make_unfinished_name("proof")  # a killed worker leaves it to the next run to clear
     seeing.out.write(proof, seeing.token.encode())
     seeing.out.remove(proof)

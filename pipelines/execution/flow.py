@@ -22,7 +22,7 @@ class Collection(ABC, Generic[T]):
     """Elements that steps are applied to, wherever they are."""
 
     is_held = False
-    """Whether all elements stay in this process from step to step."""
+    """True if all elements stay in this process from step to step."""
 
     @abstractmethod
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
@@ -76,9 +76,9 @@ class Apply(Step):
     """
 
     unpacks = False
-    """Whether an element is a tuple whose items are arguments."""
+    """True if an element is a tuple whose items are arguments."""
     flattens = False
-    """Whether the function returns elements, not an element."""
+    """True if the function returns elements, not an element."""
 
     def __init__(self, function: Callable[..., Any], *more: Any) -> None:
         self.function, self.more = function, more
@@ -87,11 +87,11 @@ class Apply(Step):
         """Yield what the function makes of the elements, one after the other."""
         for element in elements:
             arguments: Any = element if self.unpacks else (element,)
-            made = self.function(*arguments, *self.more)
+            result = self.function(*arguments, *self.more)
             if self.flattens:
-                yield from made
+                yield from result
             else:
-                yield made
+                yield result
 
 
 class Map(Apply):
@@ -146,9 +146,9 @@ class LocalCollection(Collection[T]):
         self.consumers: list[LocalCollection[Any]] = []
         self.is_held = graph.pool is None
         if isinstance(step, Apply):
-            self.side_inputs = [_local(one.elements) for one in step.more if isinstance(one, SideInput)]
-        for one in (*inputs, *self.side_inputs):
-            one.consumers.append(self)
+            self.side_inputs = [_local(argument.elements) for argument in step.more if isinstance(argument, SideInput)]
+        for source in (*inputs, *self.side_inputs):
+            source.consumers.append(self)
         graph.collections.append(self)
 
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
@@ -159,16 +159,16 @@ class LocalCollection(Collection[T]):
 
     @property
     def is_fused(self) -> bool:
-        """Whether elements are made where the only step that takes them works, and never stand all together."""
+        """True if elements are made where the only step that takes them works, and never stand all together."""
         if self.elements is not None or not isinstance(self.step, Apply) or len(self.consumers) != 1:
             return False
         (consumer,) = self.consumers
         return isinstance(consumer.step, Apply) and self not in consumer.side_inputs
 
 
-def _local(one: Collection[Any]) -> LocalCollection[Any]:
-    assert isinstance(one, LocalCollection)
-    return one
+def _local(collection: Collection[Any]) -> LocalCollection[Any]:
+    assert isinstance(collection, LocalCollection)
+    return collection
 
 
 class LocalGraph:
@@ -184,37 +184,37 @@ class LocalGraph:
 
     def run(self) -> None:
         """Make all elements, in order, and forget those that no further step takes."""
-        for made in self.collections:
-            if made.elements is None and not made.is_fused:
-                made.elements = self._elements_of(made)
+        for collection in self.collections:
+            if collection.elements is None and not collection.is_fused:
+                collection.elements = self._elements_of(collection)
         self.collections.clear()
 
-    def _elements_of(self, made: LocalCollection[Any]) -> list[Any]:
-        if isinstance(made.step, Apply):
-            return self._applied(made)
-        inputs = [_taken_by(made, one) for one in made.inputs]
-        if isinstance(made.step, Flatten):
+    def _elements_of(self, collection: LocalCollection[Any]) -> list[Any]:
+        if isinstance(collection.step, Apply):
+            return self._applied(collection)
+        inputs = [_take_elements(collection, source) for source in collection.inputs]
+        if isinstance(collection.step, Flatten):
             return list(chain.from_iterable(inputs))
-        assert isinstance(made.step, GroupByKey)
+        assert isinstance(collection.step, GroupByKey)
         groups: dict[Any, list[Any]] = {}
         for key, value in inputs[0]:
             groups.setdefault(key, []).append(value)
         return list(groups.items())
 
-    def _applied(self, made: LocalCollection[Any]) -> list[Any]:
+    def _applied(self, collection: LocalCollection[Any]) -> list[Any]:
         """Run the step, and those before it that are fused with it, over the elements that these begin with."""
-        fused = [made]
+        fused = [collection]
         while fused[0].inputs[0].is_fused:
             fused.insert(0, fused[0].inputs[0])
-        elements = _taken_by(fused[0], fused[0].inputs[0])
+        elements = _take_elements(fused[0], fused[0].inputs[0])
         together = FusedSteps(tuple(map(_with_side_inputs, fused)))
         if self.pool is None:
             return [result for element in elements for result in together(element)]
         return [result for results in self.pool.map(together, elements) for result in results]
 
 
-def _taken_by(consumer: LocalCollection[Any], source: LocalCollection[Any]) -> list[Any]:
-    """The elements of a source, which forgets them if no further step takes them."""
+def _take_elements(consumer: LocalCollection[Any], source: LocalCollection[Any]) -> list[Any]:
+    """Take the elements of a source, which forgets them if no further step takes them."""
     assert source.elements is not None
     elements = source.elements
     source.consumers.remove(consumer)
@@ -223,11 +223,14 @@ def _taken_by(consumer: LocalCollection[Any], source: LocalCollection[Any]) -> l
     return elements
 
 
-def _with_side_inputs(made: LocalCollection[Any]) -> Apply:
-    """The step of a collection, its side inputs as mappings."""
-    step = made.step
+def _with_side_inputs(collection: LocalCollection[Any]) -> Apply:
+    """Return the step of a collection, its side inputs as mappings."""
+    step = collection.step
     assert isinstance(step, Apply)
-    more = [dict(_taken_by(made, _local(one.elements))) if isinstance(one, SideInput) else one for one in step.more]
+    more = [
+        dict(_take_elements(collection, _local(argument.elements))) if isinstance(argument, SideInput) else argument
+        for argument in step.more
+    ]
     return type(step)(step.function, *more)
 
 

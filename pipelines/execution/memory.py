@@ -27,8 +27,8 @@ def tune_memory() -> None:
     as much again when the process ends, whose memory the system takes anyway.
     """
     if (mallopt := _of_libc("mallopt")) is not None:
-        for what, size in _MALLOPT.items():
-            mallopt(what, size)
+        for option, size in _MALLOPT.items():
+            mallopt(option, size)
     gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
 

@@ -79,26 +79,26 @@ class WorkerPool:
         results: list[Any] = [None] * len(items)
         waiting = deque(enumerate(items))
         idle = self._started(min(self._count, len(items)))
-        told: set[_Worker] = set()
+        prepared: set[_Worker] = set()
         busy: dict[Any, tuple[_Worker, int]] = {}
         died = ""
         try:
             while busy or (waiting and not died):
                 while idle and waiting and not died:
-                    worker, (place, item) = idle.pop(), waiting.popleft()
-                    worker.give(None if worker in told else code, item)
-                    told.add(worker)
-                    busy[worker.connection] = worker, place
+                    worker, (number, item) = idle.pop(), waiting.popleft()
+                    worker.give(None if worker in prepared else code, item)
+                    prepared.add(worker)
+                    busy[worker.connection] = worker, number
                 for connection in _wait(busy):
-                    worker, place = busy.pop(connection)
+                    worker, number = busy.pop(connection)
                     answer = worker.answer()
                     if answer is None:
                         self._workers.remove(worker)
                         died = worker.end()
                         continue
-                    results[place] = _result(answer)
+                    results[number] = _result(answer)
                     idle.append(worker)
-                    done(place)
+                    done(number)
         except BaseException:
             self.close()
             raise
@@ -114,7 +114,7 @@ class WorkerPool:
         self._scratch = ""
 
     def _started(self, count: int) -> list[_Worker]:
-        """So many workers, those missing started."""
+        """Return so many workers, those missing started."""
         if not self._scratch:
             self._scratch = self._ends.enter_context(scratch_folder())
         try:
@@ -237,17 +237,17 @@ def _end_with_parent() -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error with its traceback as a note; one of its words if its class cannot be pickled."""
+    """Return the error with its traceback as a note; one of its words if its class cannot be pickled."""
     trace = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-        made = error
+        portable_error = error
     except Exception:  # noqa: BLE001 - a class of somebody else's
-        made = RuntimeError(f"{type(error).__name__}: {error}")
+        portable_error = RuntimeError(f"{type(error).__name__}: {error}")
         for note in getattr(error, "__notes__", ()):
-            made.add_note(note)
-    made.add_note(f"in a worker process:\n{trace}")
-    return made
+            portable_error.add_note(note)
+    portable_error.add_note(f"in a worker process:\n{trace}")
+    return portable_error
 
 
 _CURRENT: Final[ContextVar[WorkerPool | None]] = ContextVar("pool", default=None)

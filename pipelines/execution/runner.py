@@ -24,7 +24,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from trajmill.pipelines.execution.dataflow.job_options import RUNNER as DATAFLOW
-from trajmill.pipelines.execution.dataflow.jobs import finished
+from trajmill.pipelines.execution.dataflow.jobs import run_job
 from trajmill.pipelines.execution.execution import Execution, Seeing
 from trajmill.pipelines.execution.flow import (
     Apply,
@@ -39,7 +39,7 @@ from trajmill.pipelines.execution.flow import (
     Step,
     Transform,
 )
-from trajmill.pipelines.storage.folders import Folder, unfinished_name
+from trajmill.pipelines.storage.folders import Folder, make_unfinished_name
 from trajmill.pipelines.storage.scratch import own_scratch
 from trajmill.schemas import ShardError, errors
 from trajmill.schemas.manifest import Manifest
@@ -49,7 +49,7 @@ _BLOCK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where an element lies.
+    """Location of an element in a file.
 
     Attributes:
         block: the file of the folder.
@@ -68,13 +68,13 @@ class Taken:
 
     folder: Folder
 
-    def __call__(self, kept: Kept) -> Any:
-        """The element.
+    def __call__(self, location: Kept) -> Any:
+        """Read the element.
 
         Raises:
             ShardError: its file is not there, or another.
         """
-        return pickle.loads(_block(self.folder, kept.block, kept.sha256)[kept.index])  # noqa: S301 - by its digest
+        return pickle.loads(_block(self.folder, location.block, location.sha256)[location.index])  # noqa: S301 - by its digest
 
 
 @lru_cache(maxsize=4)
@@ -82,23 +82,25 @@ def _block(folder: Folder, name: str, sha256: str) -> list[bytes]:
     data = folder.read(name)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ShardError(f"{folder.path(name)} is not as it was written")
-    found: list[bytes] = pickle.loads(data)  # noqa: S301 - it is what the run wrote, by its digest
-    return found
+    elements: list[bytes] = pickle.loads(data)  # noqa: S301 - it is what the run wrote, by its digest
+    return elements
 
 
 @contextmanager
-def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
-    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them."""
-    places: list[Kept] = []
+def keep_elements(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
+    """Keep the elements in files and yield their locations; a killed run leaves the files to the next, which clears
+    them.
+    """
+    locations: list[Kept] = []
     names: list[str] = []
     try:
         for block in _blocks(work):
             data = pickle.dumps(block)
-            names.append(unfinished_name("work"))
+            names.append(make_unfinished_name("work"))
             folder.write(names[-1], data, private=True)
             sha256 = hashlib.sha256(data).hexdigest()
-            places += [Kept(names[-1], sha256, index) for index in range(len(block))]
-        yield places
+            locations += [Kept(names[-1], sha256, index) for index in range(len(block))]
+        yield locations
     finally:
         for name in names:
             folder.remove(name)
@@ -107,8 +109,8 @@ def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
 def _blocks(work: Sequence[Any]) -> Iterator[list[bytes]]:
     block: list[bytes] = []
     size = 0
-    for one in work:
-        block.append(pickle.dumps(one))
+    for element in work:
+        block.append(pickle.dumps(element))
         size += len(block[-1])
         if size >= _BLOCK_BYTES:
             yield block
@@ -133,9 +135,12 @@ class BeamCollection(Collection[Any]):
 
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
         """Apply the step in Beam's pipeline."""
-        inputs = (self.elements, *(one.elements for one in others if isinstance(one, BeamCollection)))
-        given = inputs if others or isinstance(step, Flatten) else self.elements
-        return BeamCollection(given | label >> _beam_transform(step))
+        inputs = (
+            self.elements,
+            *(collection.elements for collection in others if isinstance(collection, BeamCollection)),
+        )
+        elements = inputs if others or isinstance(step, Flatten) else self.elements
+        return BeamCollection(elements | label >> _beam_transform(step))
 
 
 class BeamTransform(beam.PTransform):
@@ -148,10 +153,10 @@ class BeamTransform(beam.PTransform):
     def expand(self, elements: Any) -> Any:
         """Apply the transform to the pipeline's collections."""
         many = isinstance(elements, tuple)
-        given: Any = tuple(map(BeamCollection, elements)) if many else BeamCollection(elements)
+        collections: Any = tuple(map(BeamCollection, elements)) if many else BeamCollection(elements)
         step = self._transform
-        made: Any = step.expand(given) if isinstance(step, Transform) else given | step
-        return made.elements
+        result: Any = step.expand(collections) if isinstance(step, Transform) else collections | step
+        return result.elements
 
 
 def _beam_transform(step: Step) -> beam.PTransform:
@@ -164,12 +169,12 @@ def _beam_transform(step: Step) -> beam.PTransform:
     return BeamTransform(step)
 
 
-def _argument(one: Any) -> Any:
-    """An argument of a step; of a side input Beam's own."""
-    if not isinstance(one, SideInput):
-        return one
-    assert isinstance(one.elements, BeamCollection)
-    return beam.pvalue.AsDict(one.elements.elements)
+def _argument(argument: Any) -> Any:
+    """Convert an argument of a step; a side input becomes Beam's own."""
+    if not isinstance(argument, SideInput):
+        return argument
+    assert isinstance(argument.elements, BeamCollection)
+    return beam.pvalue.AsDict(argument.elements.elements)
 
 
 _STEP: Final = re.compile(r" \[while running '[^']*'\]")
@@ -186,23 +191,23 @@ def original(error: BaseException) -> BaseException:
         copied = copied.__context__
     if type(copied) is not RuntimeError:
         return copied
-    return _named_in(str(copied)) or copied
+    return _last_error(str(copied)) or copied
 
 
-def _named_in(text: str) -> BaseException | None:
-    """The error that the text of an engine names last, without its words about the step."""
+def _last_error(text: str) -> BaseException | None:
+    """Rebuild the error that the text of an engine names last, without its words about the step."""
     plain = _STEP.sub("", text)
-    made: BaseException
+    error: BaseException
     if named := _NAMED.findall(plain):
-        kind, told = named[-1]
-        made = getattr(errors, kind)(told)
+        kind, message = named[-1]
+        error = getattr(errors, kind)(message)
     elif of_system := _SYSTEM.findall(plain):
-        number, told = of_system[-1]
-        made = OSError(int(number), told)
+        number, message = of_system[-1]
+        error = OSError(int(number), message)
     else:
         return None
-    made.add_note(f"as the runner told it:\n{text}")
-    return made
+    error.add_note(f"as the runner told it:\n{text}")
+    return error
 
 
 def run_over(
@@ -229,13 +234,13 @@ def run_over(
         if seeing is None:
             elements = pipeline | "Work" >> beam.Create(list(work))
         else:
-            places = ends.enter_context(kept(work, seeing.out))
-            numbered = pipeline | "Work" >> beam.Create(places) | "See" >> beam.Map(seeing)
+            locations = ends.enter_context(keep_elements(work, seeing.out))
+            numbered = pipeline | "Work" >> beam.Create(locations) | "See" >> beam.Map(seeing)
             elements = numbered | "Take" >> beam.Map(Taken(seeing.out))
         _ = elements | transform | "Count" >> beam.Map(_count)
         try:
             if pipeline.options.view_as(StandardOptions).runner == DATAFLOW:
-                finished(pipeline, transform.label)
+                run_job(pipeline, transform.label)
             else:
                 pipeline.run().wait_until_finish()
         except Exception as error:
@@ -247,11 +252,11 @@ def run_over(
             raise met from None
 
 
-def _count(made: Any) -> None:
+def _count(output: Any) -> None:
     """Add the counts of a manifest to the engine's counters, whose namespace is the stage."""
-    if isinstance(made, Manifest):
-        for name, number in made.counts.items():
-            Metrics.counter(made.stage, name).inc(number)
+    if isinstance(output, Manifest):
+        for name, number in output.counts.items():
+            Metrics.counter(output.stage, name).inc(number)
 
 
 def silence_beam() -> None:

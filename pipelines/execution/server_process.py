@@ -25,12 +25,12 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def cache_folder() -> Path:
-    """Where what was gathered or built once is kept, of this user."""
+    """Return the folder of what was gathered or built once, of this user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajmill"
 
 
 def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | None = None) -> str:
-    """What a program writes on stdout.
+    """Run a program and return what it writes on stdout.
 
     Args:
         command: its name and words.
@@ -43,21 +43,21 @@ def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | N
     variables = dict(os.environ) | dict(environment or {})
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)  # noqa: S603
     if done.returncode:
-        told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-_TOLD_LINES:]
-        raise ShardError(f"{command[0]} could not make what {wanted} needs: {' '.join(told)}")
+        last_lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-_TOLD_LINES:]
+        raise ShardError(f"{command[0]} could not make what {wanted} needs: {' '.join(last_lines)}")
     return done.stdout
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on just now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    """Find a port of loopback that nobody listens on just now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
     return port
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens at that port of loopback."""
+    """Return True if somebody listens at that port of loopback."""
     try:
         socket.create_connection(("localhost", port), timeout=1).close()
     except OSError:
@@ -119,7 +119,7 @@ class Servers:
         self._ends.callback(_end, process)
 
     def wait_for(self, is_ready: Callable[[], bool], patience_s: float) -> None:
-        """Returns as soon as it is ready.
+        """Wait until it is ready.
 
         Raises:
             ShardError: a process ended, or it took longer; with the last line that was said.
@@ -130,8 +130,8 @@ class Servers:
                 if process.poll() is not None:
                     raise ShardError(f"The {name} ended with {process.returncode}: {self.last_said(name)}")
             if time.monotonic() > until:
-                told = "; ".join(f"{name}: {self.last_said(name)}" for name in self.processes)
-                raise ShardError(f"What was started was not ready within {patience_s:.0f} s. {told}")
+                last_words = "; ".join(f"{name}: {self.last_said(name)}" for name in self.processes)
+                raise ShardError(f"What was started was not ready within {patience_s:.0f} s. {last_words}")
             time.sleep(_PERIOD_S)
 
     def last_said(self, name: str) -> str:

@@ -1,1 +1,1 @@
-"""What earlier runs into the same folder left, and how a new generation follows them."""
+"""Generations: what earlier runs into the same folder left, and how a new one follows them."""

@@ -17,7 +17,7 @@ from trajmill.pipelines.generations.compatibility import (
     by_anew,
     recipe_of,
     recipe_of_record,
-    recorded,
+    record_values,
     require_follows,
     versions_of,
 )
@@ -57,7 +57,7 @@ from trajmill.schemas import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What was added.
+    """Result of an append.
 
     Attributes:
         generation: the last one of the folder.
@@ -101,7 +101,7 @@ class Append:
         self._owner: Ownership
 
     def run(self, last: str = "mix") -> Appended:
-        """Adds what is new, and returns what that was.
+        """Add what is new, and return what that was.
 
         Args:
             last: the stage that it ends after: "judge" leaves a generation that is not committed, which may be replayed
@@ -122,12 +122,14 @@ class Append:
             while True:
                 generations = self._chain()
                 self._publish(generations)  # which a run that was killed may have left
-                made = self._made(generations, last)
-                if made.summary is None or made.summary.last != "mix":
-                    return made
-                if made.generation is not generations[-1]:  # else another one was committed, whose child it has to be
-                    self._publish([*generations, made.generation])
-                    return made
+                appended = self._made(generations, last)
+                if appended.summary is None or appended.summary.last != "mix":
+                    return appended
+                if (
+                    appended.generation is not generations[-1]
+                ):  # else another one was committed, whose child it has to be
+                    self._publish([*generations, appended.generation])
+                    return appended
 
     def _publish(self, generations: list[Generation]) -> None:
         """Makes the dataset of all generations; once more where another append was committed meanwhile.
@@ -159,13 +161,13 @@ class Append:
             return self._chain()[0]
 
     def _chain(self) -> list[Generation]:
-        """The generations of the folder, the first of which is made of what a run left there if it is not yet.
+        """Return the generations of the folder, the first of which is made of what a run left there if it is not yet.
 
         Raises:
             ConfigError: it was not finished, or no generation of the recipe may follow.
         """
-        found = chain(self.out)
-        if not found:
+        generations = chain(self.out)
+        if not generations:
             made_by = self._maker()
             first = Generation(FIRST, "", "", Plan.from_json(self.out.read(PLAN)).digest, made_by.digest())
             first = self._named(first, made_by)
@@ -174,9 +176,9 @@ class Append:
             whole = self._with_tables(first, (), made_by)
             self._owner.renew()  # nobody who does not add has taken the folder
             commit(self.out, whole)
-            found = chain(self.out)
-        require_follows(self.out, found[-1], self.recipe)
-        return found
+            generations = chain(self.out)
+        require_follows(self.out, generations[-1], self.recipe)
+        return generations
 
     def _maker(self) -> Recipe:
         """The recipe that the finished run of the folder was made by.
@@ -206,18 +208,18 @@ class Append:
         )
 
     def _made(self, generations: list[Generation], last: str) -> Appended:
-        """Makes and commits the next generation; the last one without a summary if nothing is new."""
+        """Make and commit the next generation; return the last one without a summary if nothing is new."""
         known = KnownGenerations.of(self.out, generations)
         inputs = KnownInputs.of(known, self.recipe, self._contents)
         plan = self._plan(inputs, generations)
-        told = inputs.again, tuple(inputs.changed)
+        known_inputs = inputs.again, tuple(inputs.changed)
         if not plan.parts and not plan.passages:
-            return Appended(generations[-1], None, *told)
-        contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in [*plan.inputs, *plan.passages])
+            return Appended(generations[-1], None, *known_inputs)
+        contents = sorted(f"{self._contents.of(source)} {source.uri}" for source in [*plan.inputs, *plan.passages])
         digest = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
-        begun = clear_abandoned(self.out, {folder, *(one.folder for one in generations)})
+        begun = clear_abandoned(self.out, {folder, *(earlier.folder for earlier in generations)})
         made_by = Run(
             self.recipe,
             self.raws,
@@ -232,16 +234,16 @@ class Append:
         )
         summary = replace(made_by.run(last), out=self.out.path())
         if last != "mix":
-            return Appended(generations[-1], summary, *told, begun)
-        made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
-        made = self._with_tables(made, known.places, self.recipe)
+            return Appended(generations[-1], summary, *known_inputs, begun)
+        generation = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
+        generation = self._with_tables(generation, known.places, self.recipe)
         made_by.renew()  # so that nobody clears what is committed now
-        committed = commit(self.out, made)
-        return Appended(made if committed else generations[-1], summary, *told, begun)
+        committed = commit(self.out, generation)
+        return Appended(generation if committed else generations[-1], summary, *known_inputs, begun)
 
     def _plan(self, inputs: KnownInputs, generations: Sequence[Generation]) -> Plan:
-        """What is new in the raw logs."""
-        how, plans = self.execution, [plan_of(self.out, one) for one in generations]
+        """Plan what is new in the raw logs."""
+        how, plans = self.execution, [plan_of(self.out, generation) for generation in generations]
         found_before, counts = FoundBefore.of(plans), PlanCounts()
         self._tell(StageStart("plan", counts=counts))
         plan = make_plan(
@@ -257,20 +259,20 @@ class Append:
             deaths=Deaths.left_in(self.out),
         )
         inputs.again += found_before.again
-        told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
-        unrecognized = tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told)
-        passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not inputs.knows(one))
+        known_rejects = {(reject.uri, reject.reason) for plan in plans for reject in plan.unrecognized}
+        unrecognized = tuple(reject for reject in plan.unrecognized if (reject.uri, reject.reason) not in known_rejects)
+        passages = tuple(passage for passage in passage_inputs(self.recipe.mix.passages) if not inputs.knows(passage))
         return replace(plan, unrecognized=unrecognized, passages=passages)
 
-    def _named(self, one: Generation, recipe: Recipe) -> Generation:
-        """A generation whose stages are done by a recipe, with what these tell of it."""
-        shards = read_manifest(stages_of(self.out, one) / "shards", MANIFEST)
+    def _named(self, generation: Generation, recipe: Recipe) -> Generation:
+        """Complete a generation whose stages are done by a recipe with what these tell of it."""
+        shards = read_manifest(stages_of(self.out, generation) / "shards", MANIFEST)
         assert shards is not None
-        connectors = {found.connector: found.version for found in plan_of(self.out, one).inputs}
+        connectors = {source.connector: source.version for source in plan_of(self.out, generation).inputs}
         return replace(
-            one,
+            generation,
             versions=versions_of(recipe),
-            values=recorded(recipe),
+            values=record_values(recipe),
             connectors=dict(sorted(connectors.items())),
             counts=shards.counts,
             mixture=shards.mixture,
@@ -278,16 +280,20 @@ class Append:
             shards=tuple(file for file in shards.files if "/" in file.name),
         )
 
-    def _with_tables(self, one: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
-        """The same with its tables written, which follow those in other folders."""
-        stages, ledgers, plan = stages_of(self.out, one), ledgers_of(self.out, one), plan_of(self.out, one)
+    def _with_tables(self, generation: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
+        """Write the tables of a generation, which follow those in other folders, and add them to it."""
+        stages, ledgers, plan = (
+            stages_of(self.out, generation),
+            ledgers_of(self.out, generation),
+            plan_of(self.out, generation),
+        )
         inputs = [*plan.inputs, *plan.passages]
         rows = input_rows(inputs, self._contents.read(inputs, stages))
         entries = (
             write_ledger(ledgers, "inputs", rows),
             write_ledger(ledgers, "places", place_rows(recipe, stages, before)),
         )
-        return replace(one, ledgers=entries)
+        return replace(generation, ledgers=entries)
 
 
 def run_with_pools_of(
@@ -325,18 +331,18 @@ def run_with_pools_of(
 
 @contextmanager
 def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
-    """(digest, folders of tables) that say which pools the groups of an old folder have.
+    """Return (digest, folders of tables) that say which pools the groups of an old folder have.
 
     Raises:
         ConfigError: it holds no finished run.
     """
     generations = chain(old)
     if generations:
-        yield generations[-1].digest, tuple(ledgers_of(old, one) for one in generations)
+        yield generations[-1].digest, tuple(ledgers_of(old, generation) for generation in generations)
         return
     draws = read_manifest(old / "draws", MANIFEST)
     if draws is None:
         raise ConfigError(f"{old.path()} holds no finished run whose pools could be kept.")
-    with scratch_folder() as place:
-        entry = write_ledger(Folder(place), "places", place_rows(recipe, old))
-        yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(place),)
+    with scratch_folder() as scratch:
+        entry = write_ledger(Folder(scratch), "places", place_rows(recipe, old))
+        yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(scratch),)

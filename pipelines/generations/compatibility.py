@@ -1,4 +1,5 @@
-"""Which recipe, and which release, may make a generation after another one, and by which rules a folder was made.
+"""Compatibility of generations: which recipe and release may follow another one, and the rules that a folder was made
+by.
 
 What decides how logs are judged, and how much is drawn, may change: it applies to what is new. What parts of earlier
 runs are compared by (who is equal to whom, which group and pool nodes have, in which tokens budgets count), what rows
@@ -48,7 +49,7 @@ FREE: Final = (
     "mix.shard_bytes",
     "card",
 )
-"""What may change, with all that stands below it."""
+"""Keys that may change, with all that stands below them."""
 
 _SALT: Final = ("normalize", "scrub_salt")
 _SHOWN: Final = 60
@@ -70,7 +71,7 @@ class Change:
 
     @property
     def is_free(self) -> bool:
-        """Whether a later generation may have it."""
+        """True if a later generation may have it."""
         return any(self.key == name or self.key.startswith(f"{name}.") for name in FREE)
 
     def __str__(self) -> str:
@@ -80,20 +81,20 @@ class Change:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(_pruned(value), ensure_ascii=False, sort_keys=True)
+    text = json.dumps(_prune(value), ensure_ascii=False, sort_keys=True)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _pruned(value: Any) -> Any:
-    """The value without what a mapping holds of nothing."""
+def _prune(value: Any) -> Any:
+    """Remove empty values from mappings."""
     if not isinstance(value, dict):
         return value
-    pruned = {name: _pruned(one) for name, one in value.items()}
-    return {name: one for name, one in pruned.items() if one not in (None, [], {})}
+    pruned = {name: _prune(member) for name, member in value.items()}
+    return {name: member for name, member in pruned.items() if member not in (None, [], {})}
 
 
-def recorded(recipe: Recipe) -> dict[str, Any]:
-    """The values of a recipe as a generation's manifest holds them: in the place of its salt, a digest."""
+def record_values(recipe: Recipe) -> dict[str, Any]:
+    """Return the values of a recipe as a generation's manifest holds them: in the place of its salt, a digest."""
     values = recipe.model_dump(mode="json")
     values["normalize"]["scrub_salt"] = _salt_digest(recipe)
     return values
@@ -116,13 +117,13 @@ def recipe_of_record(data: bytes, now: Recipe) -> Recipe | None:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], lead: str = "") -> Iterator[Change]:
-    """What differs between recorded values, in the order of keys; what one side lacks is told as a whole."""
+    """Yield the differences between recorded values, in the order of keys; what one side lacks is told as a whole."""
     for name in sorted({*before, *after}):
-        one, other = before.get(name), after.get(name)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from changes(one, other, f"{lead}{name}.")
-        elif one != other:
-            yield Change(f"{lead}{name}", one, other)
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from changes(old, new, f"{lead}{name}.")
+        elif old != new:
+            yield Change(f"{lead}{name}", old, new)
 
 
 _TOLD_AT_ONCE: Final = 3
@@ -134,7 +135,7 @@ _TOLD: Final = {
     "templates": "the texts of mix.templates",
     "spans": "what spans are told of",
 }
-"""What versions are of."""
+"""Descriptions of what the versions are of."""
 
 TOKENIZER: Final = "tokenizer"
 
@@ -153,41 +154,42 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
     }
 
 
-def recipe_of(out: Folder, one: Generation, now: Recipe) -> Recipe | None:
-    """The recipe that a generation was made by; None where the one at hand has another salt, or it is no more valid.
+def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None:
+    """Return the recipe that a generation was made by; None where the one at hand has another salt, or it is no more
+    valid.
 
     Args:
         out: the output folder.
         one: the generation.
         now: the recipe at hand, whose salt is taken.
     """
-    if one.recipe == now.digest():
+    if generation.recipe == now.digest():
         return now
-    found = recipe_of_record(stages_of(out, one).found(RUN) or b"", now)
-    return found if found is not None and found.digest() == one.recipe else None
+    recipe = recipe_of_record(stages_of(out, generation).found(RUN) or b"", now)
+    return recipe if recipe is not None and recipe.digest() == generation.recipe else None
 
 
 def by_anew(out: Folder) -> str:
-    """What to do where nothing can be added to a folder."""
+    """Advise what to do where nothing can be added to a folder."""
     return f"That takes a run over all logs: trajmill run RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
 
 
 def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
-    """Nothing, if a generation by the recipe and this release may follow the last one of a folder.
+    """Check that a generation by the recipe and this release may follow the last one of a folder.
 
     Raises:
         ConfigError: it may not; the message names what is otherwise.
     """
-    found = [str(change) for change in _forbidden(out, last, recipe)]
+    differences = [str(change) for change in _forbidden(out, last, recipe)]
     now = versions_of(recipe)
-    found += [f"{_TOLD[name]} changed" for name, value in last.versions.items() if now.get(name, value) != value]
+    differences += [f"{_TOLD[name]} changed" for name, value in last.versions.items() if now.get(name, value) != value]
     tokenizer = recipe.judge.files().get(TOKENIZER)
-    if tokenizer is not None and last.models.get(TOKENIZER, was := sha256_of(tokenizer)) != was:
-        found.append("the file of judge.tokenizer changed")
-    if found:
-        more = f" and {len(found) - _TOLD_AT_ONCE} more" if len(found) > _TOLD_AT_ONCE else ""
-        told = "; ".join(found[:_TOLD_AT_ONCE])
-        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {told}{more}. {by_anew(out)}")
+    if tokenizer is not None and last.models.get(TOKENIZER, digest := sha256_of(tokenizer)) != digest:
+        differences.append("the file of judge.tokenizer changed")
+    if differences:
+        more = f" and {len(differences) - _TOLD_AT_ONCE} more" if len(differences) > _TOLD_AT_ONCE else ""
+        listed = "; ".join(differences[:_TOLD_AT_ONCE])
+        raise ConfigError(f"{out.path()} cannot be added to by this recipe: {listed}{more}. {by_anew(out)}")
 
 
 def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
@@ -195,25 +197,42 @@ def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
     if last.recipe == recipe.digest():
         return ()
     before = recipe_of(out, last, recipe)
-    values: Mapping[str, Any] = last.values if before is None else recorded(before)
+    values: Mapping[str, Any] = last.values if before is None else record_values(before)
     if not values:
         return (f"its last generation is of another recipe, of which {RUN} there does not tell",)
-    return [change for change in changes(values, recorded(recipe)) if not change.is_free]
+    return [change for change in changes(values, record_values(recipe)) if not change.is_free]
 
 
 def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:
-    """By which rules a folder was made: generations in a row of one recipe, and of one version a connector."""
-    found: list[RuleSet] = []
+    """List the rules that a folder was made by: generations in a row of one recipe, and of one version a connector."""
+    rules: list[RuleSet] = []
     versions: dict[str, str] = {}
-    for before, one in zip([None, *generations], generations, strict=False):
-        newer = {name: version for name, version in one.connectors.items() if versions.get(name, version) != version}
-        told = [f"connector {name}: version {versions[name]} → {newer[name]}" for name in sorted(newer)]
-        versions |= one.connectors
-        both = before is not None and before.values and one.values
-        told = [*map(str, changes(before.values, one.values) if before is not None and both else ()), *told]
-        if before is not None and not told and (both or before.recipe == one.recipe):
-            was = found.pop()
-            found.append(RuleSet(was.first, one.number, was.recipe, {**was.connectors, **one.connectors}, was.changed))
+    for before, generation in zip([None, *generations], generations, strict=False):
+        newer = {
+            name: version for name, version in generation.connectors.items() if versions.get(name, version) != version
+        }
+        changed = [f"connector {name}: version {versions[name]} → {newer[name]}" for name in sorted(newer)]
+        versions |= generation.connectors
+        both = before is not None and before.values and generation.values
+        changed = [
+            *map(str, changes(before.values, generation.values) if before is not None and both else ()),
+            *changed,
+        ]
+        if before is not None and not changed and (both or before.recipe == generation.recipe):
+            previous = rules.pop()
+            rules.append(
+                RuleSet(
+                    previous.first,
+                    generation.number,
+                    previous.recipe,
+                    {**previous.connectors, **generation.connectors},
+                    previous.changed,
+                )
+            )
         else:
-            found.append(RuleSet(one.number, one.number, one.recipe[:16], one.connectors, tuple(told)))
-    return found
+            rules.append(
+                RuleSet(
+                    generation.number, generation.number, generation.recipe[:16], generation.connectors, tuple(changed)
+                )
+            )
+    return rules

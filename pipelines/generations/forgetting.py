@@ -28,7 +28,7 @@ from trajmill.pipelines.generations.generations import (
     Generation,
     chain,
     clear_abandoned,
-    closed_chain,
+    close_chain,
     ledgers_of,
     manifest_of,
     read_ledger,
@@ -38,28 +38,28 @@ from trajmill.pipelines.generations.generations import (
 )
 from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.known_inputs import Contents, place_of
-from trajmill.pipelines.generations.published import SHARDS, made_in, publish_again
+from trajmill.pipelines.generations.published import SHARDS, manifests_of_files, publish_again
 from trajmill.pipelines.generations.traces import (
     Change,
     Flags,
     Selection,
-    attached,
-    drawn_places,
-    found,
+    attachment_digests,
+    find_selected,
+    flag_kept_rows,
     holding,
     is_whole,
-    kept_rows,
     lines_of_unseen,
     manifest_in,
-    mended_draws,
+    mend_draws,
     nearest,
     of_ids,
     of_places,
     of_rows,
     of_unseen,
     parquet_holds,
+    read_unseen,
     rewritten,
-    told_unseen,
+    shown_pools,
     without_lines,
 )
 from trajmill.pipelines.judge.judging import Unit, measure_file, measure_files, units_in
@@ -81,7 +81,7 @@ from trajmill.pipelines.storage.parquet import read_table, read_transitions, row
 from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
 from trajmill.quality.measure import family_nodes
 from trajmill.schemas import ConfigError, ContractError
-from trajmill.schemas.manifest import FileEntry, summed_counts
+from trajmill.schemas.manifest import FileEntry, sum_counts
 
 DONE: Final = f"{GENERATIONS}/done.json"
 """The journal of what is forgotten, while that is not reported."""
@@ -89,14 +89,14 @@ DONE: Final = f"{GENERATIONS}/done.json"
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "places", "done")
 _KINDS: Final = "environment_", "time_"
-"""What counts of samples of eval begin with that tell of which kind they are."""
+"""Prefixes of counts of samples of eval that tell their kind."""
 
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was forgotten.
+    """Result of forgetting.
 
     Attributes:
         trajectories: how many.
@@ -117,7 +117,7 @@ class Forgotten:
 
 @dataclass(slots=True)
 class _Journal:
-    """What is being forgotten, while it is: what files no more tell after a kill.
+    """Record of what is being forgotten, while it is: what files no more tell after a kill.
 
     Attributes:
         ids: of trajectories.
@@ -150,10 +150,10 @@ class _Journal:
         self.out.remove(JOURNAL)
 
     def is_open(self, folder: Folder, name: str) -> bool:
-        """Whether a file has still to be changed, which cannot be done twice; notes what it is before that."""
+        """Return True if a file has still to be changed, which cannot be done twice; note what it is before that."""
         mark = f"{folder.path()}/{name}|"
         now = f"{mark}{folder.sha256(name)}"
-        if not any(one.startswith(mark) for one in self.done):
+        if not any(entry.startswith(mark) for entry in self.done):
             self.done.add(now)
             self.write()
         return now in self.done
@@ -172,7 +172,7 @@ class Forgetting:
         self._rewritten: set[str] = set()
 
     def forget(self, selection: Selection, finish: Callable[[], object] = lambda: None) -> Forgotten:
-        """Forgets what is selected, and proves it.
+        """Forget what is selected, and prove it.
 
         Args:
             selection: what to forget.
@@ -192,30 +192,34 @@ class Forgetting:
         with owner.held():
             owner.keep()
             self.out = self.out.held(owner.token, replaces=True)
-            generations = closed_chain(self.out)
-            stages = [stages_of(self.out, one) for one in generations]
+            generations = close_chain(self.out)
+            stages = [stages_of(self.out, generation) for generation in generations]
             journal = _Journal.begun(self.out)
-            transitions = [one / "transitions" for one in stages]
-            chosen = found(selection, transitions)
+            transitions = [folder / "transitions" for folder in stages]
+            chosen = find_selected(selection, transitions)
             journal.ids |= chosen.ids
             journal.uris |= chosen.uris
             if not journal.ids:
                 reopen(self.out, generations)
                 raise ConfigError("Nothing of that is in the folder.", nearest(selection, transitions))
-            journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
-            for one in stages:
-                self._note_places(one, journal)
+            journal.units |= {
+                f"{self._lead(folder)}|{name}" for folder in stages for name in holding(folder, journal.ids)
+            }
+            for folder in stages:
+                self._note_places(folder, journal)
             raw = self._bury(stages, journal)
             journal.write()
-            clear_abandoned(self.out, [one.folder for one in generations], timedelta(0))  # none of these can follow
+            clear_abandoned(
+                self.out, [generation.folder for generation in generations], timedelta(0)
+            )  # none of these can follow
             self.out.remove(REPORT)  # it shows texts; whoever is asked for another makes it of what is left
             for number, at in enumerate(stages):
                 self._forget_in(at, stages[:number], journal, ledgers_of(self.out, generations[number]))
             self._rewrite_chain(generations)
             self._drop_blobs(stages)
-            made = chain(self.out, moved=True)
-            last = recipe_of(self.out, made[-1], self.recipe)
-            publish_again(last or self.recipe, self.out, made, owner, changed=True)
+            rewritten_chain = chain(self.out, moved=True)
+            last = recipe_of(self.out, rewritten_chain[-1], self.recipe)
+            publish_again(last or self.recipe, self.out, rewritten_chain, owner, changed=True)
             forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
             reopen(self.out, generations)
@@ -230,33 +234,37 @@ class Forgetting:
         return at.path()[len(self.out.path()) + 1 :]
 
     def _note_places(self, at: Folder, journal: _Journal) -> None:
-        """Notes what units tell of what is forgotten, which they do not do when they are written again."""
-        drawn = (place for unit in self._affected(at, journal) for place in drawn_places(at, unit, journal.ids))
+        """Note what units tell of what is forgotten, which they do not do when they are written again."""
+        drawn = (
+            pool_and_domain
+            for unit in self._units_affected(at, journal)
+            for pool_and_domain in shown_pools(at, unit, journal.ids)
+        )
         journal.places |= {f"{self._lead(at)}|{pool}|{domain}" for pool, domain in drawn}
 
-    def _affected(self, at: Folder, journal: _Journal) -> list[Unit]:
+    def _units_affected(self, at: Folder, journal: _Journal) -> list[Unit]:
         return [unit for unit in units_in(at) if f"{self._lead(at)}|{unit.name}" in journal.units]
 
     def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
-        """Writes tombstones, before anything is gone; returns where the logs lie."""
+        """Write tombstones, before anything is gone; return where the logs lie."""
         contents, stones, gone = Contents(self.recipe.normalize.max_member_bytes), Tombstones.read(self.out), []
         for at in stages:
-            some = [one for one in Plan.from_json(at.read(PLAN)).inputs if one.uri in journal.uris]
+            some = [source for source in Plan.from_json(at.read(PLAN)).inputs if source.uri in journal.uris]
             stones = stones.adding(LOG, filter(None, contents.read(some, at).values()))
             gone += some
         stones.adding(TRAJECTORY, journal.ids).write(self.out)
-        return tuple(sorted({place.path for one in gone for place in one.members.values()}))
+        return tuple(sorted({location.path for source in gone for location in source.members.values()}))
 
     def _forget_in(self, at: Folder, before: Sequence[Folder], journal: _Journal, ledgers: Folder) -> None:
-        """Takes it out of the stages, the ledgers and the shards of one generation."""
+        """Take the forgotten data out of the stages, the ledgers and the shards of one generation."""
         lead = f"{self._lead(at)}|"
-        units, affected = units_in(at), self._affected(at, journal)
-        shown = (one.removeprefix(lead).split("|") for one in journal.places if one.startswith(lead))
+        units, affected = units_in(at), self._units_affected(at, journal)
+        shown = (entry.removeprefix(lead).split("|") for entry in journal.places if entry.startswith(lead))
         touched = {(pool, domain) for pool, domain in shown}
         for unit in affected:
-            kept = kept_rows(at, unit, journal.ids)
-            if not kept.all():
-                self._forget_unit(at, unit, kept, journal)
+            kept_flags = flag_kept_rows(at, unit, journal.ids)
+            if not kept_flags.all():
+                self._forget_unit(at, unit, kept_flags, journal)
         for stage in _REJECTS:
             self._forget_rejects(at / stage, journal)
         self._forget_plan(at, journal)
@@ -272,74 +280,74 @@ class Forgetting:
     def _forget_environments(
         self, at: Folder, before: Sequence[Folder], units: Sequence[Unit], journal: _Journal
     ) -> frozenset[str]:
-        """What training shows of environments by now, in draws; trajectories of eval to which it shows none.
+        """Return trajectories of eval whose environment training does not show any more, and mend draws.
 
         None of these where nothing was drawn for training, and so nothing of it is gone.
         """
-        if all(one.split("|")[1] == "eval" for one in journal.places):
+        if all(entry.split("|")[1] == "eval" for entry in journal.places):
             return frozenset()
-        for name in mended_draws(at, units, Draws.of(self.recipe, [*before, at]).environments()):
+        for name in mend_draws(at, units, Draws.of(self.recipe, [*before, at]).environments()):
             self._note(at / "draws", name)
-        return told_unseen(at, units)
+        return read_unseen(at, units)
 
     def _note(self, folder: Folder, name: str) -> None:
         self._rewritten.add(f"{self._lead(folder)}/{name}")
 
-    def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal) -> None:
-        """All files of a unit, its transitions the last."""
+    def _forget_unit(self, at: Folder, unit: Unit, kept_flags: Flags, journal: _Journal) -> None:
+        """Cut all files of a unit, its transitions the last."""
         measures, label = at / "measures", unit.label
         numbered = {measure_file(label, "benchmarks"): measures, unit.name: at / LIKENESS}
         for name in measure_files(label):
             if not measures.exists(name) or name in numbered:
                 continue
             if name == measure_file(label, "answers"):
-                self._remake_answers(at, unit, kept)
-            elif is_whole(measures, name, kept):
-                rewritten(measures, name, of_rows(kept))
+                self._remake_answers(at, unit, kept_flags)
+            elif is_whole(measures, name, kept_flags):
+                rewritten(measures, name, of_rows(kept_flags))
             self._note(measures, name)
         for folder in (at / "verdicts", at / "spans", at / "replays"):
             if folder.exists(unit.name):
-                if is_whole(folder, unit.name, kept):
-                    rewritten(folder, unit.name, of_rows(kept))
+                if is_whole(folder, unit.name, kept_flags):
+                    rewritten(folder, unit.name, of_rows(kept_flags))
                 self._note(folder, unit.name)
         for name, folder in numbered.items():
             if folder.exists(name):
                 if journal.is_open(folder, name):
-                    rewritten(folder, name, of_places(kept, "row"))
+                    rewritten(folder, name, of_places(kept_flags, "row"))
                 self._note(folder, name)
         rewritten(at / "draws", draws_name(label), of_ids(journal.ids))
         self._note(at / "draws", draws_name(label))
-        rewritten(at / "transitions", unit.name, of_rows(kept))
+        rewritten(at / "transitions", unit.name, of_rows(kept_flags))
         self._note(at / "transitions", unit.name)
 
-    def _remake_answers(self, at: Folder, unit: Unit, kept: Flags) -> None:
-        """The answers by which checks are tried, of what is left of a unit."""
-        held, first = Answering(View.of(self.recipe.mix)), 0
+    def _remake_answers(self, at: Folder, unit: Unit, kept_flags: Flags) -> None:
+        """Write again the answers by which checks are tried, of what is left of a unit."""
+        answering, first = Answering(View.of(self.recipe.mix)), 0
         for batch in read_transitions(at / "transitions", unit.name):
-            list(held.add(batch.filter(pa.array(kept[first : first + batch.num_rows]))))
+            list(answering.add(batch.filter(pa.array(kept_flags[first : first + batch.num_rows]))))
             first += batch.num_rows
-        write_parquet(at / "measures", measure_file(unit.label, "answers"), HELD, held.rest())
+        write_parquet(at / "measures", measure_file(unit.label, "answers"), HELD, answering.rest())
 
     def _merge_answers(self, at: Folder, before: Sequence[Folder], units: Sequence[Unit]) -> None:
-        held = Distractors()
-        places = [(one / "draws", ANSWERS) for one in before]
-        places += [(at / "measures", measure_file(unit.label, "answers")) for unit in units]
-        for folder, name in places:
+        distractors = Distractors()
+        sources = [(folder_before / "draws", ANSWERS) for folder_before in before]
+        sources += [(at / "measures", measure_file(unit.label, "answers")) for unit in units]
+        for folder, name in sources:
             for batch in read_table(folder, name, HELD.names).to_batches():
-                held.take(batch)
-        write_parquet(at / "draws", ANSWERS, HELD, [held.batch()])
+                distractors.take(batch)
+        write_parquet(at / "draws", ANSWERS, HELD, [distractors.batch()])
         self._note(at / "draws", ANSWERS)
 
     def _forget_rejects(self, folder: Folder, journal: _Journal) -> None:
-        """Takes out rejects of what is forgotten, and its id out of what was said of others."""
+        """Take out rejects of what is forgotten, and its id out of the details of others."""
         ids, uris = pa.array(sorted(journal.ids)), pa.array(sorted(journal.uris), pa.string())
-        short = "|".join(sorted(one[:16] for one in journal.ids))
+        short = "|".join(sorted(key[:16] for key in journal.ids))
 
         def change(table: pa.Table, _: int) -> pa.Table:
             gone = pc.or_(pc.is_in(table["trajectory_id"], value_set=ids), pc.is_in(table["uri"], value_set=uris))
             left = table.filter(pc.invert(gone))
-            told = pc.replace_substring_regex(left["detail"], f"(?:{short})…", "that was forgotten")
-            return left.set_column(left.schema.get_field_index("detail"), left.schema.field("detail"), told)
+            details = pc.replace_substring_regex(left["detail"], f"(?:{short})…", "that was forgotten")
+            return left.set_column(left.schema.get_field_index("detail"), left.schema.field("detail"), details)
 
         for name in folder.names(".parquet"):
             table = read_table(folder, name, ["trajectory_id", "uri", "detail"])
@@ -350,26 +358,31 @@ class Forgetting:
     def _forget_plan(self, at: Folder, journal: _Journal) -> None:
         plan = Plan.from_json(at.read(PLAN))
         parts = tuple(
-            replace(part, inputs=tuple(one for one in part.inputs if one.uri not in journal.uris))
+            replace(part, inputs=tuple(source for source in part.inputs if source.uri not in journal.uris))
             for part in plan.parts
         )
         if parts != plan.parts:
-            gone = {place.path for one in plan.inputs if one.uri in journal.uris for place in one.members.values()}
-            opened = tuple(one for one in plan.opened if one.place.path not in gone)
+            gone = {
+                location.path
+                for source in plan.inputs
+                if source.uri in journal.uris
+                for location in source.members.values()
+            }
+            opened = tuple(archive for archive in plan.opened if archive.place.path not in gone)
             at.write(PLAN, replace(plan, parts=parts, opened=opened).to_json(), private=True)
             self._note(at, PLAN)
 
     def _forget_shards(
         self, at: Folder, touched: set[tuple[str, str]], journal: _Journal, unseen: frozenset[str]
     ) -> None:
-        """Rewrites the shards that show any of it, of pools and domains in which it was drawn, and those of eval.
+        """Rewrite the shards that show any of it, of pools and domains in which it was drawn, and those of eval.
 
         Of these it mends what they say of environments.
         """
         shards = at / SHARDS
-        for made in unit_manifests(shards, _labels(shards)):
-            counts, files = dict(made.counts), []
-            for file in made.files:
+        for unit in unit_manifests(shards, _labels(shards)):
+            counts, files = dict(unit.counts), []
+            for file in unit.files:
                 pool, _, rest = file.name.partition("/")
                 domain = rest.partition("/")[0].partition("_")[0]
                 entry = (
@@ -378,8 +391,8 @@ class Forgetting:
                     else file
                 )
                 files.append(entry)
-            if tuple(files) != made.files:
-                finish_unit(shards, replace(made, files=tuple(files), counts=counts))
+            if tuple(files) != unit.files:
+                finish_unit(shards, replace(unit, files=tuple(files), counts=counts))
         self._reseal(shards)
 
     def _shard(
@@ -391,7 +404,7 @@ class Forgetting:
         counts: dict[str, int],
         unseen: frozenset[str],
     ) -> FileEntry:
-        """A shard without the samples of some trajectories; counts become those of what is left."""
+        """Cut the samples of some trajectories from a shard; counts become those of what is left."""
         if file.name.endswith(".jsonl"):
             before = shards.read(file.name)
             data = lines_of_unseen(without_lines(before, ids)[0], unseen)
@@ -401,8 +414,8 @@ class Forgetting:
         else:
             with shards.open(file.name) as stream:
                 table = pq.read_table(stream)
-            cut, told = of_ids(ids), of_unseen(unseen)
-            change: Change = (lambda some, at: told(cut(some, at), at)) if key.startswith("eval.") else cut
+            cut, mark_unseen = of_ids(ids), of_unseen(unseen)
+            change: Change = (lambda some, at: mark_unseen(cut(some, at), at)) if key.startswith("eval.") else cut
             left = change(table, 0)
             if not left.equals(table):
                 rewritten(shards, file.name, change, shard=True)
@@ -419,15 +432,15 @@ class Forgetting:
         return entry
 
     def _forget_ledgers(self, at: Folder, ledgers: Folder, journal: _Journal) -> None:
-        places, ids = read_ledger([ledgers], "places"), pa.array(sorted(journal.ids), pa.string())
+        rows, ids = read_ledger([ledgers], "places"), pa.array(sorted(journal.ids), pa.string())
         alone = pa.record_batch({"trajectory_id": ids, "parent_trajectory_id": pa.nulls(len(ids), pa.string())})
-        write_ledger(ledgers, "places", places[~np.isin(places["node"], family_nodes(alone)[0])])
-        left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
+        write_ledger(ledgers, "places", rows[~np.isin(rows["node"], family_nodes(alone)[0])])
+        left = {int(place_of(source)[:16], 16) for source in Plan.from_json(at.read(PLAN)).inputs}
         inputs = read_ledger([ledgers], "inputs")
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
 
     def _reseal(self, stage: Folder) -> None:
-        """Brings the manifests of a stage to what its files are now."""
+        """Bring the manifests of a stage up to date with its files."""
         sealed = read_manifest(stage, MANIFEST)
         if sealed is None:
             return
@@ -437,49 +450,49 @@ class Forgetting:
             is_other = f"{self._lead(stage)}/{file.name}" in self._rewritten or sizes.get(file.name) != file.bytes
             return _entry(stage, file.name) if is_other else file
 
-        for made in unit_manifests(stage, _labels(stage)):
-            files = tuple(now(file) for file in made.files)
-            if files != made.files:
-                finish_unit(stage, replace(made, files=files))
+        for unit in unit_manifests(stage, _labels(stage)):
+            files = tuple(now(file) for file in unit.files)
+            if files != unit.files:
+                finish_unit(stage, replace(unit, files=files))
         units = unit_manifests(stage, _labels(stage))
-        counts = summed_counts(units) if stage.path().endswith(f"/{SHARDS}") else sealed.counts
+        counts = sum_counts(units) if stage.path().endswith(f"/{SHARDS}") else sealed.counts
         stage.write(MANIFEST, replace(sealed, files=tuple(map(now, sealed.files)), counts=counts).to_json())
 
     def _rewrite_chain(self, generations: Sequence[Generation]) -> None:
         parent = ""
-        for one in generations:
-            where, ledgers = stages_of(self.out, one) / SHARDS, ledgers_of(self.out, one)
+        for generation in generations:
+            where, ledgers = stages_of(self.out, generation) / SHARDS, ledgers_of(self.out, generation)
             entries = {file.name: file for file in manifest_in(where).files}
-            shards = tuple(entries.get(file.name, file) for file in one.shards)
-            made = replace(
-                one,
+            shards = tuple(entries.get(file.name, file) for file in generation.shards)
+            rewritten_generation = replace(
+                generation,
                 parent=parent,
                 shards=shards,
-                ledgers=tuple(_entry(ledgers, file.name) for file in one.ledgers),
-                counts=summed_counts(made_in(where, shards)),
+                ledgers=tuple(_entry(ledgers, file.name) for file in generation.ledgers),
+                counts=sum_counts(manifests_of_files(where, shards)),
                 read="",
             )
-            self.out.write(manifest_of(one.number), made.to_json())
-            parent = made.digest
+            self.out.write(manifest_of(generation.number), rewritten_generation.to_json())
+            parent = rewritten_generation.digest
 
     def _drop_blobs(self, stages: Sequence[Folder]) -> None:
-        """Removes attachments that no row of any generation is left to tell of."""
-        kept = [
+        """Remove attachments that no row of any generation is left to tell of."""
+        stores = [
             (blobs, sealed) for at in stages if (sealed := read_manifest(blobs := at / BLOBS, MANIFEST)) is not None
         ]
-        left = {digest for at in stages for digest in attached(at / "transitions")} if kept else set()
-        for blobs, sealed in kept:
+        left = {digest for at in stages for digest in attachment_digests(at / "transitions")} if stores else set()
+        for blobs, sealed in stores:
             gone = {file.name for file in sealed.files} - left
             for name in sorted(gone):
                 blobs.remove(name)
                 self._note(blobs, name)
-            for made in unit_manifests(blobs, _labels(blobs)):
-                finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
+            for unit in unit_manifests(blobs, _labels(blobs)):
+                finish_unit(blobs, replace(unit, files=tuple(file for file in unit.files if file.name not in gone)))
             files = tuple(file for file in sealed.files if file.name not in gone)
             blobs.write(MANIFEST, replace(sealed, files=files).to_json())
 
     def _scan(self, journal: _Journal) -> int:
-        """How many files were looked through, none of which holds any of it.
+        """Scan the files for what was forgotten; return how many were scanned.
 
         Raises:
             ContractError: one does; it is not forgotten.
@@ -487,11 +500,11 @@ class Forgetting:
         names = [name for name in self.out.names() if name not in (JOURNAL, DONE, NAME) and not _BLOB.fullmatch(name)]
         for name in names:
             if name.endswith(".parquet"):
-                held = parquet_holds(self.out, name, journal.ids, journal.uris)
+                is_found = parquet_holds(self.out, name, journal.ids, journal.uris)
             else:
                 data = self.out.read(name)
-                held = any(one.encode() in data for one in journal.ids)
-            if held:
+                is_found = any(key.encode() in data for key in journal.ids)
+            if is_found:
                 raise ContractError(f"{self.out.path(name)} still holds what was to be forgotten")
         return len(names)
 

@@ -101,7 +101,7 @@ def _rows(batch: pa.RecordBatch, kind: np.dtype[Any]) -> npt.NDArray[np.void]:
 GENERATIONS: Final = "generations"
 LEDGERS: Final = "ledgers"
 JOURNAL: Final = f"{GENERATIONS}/forgetting.json"
-"""What is being forgotten, while it is."""
+"""Path of the record of what is being forgotten, while it is."""
 
 FIRST: Final = 1
 _NAME_DIGITS: Final = 16
@@ -154,9 +154,9 @@ class Generation:
 
     @classmethod
     def from_json(cls, data: bytes) -> Generation:
-        """The generation that `to_json` wrote."""
+        """Parse the generation that `to_json` wrote."""
         values: dict[str, Any] = json.loads(data)
-        files = {name: tuple(FileEntry(**one) for one in values[name]) for name in ("shards", "ledgers")}
+        files = {name: tuple(FileEntry(**entry) for entry in values[name]) for name in ("shards", "ledgers")}
         return cls(**values | files, read=hashlib.sha256(data).hexdigest())
 
     @property
@@ -171,37 +171,38 @@ def manifest_of(number: int) -> str:
 
 
 def folder_of(parent: str, plan: str, recipe: str) -> str:
-    """Where a generation of that parent, plan and recipe is made, relative to the output folder."""
+    """Return the folder of a generation of that parent, plan and recipe, relative to the output folder."""
     digest = hashlib.sha256(json.dumps([parent, plan, recipe]).encode()).hexdigest()
     return f"{GENERATIONS}/{digest[:_NAME_DIGITS]}"
 
 
-def stages_of(out: Folder, one: Generation) -> Folder:
-    """The folder of a generation's stages."""
-    return out / one.folder if one.folder else out
+def stages_of(out: Folder, generation: Generation) -> Folder:
+    """Return the folder of a generation's stages."""
+    return out / generation.folder if generation.folder else out
 
 
-def plan_of(out: Folder, one: Generation) -> Plan:
-    """What a generation read."""
-    return Plan.from_json(stages_of(out, one).read(PLAN))
+def plan_of(out: Folder, generation: Generation) -> Plan:
+    """Read the plan of a generation."""
+    return Plan.from_json(stages_of(out, generation).read(PLAN))
 
 
 def stage_folders(out: Folder) -> list[Folder]:
-    """Where the stages of all runs of an output folder lie, in order: the folder itself, then its generations.
+    """List the folders of the stages of all runs of an output folder, in order: the folder itself, then its
+    generations.
 
     Raises:
         ConfigError: as of `chain`.
     """
-    return [out, *(stages_of(out, one) for one in chain(out) if one.folder)]
+    return [out, *(stages_of(out, generation) for generation in chain(out) if generation.folder)]
 
 
-def ledgers_of(out: Folder, one: Generation) -> Folder:
-    """The folder of a generation's ledgers."""
-    return out / (f"{one.folder}/{LEDGERS}" if one.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")
+def ledgers_of(out: Folder, generation: Generation) -> Folder:
+    """Return the folder of a generation's ledgers."""
+    return out / (f"{generation.folder}/{LEDGERS}" if generation.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")
 
 
 def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
-    """The committed generations of an output folder, the first first; empty where nothing was ever added to it.
+    """Read the committed generations of an output folder, the first first; empty where nothing was ever added to it.
 
     Args:
         out: the folder.
@@ -211,30 +212,30 @@ def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
         ConfigError: a manifest is damaged, or is not of the chain.
         ShardError: one cannot be read.
     """
-    found: list[Generation] = []
+    generations: list[Generation] = []
     if not moved and out.found(JOURNAL) is not None:
         raise _unforgotten(out)
-    while (data := out.found(name := manifest_of(len(found) + 1))) is not None:
+    while (data := out.found(name := manifest_of(len(generations) + 1))) is not None:
         if data == _CLOSED:
             if not moved:
                 raise _unforgotten(out)
             break
         try:
-            one = Generation.from_json(data)
+            generation = Generation.from_json(data)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
-        follows = moved or one.parent == (found[-1].digest if found else "")
-        if one.number != len(found) + 1 or not follows:
+        follows = moved or generation.parent == (generations[-1].digest if generations else "")
+        if generation.number != len(generations) + 1 or not follows:
             raise ConfigError(f"{out.path(name)} does not follow the generation before it: it was changed or copied.")
-        found.append(one)
-    return found
+        generations.append(generation)
+    return generations
 
 
 def _unforgotten(out: Folder) -> ConfigError:
     return ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
 
 
-def closed_chain(out: Folder) -> list[Generation]:
+def close_chain(out: Folder) -> list[Generation]:
     """The same where generations are written again; in a store none is committed from now on, until `reopen`.
 
     Raises:
@@ -242,10 +243,10 @@ def closed_chain(out: Folder) -> list[Generation]:
         ShardError: a manifest cannot be read or written.
     """
     while True:
-        found = chain(out, moved=True)
-        name = manifest_of(len(found) + 1)
+        generations = chain(out, moved=True)
+        name = manifest_of(len(generations) + 1)
         if out.is_local or out.create(name, _CLOSED) or out.latest(name)[0] == _CLOSED:
-            return found
+            return generations
 
 
 def reopen(out: Folder, generations: Sequence[Generation]) -> None:
@@ -258,21 +259,21 @@ def reopen(out: Folder, generations: Sequence[Generation]) -> None:
         out.remove(manifest_of(len(generations) + 1))
 
 
-def commit(out: Folder, one: Generation) -> bool:
-    """Adds a generation to the chain; False if another one is there, whose child it has to be made.
+def commit(out: Folder, generation: Generation) -> bool:
+    """Add a generation to the chain; return False if another one is there, whose child it has to be made.
 
     So where its parent was written again since, in a store, by somebody who forgot.
 
     Raises:
         ShardError: the manifest cannot be written.
     """
-    if one.parent and not out.is_local:
-        parent, _ = out.latest(manifest_of(one.number - 1))
-        if hashlib.sha256(parent or b"").hexdigest() != one.parent:
+    if generation.parent and not out.is_local:
+        parent, _ = out.latest(manifest_of(generation.number - 1))
+        if hashlib.sha256(parent or b"").hexdigest() != generation.parent:
             forget()  # what of the folder was read before
             return False
-    name = manifest_of(one.number)
-    return out.create(name, one.to_json()) or out.read(name) == one.to_json()
+    name = manifest_of(generation.number)
+    return out.create(name, generation.to_json()) or out.read(name) == generation.to_json()
 
 
 LEASE: Final = timedelta(days=1)
@@ -281,39 +282,39 @@ _AT_ONCE: Final = 64
 """Files that are removed before it is looked whether another run began there since."""
 
 
-def clear_abandoned(out: Folder, kept: Iterable[str], lease: timedelta | None = None) -> tuple[str, ...]:
-    """Removes what nobody committed and nobody works on, and returns what may still be worked on.
+def clear_abandoned(out: Folder, keep: Iterable[str], lease: timedelta | None = None) -> tuple[str, ...]:
+    """Remove what nobody committed and nobody works on, and return what may still be worked on.
 
     Args:
         out: the output folder; one on this machine is locked by the caller, and its marker in a store was just written.
         kept: folders of generations, relative to it, that are committed or that the caller works on.
         lease: how long nobody may have written to what is removed; `LEASE` by default.
     """
-    held = {name.removeprefix(f"{GENERATIONS}/") for name in kept}
+    kept_folders = {name.removeprefix(f"{GENERATIONS}/") for name in keep}
     if out.is_local:
         for name in (out / GENERATIONS).names(unfinished=True):
-            found = _FOLDER.fullmatch(name)
-            if found and found[1] not in held:
+            match = _FOLDER.fullmatch(name)
+            if match and match[1] not in kept_folders:
                 out.remove(f"{GENERATIONS}/{name}")
         return ()
     begun: dict[str, dict[str, Listed]] = {}
-    for name, one in (out / GENERATIONS).listed().items():
-        found = _FOLDER.fullmatch(name)
-        if found and found[1] not in held:
-            begun.setdefault(found[1], {})[found[2]] = one
+    for name, listed_file in (out / GENERATIONS).listed().items():
+        match = _FOLDER.fullmatch(name)
+        if match and match[1] not in kept_folders:
+            begun.setdefault(match[1], {})[match[2]] = listed_file
     if not begun:
         return ()
-    told = out.told(MARKER)
-    now = told.written if told is not None else None
+    marker = out.told(MARKER)
+    now = marker.written if marker is not None else None
     last = None if now is None else now - (LEASE if lease is None else lease)
-    left = [name for name, files in sorted(begun.items()) if not _removed(out / GENERATIONS / name, files, last)]
+    left = [name for name, files in sorted(begun.items()) if not _remove_if_idle(out / GENERATIONS / name, files, last)]
     return tuple(f"{GENERATIONS}/{name}" for name in left)
 
 
-def _removed(folder: Folder, files: Mapping[str, Listed], last: datetime | None) -> bool:
-    """Whether nobody wrote into a folder after a time of the store's own clock, and all is gone."""
-    written = [one.written for one in files.values()]
-    if last is None or any(one is None or one > last for one in written):
+def _remove_if_idle(folder: Folder, files: Mapping[str, Listed], last: datetime | None) -> bool:
+    """Remove a folder that nobody wrote into after a time of the store's own clock; return True if all is gone."""
+    written = [listed_file.written for listed_file in files.values()]
+    if last is None or any(time is None or time > last for time in written):
         return False
     marker, seen = folder.latest(MARKER)
     if seen != (files[MARKER].version if MARKER in files else ""):

@@ -1,4 +1,4 @@
-"""What earlier runs decided, as a run that adds to them, or keeps their pools, asks for it."""
+"""Decisions of earlier runs, as a run that adds to them, or keeps their pools, asks for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
-from trajmill.pipelines.generations.places import known_pools, settled_places
+from trajmill.pipelines.generations.places import assign_places, known_pools
 from trajmill.pipelines.judge.judging import DECIDED, Unit, Withdrawn, units_in
 from trajmill.pipelines.mix.candidates import (
     Candidates,
@@ -36,7 +36,7 @@ from trajmill.pipelines.storage.parquet import read_table
 
 
 class KnownGenerations(Known):
-    """What earlier runs decided.
+    """Decisions of earlier runs.
 
     Args:
         digest: of all of it.
@@ -49,19 +49,27 @@ class KnownGenerations(Known):
     def __init__(
         self,
         digest: str,
-        places: tuple[Folder, ...],
+        ledgers: tuple[Folder, ...],
         tombstones: Tombstones,
         stages: tuple[Folder, ...] = (),
         mixtures: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self.digest, self.places, self.tombstones, self.stages = digest, places, tombstones, stages
+        self.digest, self.places, self.tombstones, self.stages = digest, ledgers, tombstones, stages
         self._mixtures = mixtures
 
     @classmethod
-    def of(cls, out: Folder, found: Sequence[Generation]) -> KnownGenerations:
-        """What the generations of an output folder make known."""
-        stages, places = (tuple(where(out, one) for one in found) for where in (stages_of, ledgers_of))
-        return cls(found[-1].digest, places, Tombstones.read(out), stages, [one.mixture for one in found])
+    def of(cls, out: Folder, generations: Sequence[Generation]) -> KnownGenerations:
+        """Read the decisions of the generations of an output folder."""
+        stages, ledgers = (
+            tuple(where(out, generation) for generation in generations) for where in (stages_of, ledgers_of)
+        )
+        return cls(
+            generations[-1].digest,
+            ledgers,
+            Tombstones.read(out),
+            stages,
+            [generation.mixture for generation in generations],
+        )
 
     def units(self) -> list[Unit]:
         """See the base class.
@@ -69,21 +77,21 @@ class KnownGenerations(Known):
         Raises:
             ShardError: the transitions of a run have no manifest.
         """
-        found = [(folder, unit.name) for folder in self.stages for unit in units_in(folder)]
-        return [Unit(DECIDED + number, name, "", folder) for number, (folder, name) in enumerate(found)]
+        unit_folders = [(folder, unit.name) for folder in self.stages for unit in units_in(folder)]
+        return [Unit(DECIDED + number, name, "", folder) for number, (folder, name) in enumerate(unit_folders)]
 
     def asks_likeness(self, recipe: Recipe) -> bool:
         return recipe.judge.near_duplicates is not None
 
     def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        found = gather_candidates(candidates(unit, *judged.folders) for unit in units)
-        return settled_places(recipe, units, found, judged, self.places).bridges
+        gathered = gather_candidates(candidates(unit, *judged.folders) for unit in units)
+        return assign_places(recipe, units, gathered, judged, self.places).bridges
 
     def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placement:
         """See the base class: the pool of new groups is left open."""
-        return settled_places(recipe, units, found, judged, self.places).kept
+        return assign_places(recipe, units, found, judged, self.places).kept
 
-    def placed_passages(self, passed: Candidates) -> Placement:
+    def place_passages(self, passed: Candidates) -> Placement:
         """See the base class: each document is a group of its component."""
         named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
         nodes = [passage_node(str(component), group) for component, group in named]
@@ -96,7 +104,7 @@ class KnownGenerations(Known):
 
 @dataclass(frozen=True)
 class Draws(EarlierDraws):
-    """What runs drew, run by run: of kept trajectories in the order of their units, then of passages.
+    """Draws of runs, run by run: of kept trajectories in the order of their units, then of passages.
 
     Attributes:
         found: what it was drawn from.
@@ -145,36 +153,38 @@ class Draws(EarlierDraws):
         return training_environments(self.found.environment, self.pool, self.copies)
 
     def count(self, pool: str) -> int:
-        """How many a pool drew, on which the running index of later ones goes on."""
+        """Return the number of samples that a pool drew, on which the running index of later ones goes on."""
         return int((self.pool.is_in([pool]) & (self.copies > 0)).sum())
 
     def given(self) -> dict[str, Counter[str]]:
-        """How many each pool was given, by domain."""
-        found: dict[str, Counter[str]] = {}
+        """Count the trajectories that each pool was given, by domain."""
+        counts: dict[str, Counter[str]] = {}
         for pool in POOLS:
             domain = self.found.domain[self.pool.is_in([pool])]
-            found[pool] = Counter(dict(zip(map(str, domain.held()), _counts(domain), strict=True)))
-        return found
+            counts[pool] = Counter(dict(zip(map(str, domain.held()), _counts(domain), strict=True)))
+        return counts
 
     def carried(self, pool: str, stage: Stage) -> PriorDraws:
-        """What of it counts where a stage of a pool is drawn once more."""
+        """Return the prior draws that count where a stage of a pool is drawn once more."""
         drawn, available = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         samples = 0
-        for one in (one for mixture in self.mixtures for one in mixture["stages"].get(pool, ())):
-            place = one["component"], one["domain"]
-            drawn[place] += one["tokens"]
-            available[place] += one["available"]
-            samples += one["samples"]
+        for category in (category for mixture in self.mixtures for category in mixture["stages"].get(pool, ())):
+            key = category["component"], category["domain"]
+            drawn[key] += category["tokens"]
+            available[key] += category["available"]
+            samples += category["samples"]
         mine = np.flatnonzero(self.pool.is_in([pool]) & (self.copies > 0))
         by_component = Counter[str]()
         for (component, _), tokens in drawn.items():
             by_component[component] += tokens
         amounts = self.tokens[mine] * self.copies[mine]
         bounds = tuple(
-            by_component if bound.by == "component" else _summed(getattr(self.found, bound.by)[mine], amounts)
+            by_component if bound.by == "component" else _sum_by_value(getattr(self.found, bound.by)[mine], amounts)
             for bound in stage.bounds
         )
-        groups = _summed(self.group[mine], np.ones(len(mine), np.int64)) if stage.max_per_group is not None else {}
+        groups = (
+            _sum_by_value(self.group[mine], np.ones(len(mine), np.int64)) if stage.max_per_group is not None else {}
+        )
         return PriorDraws(samples, drawn, available, bounds, groups)
 
 
@@ -185,8 +195,8 @@ def _counts(names: Coded) -> list[int]:
     return [count for count in np.bincount(names.codes, minlength=len(names.names)).tolist() if count]
 
 
-def _summed(values: Coded | npt.NDArray[np.uint64], amounts: npt.NDArray[np.int64]) -> dict[Any, int]:
-    """The sum of amounts by value."""
+def _sum_by_value(values: Coded | npt.NDArray[np.uint64], amounts: npt.NDArray[np.int64]) -> dict[Any, int]:
+    """Sum amounts by value."""
     names: Sequence[Any]
     if isinstance(values, Coded):
         names, number = values.names, values.codes.astype(np.int64)

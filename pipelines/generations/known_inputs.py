@@ -43,19 +43,19 @@ class Contents:
     limit: int = 8 << 30
     _of: dict[str, str] = field(default_factory=dict)
 
-    def of(self, one: Input) -> str:
-        """The digest of the bytes of a log and of who reads it; empty where they cannot be read."""
-        key = f"{place_of(one)} {one.stamp}"
+    def of(self, source: Input) -> str:
+        """Digest the bytes of a log and the connector that reads it; empty where they cannot be read."""
+        key = f"{place_of(source)} {source.stamp}"
         if key not in self._of:
             try:
-                with StoredBlob(one.uri, one.members, self.limit) as blob:
-                    self._of[key] = _content(one, [(name, blob.digest(name)) for name in blob.members])
+                with StoredBlob(source.uri, source.members, self.limit) as blob:
+                    self._of[key] = _content(source, [(name, blob.digest(name)) for name in blob.members])
             except (OSError, ParseError, ShardError):
                 self._of[key] = ""
         return self._of[key]
 
     def read(self, inputs: Iterable[Input], stages: Folder) -> dict[str, str]:
-        """The same of logs as they were when a run read them, by `place_of`.
+        """Digest logs as they were when a run read them, by `place_of`.
 
         A log of one file is told by its rows. One of several is known if nothing of it changed since.
 
@@ -66,45 +66,45 @@ class Contents:
         Raises:
             ShardError: the rows cannot be read.
         """
-        told: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for unit in units_in(stages):
             table = read_table(stages / "transitions", unit.name, ["provenance.uri", "provenance.sha256"])
             rows = table["provenance"].combine_chunks()
             pairs = pa.table({name: pc.struct_field(rows, name).cast(pa.string()) for name in ("uri", "sha256")})
             distinct = pairs.group_by(["uri", "sha256"]).aggregate([]).to_pylist()
-            told |= {row["uri"]: row["sha256"] for row in distinct if row["sha256"]}
-        return {place_of(one): self._was(one, told.get(one.uri, "")) for one in inputs}
+            digests |= {row["uri"]: row["sha256"] for row in distinct if row["sha256"]}
+        return {place_of(source): self._was(source, digests.get(source.uri, "")) for source in inputs}
 
-    def _was(self, one: Input, told: str) -> str:
-        if len(one.members) == 1 and told:
-            return _content(one, [(name, told) for name in one.members])
-        if f"{place_of(one)} {one.stamp}" in self._of or _is_as_it_was(one):
-            return self.of(one)
+    def _was(self, source: Input, digest: str) -> str:
+        if len(source.members) == 1 and digest:
+            return _content(source, [(name, digest) for name in source.members])
+        if f"{place_of(source)} {source.stamp}" in self._of or _is_as_it_was(source):
+            return self.of(source)
         return ""
 
 
-def _is_as_it_was(one: Input) -> bool:
+def _is_as_it_was(source: Input) -> bool:
     try:
-        files = {name: raw_file(place.path) for name, place in one.members.items() if not place.within}
+        files = {name: raw_file(location.path) for name, location in source.members.items() if not location.within}
     except OSError:
         return False
-    return len(files) == len(one.members) and stamp_of(files) == one.stamp
+    return len(files) == len(source.members) and stamp_of(files) == source.stamp
 
 
-def _content(one: Input, found: Sequence[tuple[str, str]]) -> str:
-    named = [[name if len(found) > 1 else "", digest] for name, digest in sorted(found)]
-    return hashlib.sha256(json.dumps([one.connector, named]).encode()).hexdigest()
+def _content(source: Input, digests: Sequence[tuple[str, str]]) -> str:
+    named = [[name if len(digests) > 1 else "", digest] for name, digest in sorted(digests)]
+    return hashlib.sha256(json.dumps([source.connector, named]).encode()).hexdigest()
 
 
-def place_of(one: Input) -> str:
-    """The digest of where an input's files lie, and who reads them."""
-    places = [place.to_json() for _, place in sorted(one.members.items())]
-    return hashlib.sha256(json.dumps([one.connector, places]).encode()).hexdigest()
+def place_of(source: Input) -> str:
+    """Digest the paths of an input's files, and the connector that reads them."""
+    locations = [location.to_json() for _, location in sorted(source.members.items())]
+    return hashlib.sha256(json.dumps([source.connector, locations]).encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class KnownInputs:
-    """What earlier generations read, and what of it was met again.
+    """Inputs that earlier generations read, and those of them that were met again.
 
     Attributes:
         rows: of the ledgers of inputs.
@@ -137,17 +137,17 @@ class KnownInputs:
         self._places = set(self.rows[["place", "place_low"]].tolist())
         self._stamps = set(self.rows[["place", "place_low", "stamp"]].tolist())
 
-    def knows(self, one: Input) -> bool:
-        """Whether the input is not to be read; what was met is noted. A log that has not changed is not opened."""
-        place = _numbers(place_of(one))
-        if (*place, _numbers(one.stamp)[0]) in self._stamps:
+    def knows(self, source: Input) -> bool:
+        """Return True if the input is not to be read; note what was met. A log that has not changed is not opened."""
+        key = _numbers(place_of(source))
+        if (*key, _numbers(source.stamp)[0]) in self._stamps:
             self.again += 1
             return True
-        if self._is_known(self.contents.of(one)):
+        if self._is_known(self.contents.of(source)):
             self.again += 1
             return True
-        if place in self._places:
-            self.changed.append(one.uri)
+        if key in self._places:
+            self.changed.append(source.uri)
             return not self.reads_grown
         return False
 
@@ -157,7 +157,7 @@ class KnownInputs:
 
 @dataclass(slots=True)
 class FoundBefore:
-    """What each file is by itself, as earlier plans have it, as long as neither it nor its connector changes.
+    """Earlier plans' results on each file, as long as neither it nor its connector changes.
 
     Attributes:
         inputs: which are a file by themselves, by its place.
@@ -171,34 +171,36 @@ class FoundBefore:
 
     @classmethod
     def of(cls, plans: Sequence[Plan]) -> FoundBefore:
-        """That of earlier plans."""
-        found: dict[Place, list[Input]] = {}
-        for one in (one for plan in plans for one in plan.inputs):
-            if list(one.members) == [""]:
-                found.setdefault(one.members[""], []).append(one)
-        opened = {(plan.asked, one.place, one.stamp): one.inputs for plan in plans for one in plan.opened}
-        return cls(found, opened)
+        """Collect the results of earlier plans."""
+        inputs: dict[Place, list[Input]] = {}
+        for source in (source_of_plan for plan in plans for source_of_plan in plan.inputs):
+            if list(source.members) == [""]:
+                inputs.setdefault(source.members[""], []).append(source)
+        opened = {
+            (plan.asked, archive.place, archive.stamp): archive.inputs for plan in plans for archive in plan.opened
+        }
+        return cls(inputs, opened)
 
     def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
         """See `plan.FoundBefore`; what was opened and holds nothing new is nothing, and what was met is noted."""
 
         def told(file: RawFile) -> Recognized | None:
             stamp = stamp_of({"": file})
-            for one in self.inputs.get(file.place, ()):
-                connector = connectors().get(one.connector)
-                if connector is not None and connector.version == one.version and one.stamp == stamp:
-                    return Recognized([replace(one, uri=file.name)])
-            held = self.opened.get((asked, file.place, stamp))
-            self.again += held or 0
-            return None if held is None else Recognized()
+            for source in self.inputs.get(file.place, ()):
+                connector = connectors().get(source.connector)
+                if connector is not None and connector.version == source.version and source.stamp == stamp:
+                    return Recognized([replace(source, uri=file.name)])
+            inputs_inside = self.opened.get((asked, file.place, stamp))
+            self.again += inputs_inside or 0
+            return None if inputs_inside is None else Recognized()
 
         return told
 
 
 def input_rows(inputs: Iterable[Input], contents: Mapping[str, str]) -> npt.NDArray[np.void]:
-    """The rows of a ledger for inputs that were read, of which the contents are told by place."""
-    places = [(place_of(one), one.stamp) for one in inputs]
-    rows = [(*_numbers(contents.get(place, "")), *_numbers(place), _numbers(stamp)[0]) for place, stamp in places]
+    """Build the rows of a ledger for inputs that were read, of which the contents are told by place."""
+    keys = [(place_of(source), source.stamp) for source in inputs]
+    rows = [(*_numbers(contents.get(key, "")), *_numbers(key), _numbers(stamp)[0]) for key, stamp in keys]
     return np.array(rows, INPUTS)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.generations.generations import PLACES, read_ledger
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.places import NODE_COLUMNS, PARTED, log_nodes, settled_places
+from trajmill.pipelines.generations.places import NODE_COLUMNS, PARTED, assign_places, log_nodes
 from trajmill.pipelines.judge.judging import Unit, units_in
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import gather_run_candidates
@@ -25,7 +25,7 @@ from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 
 
 def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) -> npt.NDArray[np.void]:
-    """The rows of the table of places that a run adds.
+    """Build the rows of the table of places that a run adds.
 
     Args:
         recipe: that it was made by.
@@ -34,14 +34,17 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])
     groups, pools = draws.group, _numbers(draws)
-    kept = len(gather_run_candidates(units, stages))  # passages come after them
-    rows = [_rows(groups[:kept], groups[:kept], pools[:kept]), *_of_passages(draws, pools, kept)]
+    kept_count = len(gather_run_candidates(units, stages))  # passages come after them
+    rows = [
+        _rows(groups[:kept_count], groups[:kept_count], pools[:kept_count]),
+        *_of_passages(draws, pools, kept_count),
+    ]
     for number, by in enumerate(recipe.mix.group_by):
         shared = draws.found.shared(by)
         named = np.flatnonzero(shared != 0)
         rows.append(_without_the_parted(_rows(of_kind(shared[named], number), groups[named], pools[named])))
     of_units = _by_placing if before else _by_judging
-    rows += of_units(recipe, stages, units, groups[:kept], pools[:kept], before)
+    rows += of_units(recipe, stages, units, groups[:kept_count], pools[:kept_count], before)
     distinct = np.unique(np.concatenate(rows))
     distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
     return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
@@ -87,13 +90,15 @@ def _by_judging(
     pools: npt.NDArray[np.int64],
     _: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
-    """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
+    """Yield the nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
     judged = gather_run_candidates(units, stages).group
     names, first = np.unique(judged, return_index=True)
     for unit in units:
         verdicts = read_table(stages / "verdicts", unit.name, ["step", "group"])
         starts = np.flatnonzero(verdicts["step"].to_numpy() == 0)
-        group = np.array([int(one, 16) for one in verdicts["group"].take(pa.array(starts)).to_pylist()], np.uint64)
+        group = np.array(
+            [int(group_name, 16) for group_name in verdicts["group"].take(pa.array(starts)).to_pylist()], np.uint64
+        )
         is_placed = np.isin(group, names)
         at = first[np.searchsorted(names, group[is_placed])]
         yield from _of_unit(recipe, stages, unit, starts[is_placed], groups[at], pools[at])
@@ -118,7 +123,7 @@ def _by_placing(
     has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
-    left = settled_places(recipe, units, gather_run_candidates(units, stages), judged, before).dropped
+    left = assign_places(recipe, units, gather_run_candidates(units, stages), judged, before).dropped
     if left is not None:
         names, first = np.unique(groups, return_index=True)
         at = np.searchsorted(names, left.group) if len(names) else np.zeros(len(left.group), np.int64)

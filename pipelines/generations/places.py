@@ -42,7 +42,7 @@ _AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """Which nodes newcomers bear, of which there are millions: nothing here is an object.
+    """Nodes that newcomers bear, of which there are millions: nothing here is an object.
 
     Attributes:
         newcomer: number of the newcomer, ascending.
@@ -83,7 +83,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of newcomers; arrays of one length, in their order.
+    """Groups and pools of newcomers; arrays of one length, in their order.
 
     Attributes:
         group: name of each one's group.
@@ -96,8 +96,8 @@ class Settled:
     bridges: npt.NDArray[np.bool_]
 
 
-def settled(bearing: Bearing, order: npt.NDArray[np.int64], known: Places) -> Settled:
-    """The groups of newcomers.
+def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places) -> Settled:
+    """Assign newcomers to groups.
 
     Args:
         bearing: the nodes of each newcomer, at least one.
@@ -107,21 +107,21 @@ def settled(bearing: Bearing, order: npt.NDArray[np.int64], known: Places) -> Se
     nodes, dense = np.unique(bearing.node, return_inverse=True)
     group, pool = array("Q", bytes(8 * len(nodes))), array("b", b"\xff" * len(nodes))  # of roots; pool -1: not known
     at = np.searchsorted(nodes, known.node).tolist()
-    for place, of, to in zip(at, known.group.tolist(), known.pool.tolist(), strict=True):
-        group[place], pool[place] = of, to
+    for node_number, known_group, to in zip(at, known.group.tolist(), known.pool.tolist(), strict=True):
+        group[node_number], pool[node_number] = known_group, to
     parents = array("q", np.arange(len(nodes), dtype=np.int64).tobytes())
     bridges = np.zeros(len(order), np.bool_)
     starts = np.searchsorted(bearing.newcomer, np.arange(len(order) + 1))
     for number, mine in _nodes_of(order, starts, dense):
         roots = sorted({_root(parents, node) for node in mine})
-        held = [root for root in roots if pool[root] >= 0]
-        if len({pool[root] for root in held}) > 1:
+        placed_roots = [root for root in roots if pool[root] >= 0]
+        if len({pool[root] for root in placed_roots}) > 1:
             bridges[number] = True
             continue
         for root in roots:
             parents[root] = roots[0]
-        if held:
-            group[roots[0]], pool[roots[0]] = min(group[root] for root in held), pool[held[0]]
+        if placed_roots:
+            group[roots[0]], pool[roots[0]] = min(group[root] for root in placed_roots), pool[placed_roots[0]]
     roots_of = _roots(np.frombuffer(parents, np.int64) if len(nodes) else np.zeros(0, np.int64))
     names = roots_of[dense[starts[:-1]]]
     pools = np.frombuffer(pool, np.int8)[names] if len(nodes) else np.zeros(0, np.int8)
@@ -169,7 +169,7 @@ _LOG: Final = "log_node"
 
 @dataclass(frozen=True, slots=True)
 class SettledPlaces:
-    """Where the trajectories of a later run belong.
+    """Groups and pools of the trajectories of a later run.
 
     Attributes:
         kept: of each candidate its group, and its pool if that is known.
@@ -182,10 +182,10 @@ class SettledPlaces:
     dropped: Places | None = None
 
 
-def settled_places(
-    recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, pools: Sequence[Folder]
+def assign_places(
+    recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, judged: Verdicts, pools: Sequence[Folder]
 ) -> SettledPlaces:
-    """Where candidates belong, by the nodes that each bears and those of whom it is like.
+    """Assign candidates to groups, by the nodes that each bears and those of whom it is like.
 
     They are tried in the order of rank and id. What is not kept comes after them: it makes groups of one, as in a first
     run, where that joins no two pools.
@@ -199,26 +199,27 @@ def settled_places(
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
-        return SettledPlaces(Placement(found.group, Coded.alike("", len(found))))
-    kept = table["kept"].to_numpy()
-    own, whole, known = _bearing(recipe, table, found, kept, pools)
-    result = settled(whole, _order(table), known)
-    bridging = np.flatnonzero(result.bridges & kept)
+        return SettledPlaces(Placement(newcomers.group, Coded.alike("", len(newcomers))))
+    kept_flags = table["kept"].to_numpy()
+    own, whole, known = _bearing(recipe, table, newcomers, kept_flags, pools)
+    result = assign_groups(whole, _order(table), known)
+    bridging = np.flatnonzero(result.bridges & kept_flags)
     labels = {unit.number: unit.label for unit in units}
     bridges: dict[str, list[int]] = {}
     for unit, row in zip(*(table[name].to_numpy()[bridging].tolist() for name in ("unit", "row")), strict=True):
         bridges.setdefault(labels[unit], []).append(row)
-    left = own.among(~kept & ~result.bridges)
+    left = own.among(~kept_flags & ~result.bridges)
     dropped = Places(left.node, result.group[left.newcomer], result.pool[left.newcomer])
-    told = tuple((label, tuple(sorted(rows))) for label, rows in sorted(bridges.items()))
-    pool = Coded((result.pool[kept] + 1).astype(np.uint8), ("", *POOLS))
-    return SettledPlaces(Placement(result.group[kept], pool), told, dropped)
+    withdrawn = tuple((label, tuple(sorted(rows))) for label, rows in sorted(bridges.items()))
+    pool = Coded((result.pool[kept_flags] + 1).astype(np.uint8), ("", *POOLS))
+    return SettledPlaces(Placement(result.group[kept_flags], pool), withdrawn, dropped)
 
 
 def _bearing(
-    recipe: Recipe, table: pa.Table, found: Candidates, kept: npt.NDArray[np.bool_], pools: Sequence[Folder]
+    recipe: Recipe, table: pa.Table, newcomers: Candidates, kept_flags: npt.NDArray[np.bool_], pools: Sequence[Folder]
 ) -> tuple[Bearing, Bearing, Places]:
-    """The nodes that each bears itself, these with the tasks of those that it is like, and the places of known ones.
+    """Return the nodes that each bears itself, these with the tasks of those that it is like, and the places of known
+    ones.
 
     An environment that ties only up to a share of its domain ties by the place it has; a new one ties nothing, since
     its share of the whole dataset is not known here.
@@ -227,11 +228,11 @@ def _bearing(
     columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
     rows, nodes = [every] * len(columns), [table[name].to_numpy() for name in columns]
     for number, (by, largest) in enumerate(recipe.mix.group_by.items()):
-        shared = found.shared(by)
-        mine, environments = np.flatnonzero(kept)[shared != 0], of_kind(shared[shared != 0], number)
+        shared = newcomers.shared(by)
+        mine, environments = np.flatnonzero(kept_flags)[shared != 0], of_kind(shared[shared != 0], number)
         if largest < 1:
-            places = known_among(np.unique(environments), pools)
-            ties = np.isin(environments, places.node[places.pool != PARTED])
+            known_places = known_among(np.unique(environments), pools)
+            ties = np.isin(environments, known_places.node[known_places.pool != PARTED])
             mine, environments = mine[ties], environments[ties]
         rows.append(mine)
         nodes.append(environments)
@@ -252,16 +253,16 @@ def _order(table: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """The node of the log that each row is of, and of the log's own id there; none where grown logs are ignored.
+    """Return the node of the log that each row is of, and of the log's own id there; none where grown logs are ignored.
 
     By it what a grown log adds belongs to the group that the log has.
     """
     if recipe.normalize.grown == "ignore":
         return np.zeros(0, np.uint64)
     table = read_table(transitions, unit.name, ["native_id", "provenance.uri", "provenance.member"])
-    told = table.take(pa.array(rows)).to_pylist()
-    named = [["log", one["provenance"]["uri"], one["provenance"]["member"], one["native_id"]] for one in told]
-    return np.array([xxhash.xxh3_64_intdigest(json.dumps(one).encode()) for one in named], np.uint64)
+    log_rows = table.take(pa.array(rows)).to_pylist()
+    named = [["log", row["provenance"]["uri"], row["provenance"]["member"], row["native_id"]] for row in log_rows]
+    return np.array([xxhash.xxh3_64_intdigest(json.dumps(log_name).encode()) for log_name in named], np.uint64)
 
 
 def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
@@ -289,12 +290,12 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:
-    """The places of those nodes, ascending and each once, that earlier generations know."""
-    found = read_ledger(ledgers, "places", wanted)
-    return Places(found["node"].copy(), found["group"].copy(), found["pool"].astype(np.int8))
+    """Return the places of those nodes, ascending and each once, that earlier generations know."""
+    entries = read_ledger(ledgers, "places", wanted)
+    return Places(entries["node"].copy(), entries["group"].copy(), entries["pool"].astype(np.int8))
 
 
 def known_pools(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, str]:
-    """The pools of those nodes that earlier generations know."""
-    found = known_among(np.array(sorted(wanted), np.uint64), ledgers)
-    return {node: POOLS[pool] for node, pool in zip(found.node.tolist(), found.pool.tolist(), strict=True)}
+    """Return the pools of those nodes that earlier generations know."""
+    places = known_among(np.array(sorted(wanted), np.uint64), ledgers)
+    return {node: POOLS[pool] for node, pool in zip(places.node.tolist(), places.pool.tolist(), strict=True)}

@@ -33,10 +33,10 @@ from trajmill.pipelines.storage.ownership import PLAN, Ownership
 from trajmill.pipelines.storage.units import (
     MANIFEST,
     finish_unit,
+    manifest_names,
     read_manifest,
     unit_manifests,
     units_of,
-    written_names,
 )
 from trajmill.schemas import ShardError
 from trajmill.schemas.manifest import FileEntry, Manifest
@@ -45,12 +45,12 @@ SHARDS: Final = "shards"
 
 
 def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
-    """Puts the files of all generations into `shards/`, with card and manifest; nothing happens if they are there.
+    """Put the files of all generations into `shards/`, with card and manifest; nothing happens if they are there.
 
     Raises:
         ShardError: a file cannot be read or written.
     """
-    files = sorted(file.name for one in generations for file in one.shards)
+    files = sorted(file.name for generation in generations for file in generation.shards)
     shards = out / SHARDS
     sealed = read_manifest(shards, MANIFEST)
     if sealed is not None and [file.name for file in sealed.files if "/" in file.name] == files:
@@ -61,7 +61,7 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
 def publish_again(
     recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership, *, changed: bool = False
 ) -> None:
-    """The same, also where names are those that are there.
+    """Publish the files of all generations, also where their names are those that are there.
 
     Args:
         recipe: of the last generation.
@@ -76,36 +76,41 @@ def publish_again(
     shards, units = out / SHARDS, list[Manifest]()
     sizes = None if shards.is_local or changed else shards.sizes()
     owner.intend({f"{SHARDS}/{name}" for name in DESCRIBED_IN})
-    for one in generations:
-        where = stages_of(out, one) / SHARDS
-        mine = {file.name for file in one.shards}
-        found = made_in(where, one.shards)
-        owner.intend({f"{SHARDS}/{name}" for name in mine} | written_names(SHARDS, [made.unit for made in found]))
-        for file in one.shards if one.folder else ():
+    for generation in generations:
+        where = stages_of(out, generation) / SHARDS
+        mine = {file.name for file in generation.shards}
+        unit_manifests_of_files = manifests_of_files(where, generation.shards)
+        owner.intend(
+            {f"{SHARDS}/{name}" for name in mine}
+            | manifest_names(SHARDS, [unit.unit for unit in unit_manifests_of_files])
+        )
+        for file in generation.shards if generation.folder else ():
             if not _is_there(shards, file, sizes):
                 _copy(where, shards, file)
-        for made in found if one.folder else ():
-            finish_unit(shards, made)
-        units += found
-    stages = [stages_of(out, one) for one in generations]
+        for unit in unit_manifests_of_files if generation.folder else ():
+            finish_unit(shards, unit)
+        units += unit_manifests_of_files
+    stages = [stages_of(out, generation) for generation in generations]
     both = zip(stages, generations, strict=True)
-    flow = summed_lines(line for folder, one in both for line in _balance(recipe, folder, one))
-    mixture, rules = _mixtures([one.mixture for one in generations]), rule_sets(generations)
+    flow = summed_lines(line for folder, generation in both for line in _balance(recipe, folder, generation))
+    mixture, rules = _mixtures([generation.mixture for generation in generations]), rule_sets(generations)
     finish_dataset(recipe, shards, stages, units, flow, mixture, generations[-1].models, rules)
 
 
-def made_in(shards: Folder, files: Sequence[FileEntry]) -> list[Manifest]:
-    """The manifests of the units that made these files."""
+def manifests_of_files(shards: Folder, files: Sequence[FileEntry]) -> list[Manifest]:
+    """Return the manifests of the units that made these files."""
     names = {file.name for file in files}
     labels = (name.removesuffix(".json") for name in units_of(shards).names(".json"))
-    found = unit_manifests(shards, labels)
+    manifests = unit_manifests(shards, labels)
     return [
-        made for made in found if made.unit != CARD_UNIT and made.files and {file.name for file in made.files} <= names
+        manifest
+        for manifest in manifests
+        if manifest.unit != CARD_UNIT and manifest.files and {file.name for file in manifest.files} <= names
     ]
 
 
 def _is_there(shards: Folder, file: FileEntry, sizes: Mapping[str, int] | None) -> bool:
-    """Whether a copy lies there: in a store, which checks what it holds, by its size."""
+    """Return True if a copy lies there: in a store, which checks what it holds, by its size."""
     return shards.sha256(file.name) == file.sha256 if sizes is None else sizes.get(file.name) == file.bytes
 
 
@@ -117,41 +122,47 @@ def _copy(source: Folder, target: Folder, file: FileEntry) -> None:
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums of what generations drew; shares and shortfalls are told by the last, which counts all before it."""
+    """Sum what generations drew; shares and shortfalls are told by the last, which counts all before it."""
     pools: dict[str, dict[str, dict[str, float]]] = {}
     stages: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-    for one in some:
-        for pool, of in one["pools"].items():
-            for domain, told in of.items():
-                held = pools.setdefault(pool, {}).setdefault(domain, {"asked": 0.0, "given": 0})
-                held["asked"], held["given"] = round(held["asked"] + told["asked"], 1), held["given"] + told["given"]
-        for stage, drawn in one["stages"].items():
+    for mixture in some:
+        for pool, by_domain in mixture["pools"].items():
+            for domain, amounts in by_domain.items():
+                total = pools.setdefault(pool, {}).setdefault(domain, {"asked": 0.0, "given": 0})
+                total["asked"], total["given"] = (
+                    round(total["asked"] + amounts["asked"], 1),
+                    total["given"] + amounts["given"],
+                )
+        for stage, drawn in mixture["stages"].items():
             for category in drawn:
-                place = stages.setdefault(stage, {})
+                by_key = stages.setdefault(stage, {})
                 key = category["component"], category["domain"]
-                place[key] = _added(place[key], category) if key in place else dict(category)
-    found = {"pools": pools, "stages": {stage: [of[key] for key in sorted(of)] for stage, of in stages.items()}}
+                by_key[key] = _add_categories(by_key[key], category) if key in by_key else dict(category)
+    result = {
+        "pools": pools,
+        "stages": {stage: [categories[key] for key in sorted(categories)] for stage, categories in stages.items()},
+    }
     simulated = sum_mixtures(some)
-    return {**found, **({SIMULATED: simulated} if simulated else {})}
+    return {**result, **({SIMULATED: simulated} if simulated else {})}
 
 
-def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available")}
-    return {**other, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
+def _add_categories(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    summed = {name: earlier[name] + later[name] for name in ("samples", "tokens", "loss_tokens", "available")}
+    return {**later, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
 
 
-def _balance(recipe: Recipe, folder: Folder, one: Generation) -> Iterator[Line]:
-    """What went into a generation and what came out, from its manifests."""
+def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator[Line]:
+    """Balance what went into a generation and what came out, from its manifests."""
     names = ("transitions", "verdicts", "rejects/mix")
     normalized, judged, dropped = (_manifest(folder / name) for name in names)
     plan = Plan.from_json(folder.read(PLAN))
-    lost = Counter(one.reason for one in plan.unrecognized if one.reason not in UNRECOGNIZED_REASONS)
+    lost = Counter(reject.reason for reject in plan.unrecognized if reject.reason not in UNRECOGNIZED_REASONS)
     yield input_line(normalized.counts.get("inputs", 0), normalized.counts, dict(sorted(lost.items())))
     yield record_line(normalized.counts)
     attached = attachment_line(normalized.counts)
     if attached.entered:
         yield attached
-    yield trajectory_line(normalized.counts, judged.counts, {**one.counts, **dropped.counts})
+    yield trajectory_line(normalized.counts, judged.counts, {**generation.counts, **dropped.counts})
     yield transition_line(judged.counts)
     passages = read_manifest(folder / PASSAGES, MANIFEST)
     if passages is not None:
@@ -159,7 +170,7 @@ def _balance(recipe: Recipe, folder: Folder, one: Generation) -> Iterator[Line]:
 
 
 def _manifest(stage: Folder) -> Manifest:
-    found = read_manifest(stage, MANIFEST)
-    if found is None:
+    manifest = read_manifest(stage, MANIFEST)
+    if manifest is None:
         raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
-    return found
+    return manifest

@@ -37,7 +37,7 @@ _COMPARED: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be forgotten: whatever any of these says.
+    """Selection of what is to be forgotten: whatever any of these says.
 
     Attributes:
         sources: names of corpora as rows have them, logs by uri, or folders of logs.
@@ -58,7 +58,7 @@ class Selection:
             )
 
     def selected(self, rows: pa.Table) -> list[bool]:
-        """Of each row of first steps whether its trajectory is selected."""
+        """Return a flag of each row of first steps that its trajectory is selected."""
         return [self._is_selected(row) for row in rows.to_pylist()]
 
     def _is_selected(self, row: dict[str, object]) -> bool:
@@ -67,7 +67,10 @@ class Selection:
         uri, licence, begun = provenance["uri"] or "", provenance["licence"], row["started_at"]
         if row["trajectory_id"] in self.trajectories or (licence is not None and licence in self.licences):
             return True
-        if any(row["source"] == one or uri == one or uri.startswith(one.rstrip("/") + "/") for one in self.sources):
+        if any(
+            row["source"] == source or uri == source or uri.startswith(source.rstrip("/") + "/")
+            for source in self.sources
+        ):
             return True
         if self.before is None or not isinstance(begun, datetime):
             return False
@@ -76,7 +79,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was selected.
+    """Selected trajectories and logs.
 
     Attributes:
         ids: of trajectories.
@@ -87,8 +90,8 @@ class Found:
     uris: frozenset[str]
 
 
-def found(selection: Selection, folders: list[Folder]) -> Found:
-    """What a selection is of the transitions in these folders; copies of a selected trajectory are selected too."""
+def find_selected(selection: Selection, folders: list[Folder]) -> Found:
+    """Find the selected trajectories in these folders; copies of a selected trajectory are selected too."""
     tables = [first for folder in folders for first in _firsts(folder)]
     ids = {
         row
@@ -99,24 +102,24 @@ def found(selection: Selection, folders: list[Folder]) -> Found:
     gone, left = set[str](), set[str]()
     for table in tables:
         uris = pc.struct_field(table["provenance"].combine_chunks(), "uri").to_pylist()
-        for one, uri in zip(table["trajectory_id"].to_pylist(), uris, strict=True):
-            (gone if one in ids else left).add(uri)
+        for trajectory_id, uri in zip(table["trajectory_id"].to_pylist(), uris, strict=True):
+            (gone if trajectory_id in ids else left).add(uri)
     return Found(frozenset(ids), frozenset(gone - left))
 
 
 def nearest(selection: Selection, folders: list[Folder]) -> str | None:
-    """Of what is in these folders the name most like one that was selected, for who wrote it amiss; None if none is."""
+    """Return the name in these folders most like one that was selected, for who wrote it amiss; None if none is."""
     names: dict[str, set[str]] = {"sources": set(), "trajectories": set(), "licences": set()}
     for table in (first for folder in folders for first in _firsts(folder)):
-        places = table["provenance"].combine_chunks()
-        uris = set(pc.struct_field(places, "uri").to_pylist())
+        provenances = table["provenance"].combine_chunks()
+        uris = set(pc.struct_field(provenances, "uri").to_pylist())
         folders_of = {uri[:end] for uri in uris for end, letter in enumerate(uri) if letter == "/"}
         names["sources"] |= {*table["source"].to_pylist(), *folders_of, *uris}
         names["trajectories"] |= set(table["trajectory_id"].to_pylist())
-        names["licences"] |= {one for one in pc.struct_field(places, "licence").to_pylist() if one}
+        names["licences"] |= {licence for licence in pc.struct_field(provenances, "licence").to_pylist() if licence}
     for kind, there in names.items():
         for name in getattr(selection, kind):
-            close = get_close_matches(name, sorted(there, key=lambda one: (len(one), one))[:_COMPARED], 1)
+            close = get_close_matches(name, sorted(there, key=lambda name_of: (len(name_of), name_of))[:_COMPARED], 1)
             if close:
                 return close[0]
     return None
@@ -164,21 +167,21 @@ def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False)
     return sink.close()
 
 
-def of_rows(kept: Flags) -> Change:
-    """Leaves the rows that are kept, of a file that has one row for each."""
-    return lambda table, first: table.filter(pa.array(kept[first : first + table.num_rows]))
+def of_rows(kept_flags: Flags) -> Change:
+    """Keep the rows that are flagged, of a file that has one row for each."""
+    return lambda table, first: table.filter(pa.array(kept_flags[first : first + table.num_rows]))
 
 
-def of_places(kept: Flags, column: str) -> Change:
-    """Leaves what names a row that is kept, by its new number."""
-    moved = np.cumsum(kept) - 1
+def of_places(kept_flags: Flags, column: str) -> Change:
+    """Keep what names a row that is kept, by its new number."""
+    moved = np.cumsum(kept_flags) - 1
 
     def change(table: pa.Table, _: int) -> pa.Table:
         rows = table[column].to_numpy().astype(np.int64)
-        left = table.filter(pa.array(kept[rows]))
-        place = left.schema.get_field_index(column)
-        field = left.schema.field(place)
-        return left.set_column(place, field, pa.array(moved[rows[kept[rows]]], field.type))
+        left = table.filter(pa.array(kept_flags[rows]))
+        field_number = left.schema.get_field_index(column)
+        field = left.schema.field(field_number)
+        return left.set_column(field_number, field, pa.array(moved[rows[kept_flags[rows]]], field.type))
 
     return change
 
@@ -208,17 +211,17 @@ def without_lines(data: bytes, ids: Collection[str]) -> tuple[bytes, int]:
     return b"".join(left), len(lines) - len(left)
 
 
-def is_whole(folder: Folder, name: str, kept: Flags) -> bool:
-    """Whether an aligned file still has all rows; if not, they were taken out before a kill."""
-    return rows_of(folder, name) == len(kept)
+def is_whole(folder: Folder, name: str, kept_flags: Flags) -> bool:
+    """Return True if an aligned file still has all rows; if not, they were taken out before a kill."""
+    return rows_of(folder, name) == len(kept_flags)
 
 
 def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> bool:
-    """Whether a file names a trajectory or a log that is forgotten."""
+    """Return True if a file names a trajectory or a log that is forgotten."""
     ids, uris = pa.array(sorted(gone)), pa.array(sorted(logs), pa.string())
     with out.open(name) as stream:
         reader = pq.ParquetFile(stream)
-        names = {reader.metadata.schema.column(place).path for place in range(reader.metadata.num_columns)}
+        names = {reader.metadata.schema.column(number).path for number in range(reader.metadata.num_columns)}
         wanted = names & {"trajectory_id", "extra_info.trajectory_id", "uri", "provenance.uri", "detail"}
         for group in range(reader.num_row_groups if wanted else 0):
             table = reader.read_row_group(group, columns=sorted(wanted)).flatten()
@@ -226,38 +229,38 @@ def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> boo
                 values = table[column].cast(pa.string())
                 if pc.any(pc.is_in(values, value_set=uris if column.endswith("uri") else ids)).as_py():
                     return True
-                told = " ".join(values.drop_null().to_pylist()) if column == "detail" else ""
-                if any(one[:16] in told for one in gone):
+                details = " ".join(values.drop_null().to_pylist()) if column == "detail" else ""
+                if any(key[:16] in details for key in gone):
                     return True
     return False
 
 
-def attached(transitions: Folder) -> Iterator[str]:
-    """Digests of what rows attach."""
+def attachment_digests(transitions: Folder) -> Iterator[str]:
+    """Yield digests of what rows attach."""
     leaves = [f"{side}.attachments.list.element.sha256" for side in ("observation", "next_observation")]
     for name in transitions.names(".parquet"):
         with transitions.open(name) as stream:
             reader = pq.ParquetFile(stream)
-            names = {reader.metadata.schema.column(place).path for place in range(reader.metadata.num_columns)}
-            some = [one for one in names if ".attachments." in one and one.endswith("sha256")] or leaves
+            names = {reader.metadata.schema.column(number).path for number in range(reader.metadata.num_columns)}
+            some = [path for path in names if ".attachments." in path and path.endswith("sha256")] or leaves
             for row in reader.read(columns=some).to_pylist():
                 for side in row.values():
-                    for one in (side or {}).get("attachments") or ():
-                        yield one["sha256"]
+                    for attachment in (side or {}).get("attachments") or ():
+                        yield attachment["sha256"]
 
 
 def holding(at: Folder, ids: set[str]) -> list[str]:
     """Names of files of transitions that hold any of the trajectories."""
-    return [unit.name for unit in units_in(at) if not kept_rows(at, unit, ids).all()]
+    return [unit.name for unit in units_in(at) if not flag_kept_rows(at, unit, ids).all()]
 
 
-def kept_rows(at: Folder, unit: Unit, ids: set[str]) -> Flags:
+def flag_kept_rows(at: Folder, unit: Unit, ids: set[str]) -> Flags:
     found_ids = read_table(at / "transitions", unit.name, ["trajectory_id"])["trajectory_id"].cast(pa.string())
     return ~pc.is_in(found_ids, value_set=pa.array(sorted(ids))).to_numpy()
 
 
-def drawn_places(at: Folder, unit: Unit, ids: set[str]) -> set[tuple[str, str]]:
-    """Pools and domains whose shards show the trajectories."""
+def shown_pools(at: Folder, unit: Unit, ids: set[str]) -> set[tuple[str, str]]:
+    """Return pools and domains whose shards show the trajectories."""
     table = read_table(at / "draws", draws_name(unit.label), ["trajectory_id", "pool", "copies"])
     mine = table.filter(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(ids))))
     return {(pool, unit.domain) for pool in mine["pool"].to_pylist()}
@@ -280,8 +283,8 @@ def _environments(at: Folder, unit: Unit) -> Environments:
     return candidates(unit, at / "transitions", at / "verdicts", at / "measures").environment
 
 
-def mended_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterator[str]:
-    """Writes draws again that call an environment seen which is not; names of the files that were written.
+def mend_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterator[str]:
+    """Write draws again that call an environment seen which is not; yield names of the files that were written.
 
     Args:
         at: folder of a generation, cut.
@@ -290,8 +293,8 @@ def mended_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iter
     """
     for unit in units:
         name = draws_name(unit.label)
-        told = read_table(at / "draws", name, ["familiarity"])["familiarity"].to_pylist()
-        gone = (np.array(told, object) == "seen") & ~holds(shown, _environments(at, unit))
+        familiarities = read_table(at / "draws", name, ["familiarity"])["familiarity"].to_pylist()
+        gone = (np.array(familiarities, object) == "seen") & ~holds(shown, _environments(at, unit))
         if not gone.any():
             continue
 
@@ -303,14 +306,14 @@ def mended_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iter
         yield name
 
 
-def told_unseen(at: Folder, units: Sequence[Unit]) -> frozenset[str]:
-    """Trajectories of eval whose environment training does not show, as draws say."""
-    found: set[str] = set()
+def read_unseen(at: Folder, units: Sequence[Unit]) -> frozenset[str]:
+    """Return trajectories of eval whose environment training does not show, as draws say."""
+    unseen_ids: set[str] = set()
     for unit in units:
         table = read_table(at / "draws", draws_name(unit.label), ["trajectory_id", "pool", "familiarity"])
         mine = pc.and_(pc.equal(table["pool"], "eval"), pc.equal(table["familiarity"], "unseen"))
-        found.update(table.filter(mine)["trajectory_id"].to_pylist())
-    return frozenset(found)
+        unseen_ids.update(table.filter(mine)["trajectory_id"].to_pylist())
+    return frozenset(unseen_ids)
 
 
 def of_unseen(ids: frozenset[str]) -> Change:
@@ -335,6 +338,6 @@ def _line(line: bytes, ids: frozenset[str]) -> bytes:
 
 
 def _set(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    field = table.schema.field(place)
-    return table.set_column(place, field, values.cast(field.type))
+    column_number = table.schema.get_field_index(name)
+    field = table.schema.field(column_number)
+    return table.set_column(column_number, field, values.cast(field.type))

@@ -23,7 +23,7 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import unlike_checksums
 from trajmill.pipelines.storage.parquet import rows_of
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
-from trajmill.pipelines.storage.verification import Fault, Verification, verified_folder
+from trajmill.pipelines.storage.verification import Fault, Verification, verify_folder
 from trajmill.schemas import ConfigError, ShardError
 
 _SHARDS: Final = "shards"
@@ -38,31 +38,31 @@ def verify(out: str) -> Verification:
         ConfigError: no run wrote the folder.
         ShardError: a file cannot be read.
     """
-    found = _with_generations(verified_folder(out))
-    told = {fault.name for fault in found.faults}
-    more = [Fault(name, _OTHER) for name in unlike_checksums(Folder(out)) if name not in told]
-    return replace(found, faults=(*found.faults, *more))
+    verification = _with_generations(verify_folder(out))
+    known_names = {fault.name for fault in verification.faults}
+    more = [Fault(name, _OTHER) for name in unlike_checksums(Folder(out)) if name not in known_names]
+    return replace(verification, faults=(*verification.faults, *more))
 
 
-def _with_generations(found: Verification) -> Verification:
+def _with_generations(verification: Verification) -> Verification:
     """Add the stages and faults of the generations to those of the folder itself."""
-    out = Folder(found.out)
+    out = Folder(verification.out)
     try:
         generations = chain(out)
     except ConfigError as error:
-        return replace(found, faults=(*found.faults, Fault(GENERATIONS, f"is no chain: {error.message}")))
-    stages, faults = [*found.stages], [*found.faults]
+        return replace(verification, faults=(*verification.faults, Fault(GENERATIONS, f"is no chain: {error.message}")))
+    stages, faults = [*verification.stages], [*verification.faults]
     for generation in generations:
         name = generation.folder
         if name:
-            inner = verified_folder(stages_of(out, generation).path())
+            inner = verify_folder(stages_of(out, generation).path())
             stages += [replace(stage, name=f"{name}/{stage.name}") for stage in inner.stages]
             faults += [Fault(f"{name}/{fault.name}", fault.what) for fault in inner.faults]
             faults += [Fault(f"{name}/{file}", "is of no run") for file in inner.foreign]
         faults += _generation_faults(out, generation)
     if generations and not faults:
         faults += [*_shard_faults(out, generations), *_ledger_faults(out, generations)]
-    return replace(found, stages=tuple(stages), faults=tuple(faults))
+    return replace(verification, stages=tuple(stages), faults=tuple(faults))
 
 
 def _generation_faults(out: Folder, generation: Generation) -> Iterator[Fault]:

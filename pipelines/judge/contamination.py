@@ -17,12 +17,12 @@ import pyarrow as pa
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
-from trajmill.pipelines.judge.packed_rows import LOSER, partitioned
+from trajmill.pipelines.judge.packed_rows import LOSER, partition_records
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import CONTAMINATED
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.quality.contamination import Index
-from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, choose_items, tasks_showing
 
 RUNS: Final = "runs"
 """The round that counts the tasks which show a run."""
@@ -39,22 +39,22 @@ def _matches(unit: Unit, judging: Judging) -> pa.Table:
     return pa.Table.from_batches(batches, schema=MATCH_SCHEMA)
 
 
-def showing(standing: Standing) -> Keys:
-    """Packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
+def find_runs(standing: Standing) -> Keys:
+    """Yield packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
     tasks = standing.measures.column("task_node")
     run, task = tasks_showing(_matches(standing.unit, standing.judging), tasks)
-    found = np.zeros(len(run), SHOWING)
-    found["run"], found["task"] = run, task
-    yield from partitioned(found, "run", standing.judging.partitions)
+    records = np.zeros(len(run), SHOWING)
+    records["run"], records["task"] = run, task
+    yield from partition_records(records, "run", standing.judging.partitions)
 
 
-def counted(key: Key, packed: Iterable[bytes]) -> Answers:
-    """Packed runs with the number of tasks that show them; all of a run are among those given."""
+def count_tasks(key: Key, packed: Iterable[bytes]) -> Answers:
+    """Count the tasks that show each packed run; all records of a run are among those given."""
     distinct = np.unique(np.concatenate([np.frombuffer(data, SHOWING) for data in packed]))
     run, tasks = np.unique(distinct["run"], return_counts=True)
-    found = np.zeros(len(run), COUNTED)
-    found["run"], found["tasks"] = run, tasks
-    yield RUNS, int(key), found.tobytes()
+    records = np.zeros(len(run), COUNTED)
+    records["run"], records["tasks"] = run, tasks
+    yield RUNS, int(key), records.tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Contamination:
     @property
     def rounds(self) -> tuple[Round, ...]:
         return (
-            Round(RUNS, showing, counted, sees_losses=False),
+            Round(RUNS, find_runs, count_tasks, sees_losses=False),
             Round(CONTAMINATED, self.keys, self.losers, sees_losses=False, common=RUNS, own=self.own),
         )
 
@@ -77,18 +77,18 @@ class Contamination:
         """The unit's contaminated trajectories: rows with the number of the item, of dtype `LOSER`."""
         rules = standing.judging.recipe.judge.contamination
         index = self._index()
-        told = [data for (name, _), data in standing.common.items() if name == RUNS]
-        known = np.frombuffer(b"".join(told), COUNTED)
+        blocks = [data for (name, _), data in standing.common.items() if name == RUNS]
+        known = np.frombuffer(b"".join(blocks), COUNTED)
         weights = index.weights(rules.common, known["run"], known["tasks"])
-        row, item, _ = decided(_matches(standing.unit, standing.judging), index, weights, rules.min_score)
-        found = np.zeros(len(row), LOSER)
-        found["row"], found["kept"] = row, item
-        return np.sort(found)
+        row, item, _ = choose_items(_matches(standing.unit, standing.judging), index, weights, rules.min_score)
+        losers = np.zeros(len(row), LOSER)
+        losers["row"], losers["kept"] = row, item
+        return np.sort(losers)
 
     def keys(self, standing: Standing) -> Keys:
         """The same by the unit itself, packed."""
-        if len(found := standing.own[CONTAMINATED]):
-            yield standing.unit.number, found.tobytes()
+        if len(losers := standing.own[CONTAMINATED]):
+            yield standing.unit.number, losers.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
         """The same: a unit's trajectories go by what it shows, whatever others do."""

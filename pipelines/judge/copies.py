@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.packed_rows import LOSER, apart, identities, partitioned
+from trajmill.pipelines.judge.packed_rows import LOSER, apart, identities, partition_records
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
 from trajmill.quality.duplicate import KEY, losers
@@ -44,7 +44,7 @@ class Copies:
         """Packed keys of the trajectories, or targets, that are left, by partition."""
         starts = standing.measures.starts
         rows = starts[standing.kept()[starts]] if self.whole else np.flatnonzero(standing.targets())
-        yield from partitioned(self._keys(standing, rows), "high", standing.judging.partitions)
+        yield from partition_records(self._keys(standing, rows), "high", standing.judging.partitions)
 
     def _keys(self, standing: Standing, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         """Keys of the given rows; for trajectories, of their first rows."""
@@ -53,17 +53,17 @@ class Copies:
         lanes = as_lanes(taken["trajectory_hash" if self.whole else "transition_hash"].combine_chunks())
         keys = np.zeros(len(rows), KEY)
         keys["high"], keys["low"] = lanes[:, 0], lanes[:, 1]
-        keys["rank"] = standing.ranked(measures.column("rank" if self.whole else "step")[rows])
+        keys["rank"] = standing.rank_values(measures.column("rank" if self.whole else "step")[rows])
         keys["tie"], keys["origin"] = identities(taken["trajectory_id"].to_pylist()), measures.column("origin")[rows]
         keys["unit"], keys["row"] = standing.unit.number, rows
         return keys
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
-        """Which rows of which unit lose against an equal one, with the survivor's id."""
-        lost, kept = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]))
+        """Yield the rows of each unit that lose against an equal one, with the survivor's id."""
+        lost, survivors = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]))
         rows = np.zeros(len(lost), LOSER)
-        rows["row"], rows["kept"] = lost["row"], kept["tie"]
-        yield from ((self.losing, *of) for of in apart(rows, lost["unit"]))
+        rows["row"], rows["kept"] = lost["row"], survivors["tie"]
+        yield from ((self.losing, *loss) for loss in apart(rows, lost["unit"]))
 
     def words(self, reason: str, survivor: int) -> str:
         return f"equal to one of trajectory {survivor:016x}…"

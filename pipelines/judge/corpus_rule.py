@@ -2,7 +2,7 @@
 
 In a round every unit gives packed keys, those of equal keys come together, and what follows from them is answered to
 units. Nothing that a decision says depends on the order in which blocks come. Rounds declare what they need to hear, by
-which `scheduled` puts those that do not depend on each other into one level: one exchange for all of them.
+which `schedule_rounds` puts those that do not depend on each other into one level: one exchange for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajmill.pipelines.judge.part_state import Standing
 Key = int | str
 Keys = Iterator[tuple[Key, bytes]]
 Answers = Iterator[tuple[str, int, bytes]]
-"""What it is told as (of losers: the reason), the unit that it is told to, and packed records."""
+"""Answers of a round: the name of the answer (of losers: the reason), the unit that hears it, and packed records."""
 
 UNITS = "units"
 """Stands among rounds for the units themselves, by number."""
@@ -53,7 +53,7 @@ class Round:
 
 
 class Decision(Protocol):
-    """Who of the corpus is not kept, for one kind of reason."""
+    """Rule that drops trajectories or rows by comparing the whole corpus, for one kind of reason."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Decision(Protocol):
         """Other rounds of which verdicts and reports need the answers."""
 
     def words(self, reason: str, survivor: int) -> str:
-        """Why one was not carried on, for a person; `survivor` is what stands beside the loser's row."""
+        """Explain to a person why a row was not carried on; `survivor` is what stands beside the loser's row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +88,35 @@ class Scheduled:
         return tuple(dict.fromkeys((*self.inputs, *filter(None, [self.round.common]))))
 
 
-def scheduled(decisions: Sequence[Decision]) -> list[list[Scheduled]]:
-    """Put the rounds of decisions into levels: as few as what each needs to hear allows, and each round late.
+def schedule_rounds(decisions: Sequence[Decision]) -> list[list[Scheduled]]:
+    """Put the rounds of decisions into as few levels as their inputs allow, and each round as late as possible.
 
     What is told late is not carried past levels that do not ask for it.
     """
-    found: list[Scheduled] = []
+    entries: list[Scheduled] = []
     losses: list[str] = []
     for decision in decisions:
-        for one in decision.rounds:
-            inputs = tuple(dict.fromkeys((*(losses if one.sees_losses else ()), *one.inputs)))
-            found.append(Scheduled(one, inputs))
+        for rule_round in decision.rounds:
+            inputs = tuple(dict.fromkeys((*(losses if rule_round.sees_losses else ()), *rule_round.inputs)))
+            entries.append(Scheduled(rule_round, inputs))
         losses += [decision.losing] if decision.losing else []
-    after = {some.round.name: 0 if some.round.own is not None else 1 for some in found} | {UNITS: 0}
+    after = {entry.round.name: 0 if entry.round.own is not None else 1 for entry in entries} | {UNITS: 0}
     level = {UNITS: 0}
-    for some in found:
-        level[some.round.name] = max((level[name] + after[name] for name in some.hears), default=0)
+    for entry in entries:
+        level[entry.round.name] = max((level[name] + after[name] for name in entry.hears), default=0)
     last = max(level.values())
-    for some in reversed(found):
-        name = some.round.name
+    for entry in reversed(entries):
+        name = entry.round.name
         level[name] = min(
-            (level[other.round.name] - after[name] for other in found if name in other.hears), default=last
+            (level[later_entry.round.name] - after[name] for later_entry in entries if name in later_entry.hears),
+            default=last,
         )
-    return [[some for some in found if level[some.round.name] == number] for number in range(last + 1)]
+    return [[entry for entry in entries if level[entry.round.name] == number] for number in range(last + 1)]
 
 
-def heard_at_last(decisions: Sequence[Decision]) -> tuple[str, ...]:
-    """The rounds whose answers verdicts and reports need."""
-    return tuple(name for one in decisions for name in (*one.reported, *filter(None, [one.losing])))
+def final_answers(decisions: Sequence[Decision]) -> tuple[str, ...]:
+    """List the rounds whose answers verdicts and reports need."""
+    return tuple(name for decision in decisions for name in (*decision.reported, *filter(None, [decision.losing])))
 
 
 def graph(levels: Sequence[Sequence[Scheduled]], last: Sequence[str]) -> str:
@@ -124,23 +125,23 @@ def graph(levels: Sequence[Sequence[Scheduled]], last: Sequence[str]) -> str:
     What a round hears by way of another one that it hears has no edge of its own.
 
     Args:
-        levels: as `scheduled` makes them.
+        levels: as `schedule_rounds` makes them.
         last: the rounds that verdicts need.
     """
     lines = ["flowchart TD", "    measure([measure])"]
     before: dict[str, set[str]] = {}
 
     def edges(heard: Sequence[str], name: str) -> None:
-        past = set[str]().union(*(before[one] for one in heard))
+        past = set[str]().union(*(before[name_heard] for name_heard in heard))
         before[name] = past.union(heard)
-        lines.extend(f"    {one} --> {name}" for one in heard if one not in past)
+        lines.extend(f"    {name_heard} --> {name}" for name_heard in heard if name_heard not in past)
 
     for number, level in enumerate(levels):
         lines.append(f"    subgraph level{number}[level {number}]")
-        lines += [f"        {one.round.name}" for one in level]
+        lines += [f"        {entry.round.name}" for entry in level]
         lines.append("    end")
     before["measure"] = set()
-    for one in (one for level in levels for one in level):
-        edges([name for name in one.hears if name != UNITS] or ["measure"], one.round.name)
+    for entry in (entry for level in levels for entry in level):
+        edges([name for name in entry.hears if name != UNITS] or ["measure"], entry.round.name)
     edges(last, "verdicts")
     return "\n".join(lines) + "\n"

@@ -67,8 +67,8 @@ class _Rows:
         self.texts += number >= 0
         for value in hashes:
             row = (item, number, kind, whole, value, canary)
-            for column, one in zip(self.columns, row, strict=True):
-                column.append(one)
+            for column, cell in zip(self.columns, row, strict=True):
+                column.append(cell)
 
     def add_text(self, item: str, strings: Sequence[str], kind: str = "text") -> None:
         runs = Runs.of(strings, 1) if kind == "answer" else Runs.of(strings)
@@ -81,7 +81,7 @@ class _Rows:
 
 
 def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
-    """Writes the index of the benchmarks into the folder and returns its digest; empty if there is no benchmark.
+    """Write the index of the benchmarks into the folder and return its digest; empty if there is no benchmark.
 
     Raises:
         ConfigError: a benchmark's file is not there or not readable, or has no such column.
@@ -89,7 +89,7 @@ def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
     if not benchmarks:
         return ""
     rows = _Rows()
-    for benchmark in sorted(benchmarks, key=lambda one: one.name):
+    for benchmark in sorted(benchmarks, key=lambda entry_benchmark: entry_benchmark.name):
         before = len(rows.columns[0])
         for canary in benchmark.canary:
             rows.add(f"{benchmark.name}:canary", "canary", [0], canary=canary.lower())
@@ -103,7 +103,7 @@ def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
                     _read(benchmark, blob, rows)
         if len(rows.columns[0]) == before:
             raise ConfigError(f"Benchmark '{benchmark.name}' holds nothing to look for at '{benchmark.path}'.")
-    columns = [pa.array(column, of.type) for column, of in zip(rows.columns, INDEX_SCHEMA, strict=True)]
+    columns = [pa.array(column, field.type) for column, field in zip(rows.columns, INDEX_SCHEMA, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA)
     entry = write_parquet(folder, NAME, INDEX_SCHEMA, [batch])
     finish_unit(folder, Manifest("judge", UNIT, entry.sha256, SCHEMA_VERSION, (entry,)))
@@ -119,15 +119,15 @@ def _blobs(path: str) -> Iterator[StoredBlob]:
 
 def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
     try:
-        found = Table(blob).rows()
-        first = next(found, None)
+        table_rows = Table(blob).rows()
+        first = next(table_rows, None)
         if first is None:
             return
         if not benchmark.texts and isinstance(first[1], dict) and first[1].keys() >= COLUMNS:
             _read_world_bench(benchmark, blob, rows)
             return
         known: set[str] = set()
-        for number, row in _chained(first, found):
+        for number, row in _prepend(first, table_rows):
             if isinstance(row, ParseError):
                 raise row
             known |= _paths(row)
@@ -143,19 +143,19 @@ def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
         raise ConfigError(f"Benchmark '{benchmark.name}' names no column: of {', '.join(sorted(known))}, what is what?")
 
 
-def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+def _prepend(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
 
 
 def _read_world_bench(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
     """AgentWorldBench: all actions and answers of a sample are one text, and the evaluated answer another if long."""
-    for one in items(blob):
-        item = f"{benchmark.name}:{one.domain}/{one.id}"
-        rows.add_text(item, one.texts)
-        if one.turn < len(one.responses) and len(one.responses[one.turn].split()) >= TELLING:
-            rows.add_text(item, [one.responses[one.turn]])
-        _add_canaries(item, one.texts, rows)
+    for sample in items(blob):
+        item = f"{benchmark.name}:{sample.domain}/{sample.id}"
+        rows.add_text(item, sample.texts)
+        if sample.turn < len(sample.responses) and len(sample.responses[sample.turn].split()) >= TELLING:
+            rows.add_text(item, [sample.responses[sample.turn]])
+        _add_canaries(item, sample.texts, rows)
 
 
 def _add_item(benchmark: Benchmark, where: str, row: Mapping[str, Any], rows: _Rows) -> None:
@@ -169,17 +169,17 @@ def _add_item(benchmark: Benchmark, where: str, row: Mapping[str, Any], rows: _R
         rows.add_name(item, "id", ids[0])
     if benchmark.repo is not None and benchmark.base_commit is not None:
         checkouts = zip(_strings(_at(row, benchmark.repo)), _strings(_at(row, benchmark.base_commit)), strict=False)
-        for name in (checkout_name(*one) for one in checkouts):
+        for name in (checkout_name(*checkout) for checkout in checkouts):
             if name is not None:
                 rows.add_name(item, "checkout", name)
     _add_canaries(item, _strings(row), rows)
 
 
 def _add_canaries(item: str, strings: Sequence[str], rows: _Rows) -> None:
-    for found in sorted({found.lower() for text in strings for found in _GUID.findall(text)}):
-        if found not in rows.canaries:
-            rows.canaries.add(found)
-            rows.add(item, "canary", [0], canary=found)
+    for canary in sorted({canary.lower() for text in strings for canary in _GUID.findall(text)}):
+        if canary not in rows.canaries:
+            rows.canaries.add(canary)
+            rows.add(item, "canary", [0], canary=canary)
 
 
 def _at(row: Mapping[str, Any], column: str) -> Any:
@@ -190,11 +190,11 @@ def _at(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _paths(row: Mapping[str, Any], lead: str = "") -> set[str]:
-    found = {lead + name for name in row}
+    paths = {lead + name for name in row}
     for name, value in row.items():
         if isinstance(value, dict):
-            found |= _paths(value, f"{lead}{name}.")
-    return found
+            paths |= _paths(value, f"{lead}{name}.")
+    return paths
 
 
 def _strings(value: Any) -> list[str]:
@@ -204,13 +204,13 @@ def _strings(value: Any) -> list[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return [text for one in value for text in _strings(one)]
+        return [text for element in value for text in _strings(element)]
     return [] if value is None or isinstance(value, bool) else [str(value)]
 
 
 @cache
 def read_index(folder: Folder, digest: str) -> Index:
-    """The index that was written into the folder; a worker reads it once for each digest."""
+    """Read the index that was written into the folder; a worker reads it once for each digest."""
     assert digest
     table = pa.Table.from_batches(read_batches(folder, NAME), schema=INDEX_SCHEMA).combine_chunks()
     names = sorted(set(table["item"].to_pylist()))
@@ -222,7 +222,7 @@ def read_index(folder: Folder, digest: str) -> Index:
     named = np.isin(kind, ("id", "checkout", "task"))
     order = np.lexsort([item[named], hashes[named]])
     answers = kind == "answer"
-    said = [*zip(kind.tolist(), table["canary"].to_pylist(), item.tolist(), strict=True)]
+    entries = [*zip(kind.tolist(), table["canary"].to_pylist(), item.tolist(), strict=True)]
     return Index(
         items=tuple(names),
         owner=item[kind == "text"][first],
@@ -233,6 +233,6 @@ def read_index(folder: Folder, digest: str) -> Index:
         answer_hash=hashes[answers],
         names=hashes[named][order],
         name_item=item[named][order],
-        canaries=tuple((text, owner) for what, text, owner in said if what == "canary"),
-        patterns=tuple((text, owner) for what, text, owner in said if what == "pattern"),
+        canaries=tuple((text, owner) for entry_kind, text, owner in entries if entry_kind == "canary"),
+        patterns=tuple((text, owner) for entry_kind, text, owner in entries if entry_kind == "pattern"),
     )

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partitioned
+from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partition_records
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.quality.group import components, name_edges
@@ -41,73 +41,75 @@ Nodes = npt.NDArray[np.uint64]
 def _within(standing: Standing) -> tuple[Nodes, Nodes]:
     """The nodes of a unit, sorted, and the smallest of those that each belongs with in the unit."""
     measures = standing.measures
-    task, *others = (
+    task, *columns = (
         measures.column(name)[measures.starts] for name in ("task_node", "instance_node", "own_node", "parent_node")
     )
     # one that would join two pools joins nothing
     apart_from = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
-    others = [np.where(apart_from, task, other) for other in others]
-    pairs = np.concatenate([np.stack([task, other], axis=1) for other in others])
+    columns = [np.where(apart_from, task, column) for column in columns]
+    pairs = np.concatenate([np.stack([task, column], axis=1) for column in columns])
     alike = [np.frombuffer(data, "<u8").reshape(-1, 2) for data in standing.told(SIMILAR)]
     return components(np.unique(np.concatenate([pairs.astype("<u8"), *alike]), axis=0).astype(np.uint64))
 
 
-def held(standing: Standing) -> Keys:
-    """Packed nodes of a unit with their groups there, by partition of the node."""
+def collect_nodes(standing: Standing) -> Keys:
+    """Yield packed nodes of a unit with their groups there, by partition of the node."""
     nodes, groups = _within(standing)
-    found = np.zeros(len(nodes), _NODE)
-    found["node"], found["group"], found["unit"] = nodes, groups, standing.unit.number
-    yield from partitioned(found, "node", standing.judging.partitions)
+    records = np.zeros(len(nodes), _NODE)
+    records["node"], records["group"], records["unit"] = nodes, groups, standing.unit.number
+    yield from partition_records(records, "node", standing.judging.partitions)
 
 
-def tied(_: Key, packed: Iterable[bytes]) -> Answers:
-    """The groups that share a node with those of other units, told to their units."""
-    found = np.sort(np.concatenate([np.frombuffer(data, _NODE) for data in packed]), order=["node", "group"])
-    first, of, count = np.unique(found["node"], return_index=True, return_inverse=True, return_counts=True)[1:]
-    shared = count[of] > 1
+def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
+    """Tell units the groups that share a node with those of other units."""
+    records = np.sort(np.concatenate([np.frombuffer(data, _NODE) for data in packed]), order=["node", "group"])
+    first, node_index, count = np.unique(records["node"], return_index=True, return_inverse=True, return_counts=True)[
+        1:
+    ]
+    shared = count[node_index] > 1
     ties = np.zeros(int(shared.sum()), _TIE)
-    ties["group"], ties["other"] = found["group"][shared], found["group"][first][of][shared]
-    ties["unit"] = found["unit"][shared]
+    ties["group"], ties["other"] = records["group"][shared], records["group"][first][node_index][shared]
+    ties["unit"] = records["unit"][shared]
     yield from ((_TIES, *each) for each in apart(ties, ties["unit"]))
 
 
 def ties(standing: Standing) -> Keys:
     """The ties of a unit's groups, each once."""
-    found = [np.zeros(0, _TIE), *(np.frombuffer(data, _TIE) for data in standing.told(_TIES))]
-    distinct = np.unique(np.concatenate(found))
+    blocks = [np.zeros(0, _TIE), *(np.frombuffer(data, _TIE) for data in standing.told(_TIES))]
+    distinct = np.unique(np.concatenate(blocks))
     if len(distinct):
         yield 0, distinct.tobytes()
 
 
-def named(_: Key, packed: Iterable[bytes]) -> Answers:
-    """The names of groups that are tied to others, told to their units: those of a block at a time."""
+def name_groups(_: Key, packed: Iterable[bytes]) -> Answers:
+    """Tell units the names of groups that are tied to others, a block at a time."""
     units: list[tuple[int, int]] = []
     columns = {"group": bytearray(), "other": bytearray()}
     for data in packed:
-        some = np.frombuffer(data, _TIE)
-        units.append((int(some["unit"][0]), len(some)))
+        ties = np.frombuffer(data, _TIE)
+        units.append((int(ties["unit"][0]), len(ties)))
         for name, column in columns.items():
-            column.extend(some[name].tobytes())
+            column.extend(ties[name].tobytes())
     groups, names = (np.frombuffer(column, "<u8") for column in columns.values())
     name_edges((groups, names))
     begin = 0
     for unit, count in units:
-        told = np.zeros(count, _NAME)
-        told["group"], told["name"] = (side[begin : begin + count] for side in (groups, names))
+        records = np.zeros(count, _NAME)
+        records["group"], records["name"] = (side[begin : begin + count] for side in (groups, names))
         begin += count
-        yield GROUPS, unit, told.tobytes()
+        yield GROUPS, unit, records.tobytes()
 
 
 def groups_of(standing: Standing) -> Nodes:
-    """The name of the group of each row of a unit, when all is told."""
+    """Name the group of each row of a unit, when all answers are in."""
     nodes, groups = _within(standing)
-    found = groups[np.searchsorted(nodes, standing.measures.column("task_node"))]
-    told = [np.zeros(0, _NAME), *(np.frombuffer(data, _NAME) for data in standing.told(GROUPS))]
-    names = np.unique(np.concatenate(told))
+    row_groups = groups[np.searchsorted(nodes, standing.measures.column("task_node"))]
+    blocks = [np.zeros(0, _NAME), *(np.frombuffer(data, _NAME) for data in standing.told(GROUPS))]
+    names = np.unique(np.concatenate(blocks))
     if not len(names):
-        return found
-    place = np.minimum(np.searchsorted(names["group"], found), len(names) - 1)
-    return np.where(names["group"][place] == found, names["name"][place], found)
+        return row_groups
+    position = np.minimum(np.searchsorted(names["group"], row_groups), len(names) - 1)
+    return np.where(names["group"][position] == row_groups, names["name"][position], row_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,8 @@ class Grouping:
     @property
     def rounds(self) -> tuple[Round, ...]:
         return (
-            Round(_TIES, held, tied, self.likeness, sees_losses=False, heavy=True),
-            Round(GROUPS, ties, named, (_TIES,), sees_losses=False, heavy=True),
+            Round(_TIES, collect_nodes, tie_groups, self.likeness, sees_losses=False, heavy=True),
+            Round(GROUPS, ties, name_groups, (_TIES,), sees_losses=False, heavy=True),
         )
 
     def words(self, reason: str, survivor: int) -> str:

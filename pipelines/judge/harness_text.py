@@ -82,46 +82,46 @@ def _edges(standing: Standing) -> pa.Table:
 
 
 def count_by_agent(standing: Standing) -> Keys:
-    """How often skeletons stand in answers of a unit, by agent, version and partition of skeletons."""
+    """Count skeletons in the answers of a unit, by agent, version and partition of skeletons."""
     variety = pa.Table.from_batches(
         read_batches(standing.measured, measure_file(standing.unit.label, "variety")), schema=VARIETY_SCHEMA
     )
-    for group, (answers, told) in count_skeletons(_edges(standing), variety, standing.unit.number).items():
-        partition = told["skeleton"] % np.uint64(_PARTITIONS)
+    for group, (answers, skeletons) in count_skeletons(_edges(standing), variety, standing.unit.number).items():
+        partition = skeletons["skeleton"] % np.uint64(_PARTITIONS)
         for number in np.unique(partition).tolist():
-            some = told[partition == number]
-            header = np.array([(group, len(answers), len(some))], _HEADER)
-            yield f"{group:016x}{number:02x}", header.tobytes() + answers.tobytes() + some.tobytes()
+            own = skeletons[partition == number]
+            header = np.array([(group, len(answers), len(own))], _HEADER)
+            yield f"{group:016x}{number:02x}", header.tobytes() + answers.tobytes() + own.tobytes()
 
 
 def find_by_agent(_: Key, packed: Iterable[bytes]) -> Answers:
-    """The frames among the skeletons of an agent, told to each unit that has answers of it."""
-    answers, told, units = [], [], []
+    """Find the frames among the skeletons of an agent, and tell each unit that has answers of it."""
+    answers, skeletons, units = [], [], []
     group = 0
     for data in packed:
         header = np.frombuffer(data, _HEADER, 1)[0]
         group, number = int(header["group"]), int(header["answers"])
         answers.append(np.frombuffer(data, COUNT, number, _HEADER.itemsize))
-        told.append(np.frombuffer(data, COUNT, int(header["told"]), _HEADER.itemsize + number * COUNT.itemsize))
+        skeletons.append(np.frombuffer(data, COUNT, int(header["told"]), _HEADER.itemsize + number * COUNT.itemsize))
         units.append(int(answers[-1]["unit"][0]))
-    known = find_frames(np.concatenate(answers), np.concatenate(told))
+    known = find_frames(np.concatenate(answers), np.concatenate(skeletons))
     if len(known):
         header = np.array([(group, len(known), 0)], _HEADER).tobytes()
         yield from ((_FRAMES, unit, header + known.tobytes()) for unit in units)
 
 
 def _frames(standing: Standing) -> dict[int, Records]:
-    """By group the frames that a unit was told."""
-    found: dict[int, list[Records]] = {}
+    """Collect the frames that a unit was told, by group."""
+    frames: dict[int, list[Records]] = {}
     for data in standing.told(_FRAMES):
         header = np.frombuffer(data, _HEADER, 1)[0]
-        found.setdefault(int(header["group"]), []).append(np.frombuffer(data, FRAME, offset=_HEADER.itemsize))
-    return {group: np.concatenate(some) for group, some in found.items()}
+        frames.setdefault(int(header["group"]), []).append(np.frombuffer(data, FRAME, offset=_HEADER.itemsize))
+    return {group: np.concatenate(some) for group, some in frames.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessFrames:
-    """Which answers stand in frames to a larger share than they may.
+    """Rule that drops answers of which harness frames fill a larger share than allowed.
 
     Attributes:
         most: share of an answer's characters from which on it bears no loss.
@@ -141,7 +141,7 @@ class HarnessFrames:
         return (counting, Round(HARNESS_TEXT, self.shares, self.losers, (_COUNTED,), sees_losses=False))
 
     def shares(self, standing: Standing) -> Keys:
-        """By agent: how much of its answers of a unit stands in frames, which rows are over, and examples."""
+        """Report by agent how much of its answers of a unit stands in frames, which rows are over, and examples."""
         edges, known = _edges(standing), _frames(standing)
         group, size = (edges[name].combine_chunks().to_numpy() for name in ("group", "size"))
         within = count_framed(edges, known)
@@ -150,7 +150,7 @@ class HarnessFrames:
         starts = standing.measures.starts
         for name in np.unique(group[group != 0]).tolist():
             mine = group == name
-            told = {
+            report = {
                 "unit": standing.unit.number,
                 "framed": int(within[mine].sum()),
                 "size": int(size[mine].sum()),
@@ -158,19 +158,19 @@ class HarnessFrames:
                 "trajectories": starts[np.add.reduceat(mine, starts) > 0].tolist(),
                 "frames": examples.get(name, []),
             }
-            yield f"{name:016x}", json.dumps(told).encode()
+            yield f"{name:016x}", json.dumps(report).encode()
 
     def losers(self, _: Key, packed: Iterable[bytes]) -> Answers:
         """The rows of an agent that are over, or all its trajectories."""
-        told = [json.loads(data) for data in packed]
-        share = sum(one["framed"] for one in told) / max(sum(one["size"] for one in told), 1)
+        reports = [json.loads(data) for data in packed]
+        share = sum(entry["framed"] for entry in reports) / max(sum(entry["size"] for entry in reports), 1)
         refused = self.most_of_agent is not None and share > self.most_of_agent
-        for one in told:
-            rows = np.zeros(len(one["trajectories"] if refused else one["rows"]), LOSER)
-            rows["row"] = one["trajectories"] if refused else one["rows"]
+        for entry in reports:
+            rows = np.zeros(len(entry["trajectories"] if refused else entry["rows"]), LOSER)
+            rows["row"] = entry["trajectories"] if refused else entry["rows"]
             if len(rows):
-                yield HARNESS_SHARE if refused else HARNESS_TEXT, one["unit"], rows.tobytes()
-        known = [{**frame, "share": share} for one in told for frame in one["frames"]]
+                yield HARNESS_SHARE if refused else HARNESS_TEXT, entry["unit"], rows.tobytes()
+        known = [{**frame, "share": share} for entry in reports for frame in entry["frames"]]
         if known:
             yield _TABLE, REPORTER, json.dumps(known).encode()
 
@@ -184,17 +184,17 @@ class HarnessFrames:
 def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[dict[str, Any]]]:
     """By group the frames whose first answer is one of the unit's, as the table says them, without the share."""
     wanted = [(int(frame["row"]), group, frame) for group, some in known.items() for frame in some]
-    wanted = [one for one in wanted if int(one[2]["unit"]) == standing.unit.number]
+    wanted = [candidate for candidate in wanted if int(candidate[2]["unit"]) == standing.unit.number]
     if not wanted:
         return {}
-    told: dict[int, list[dict[str, Any]]] = {}
+    examples: dict[int, list[dict[str, Any]]] = {}
     first = 0
     for batch in read_transitions(standing.judging.transitions, standing.unit.name):
         for row, group, frame in wanted:
             if first <= row < first + batch.num_rows:
-                told.setdefault(group, []).append(_table_row(batch.slice(row - first, 1), frame))
+                examples.setdefault(group, []).append(_table_row(batch.slice(row - first, 1), frame))
         first += batch.num_rows
-    return told
+    return examples
 
 
 def _table_row(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
@@ -221,21 +221,21 @@ def read_frames(measures: Folder) -> list[dict[str, Any]]:
 def table_line(row: Mapping[str, Any]) -> str:
     """A line of the table `connectors/conversation/harness_text.tsv` for a row of `TABLE`."""
     version = f"{row['version']}-{row['version']}" if row["version"] else "-"
-    place, _, label = row["place"].partition("_")
-    meaning, begin, end = ("before", "", r"(?:\n|\Z)") if place == "head" else ("after", "(?P<output>.*)", "")
+    position, _, label = row["place"].partition("_")
+    meaning, begin, end = ("before", "", r"(?:\n|\Z)") if position == "head" else ("after", "(?P<output>.*)", "")
     pattern = (begin if label else "") + make_pattern(row["skeleton"]) + ("" if label else end)
     return "\t".join((row["agent"], version, row["tool"] or "-", "any", meaning, pattern))
 
 
 def frame_warnings(measures: Folder) -> tuple[str, ...]:
-    """A line for each version of an agent whose answers stand in frames, with the most frequent ones."""
-    found = []
+    """Format a line for each version of an agent whose answers stand in frames, with the most frequent ones."""
+    messages = []
     for agent, rows in groupby(read_frames(measures), lambda row: (row["agent"], row["version"])):
-        some = list(rows)
-        lines = ", ".join(f"'{row['example'].strip()[:_SHOWN]}'" for row in some[:_MOST_FREQUENT])
+        frames = list(rows)
+        lines = ", ".join(f"'{row['example'].strip()[:_SHOWN]}'" for row in frames[:_MOST_FREQUENT])
         name = " ".join(filter(None, agent))
-        found.append(f"{some[0]['share']:.1%} of what {name} was answered looks like text of its harness: {lines}")
-    return tuple(found)
+        messages.append(f"{frames[0]['share']:.1%} of what {name} was answered looks like text of its harness: {lines}")
+    return tuple(messages)
 
 
 def write_table(standing: Standing) -> Manifest:

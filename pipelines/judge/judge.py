@@ -26,7 +26,7 @@ from trajmill.pipelines.execution.flow import (
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
-from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, heard_at_last, scheduled
+from trajmill.pipelines.judge.corpus_rule import UNITS, Decision, Key, Round, Scheduled, final_answers, schedule_rounds
 from trajmill.pipelines.judge.groups import Grouping
 from trajmill.pipelines.judge.harness_text import HarnessFrames, write_table
 from trajmill.pipelines.judge.judging import Judging, Unit
@@ -43,28 +43,28 @@ Told = tuple[int, tuple[str, Any]]
 
 
 def decisions(judging: Judging) -> tuple[Decision, ...]:
-    """The decisions that the recipe asks for, in their order; groups are named at last, of all that is alike."""
+    """List the decisions that the recipe asks for, in order; groups are named last, of all that is alike."""
     asked = judging.recipe.judge
-    found: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
+    rules: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
     if asked.harness_text is not None:
-        found.append(HarnessFrames(asked.harness_text.max, asked.harness_text.max_of_agent))
+        rules.append(HarnessFrames(asked.harness_text.max, asked.harness_text.max_of_agent))
     if asked.drop_duplicate_trajectories:
-        found.append(Copies(whole=True))
+        rules.append(Copies(whole=True))
     likeness: tuple[str, ...] = ()
     if asked.near_duplicates is not None:
         near = NearCopies(asked.near_duplicates, judging.likeness is not None)
-        found.append(near)
+        rules.append(near)
         likeness = (near.losing,)
     if asked.mask_duplicate_transitions:
-        found.append(Copies(whole=False))
+        rules.append(Copies(whole=False))
     if asked.replicates is not None:
-        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
+        rules.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
     caps = tuple(rule.cap if rule.of == "domain" else None for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
-        found.append(Caps(caps))
+        rules.append(Caps(caps))
     if asked.max_share:
-        found.append(Shares(tuple((str(kind), share) for kind, share in asked.max_share.items())))
-    return (*found, Grouping(likeness))
+        rules.append(Shares(tuple((str(kind), share) for kind, share in asked.max_share.items())))
+    return (*rules, Grouping(likeness))
 
 
 class UnitsToVerdicts(Transform):
@@ -75,24 +75,24 @@ class UnitsToVerdicts(Transform):
         self._judging = judging
 
     def expand(self, units: Collection[Unit]) -> Collection[Manifest]:
-        judging, made = self._judging, decisions(self._judging)
-        told: dict[str, Collection[Told]] = {}
-        itself = units | "Measure" >> Map(measure_unit, judging) | "KeyUnits" >> Map(_keyed)
+        judging, rules = self._judging, decisions(self._judging)
+        by_round: dict[str, Collection[Told]] = {}
+        itself = units | "Measure" >> Map(measure_unit, judging) | "KeyUnits" >> Map(_key_unit)
         of_level: dict[frozenset[str], Collection[Told]] = {}
-        for number, level in enumerate(scheduled(made)):
-            common = {name: told.get(name, itself) for one in level if (name := one.round.common)}
-            inputs = {name for one in level for name in one.inputs}
+        for number, level in enumerate(schedule_rounds(rules)):
+            common = {name: by_round.get(name, itself) for entry in level if (name := entry.round.common)}
+            inputs = {name for entry in level for name in entry.inputs}
             heard = _heard(f"Hear{number}", itself, of_level, inputs, grouped=bool(common))
             answers = heard | f"Level{number}" >> _Level(level, judging, common)
-            mine = frozenset(one.round.name for one in level)
-            told |= dict.fromkeys(mine, answers)
+            mine = frozenset(entry.round.name for entry in level)
+            by_round |= dict.fromkeys(mine, answers)
             of_level[mine] = answers
-        last = _heard("HearAll", itself, of_level, heard_at_last(made))
-        return last | "Decide" >> FlatMap(_decided, judging, made)
+        last = _heard("HearAll", itself, of_level, final_answers(rules))
+        return last | "Decide" >> FlatMap(_decide, judging, rules)
 
 
 class _Level(Transform):
-    """What units were told → what the rounds of a level tell them.
+    """One level of rounds: turns messages to units into the answers of its rounds.
 
     Args:
         level: the rounds.
@@ -102,17 +102,17 @@ class _Level(Transform):
 
     def __init__(self, level: Sequence[Scheduled], judging: Judging, common: Mapping[str, Collection[Told]]) -> None:
         super().__init__()
-        self._rounds, self._judging, self._common = [one.round for one in level], judging, common
+        self._rounds, self._judging, self._common = [entry.round for entry in level], judging, common
 
     def expand(self, heard: Collection[tuple[int, Iterable[tuple[str, Any]]]]) -> Collection[Told]:
         judging, rounds = self._judging, self._rounds
-        some = tuple(told | f"Of-{name}" >> FlatMap(_of_round, name) for name, told in self._common.items())
+        some = tuple(answers | f"Of-{name}" >> FlatMap(_of_round, name) for name, answers in self._common.items())
         common: Any = SideInput(some | "Common" >> Flatten() if len(some) > 1 else some[0]) if some else {}
         return (
             heard
             | "Keys" >> FlatMap(_keys, rounds, judging, common)
             | "Gather" >> GroupByKey()
-            | "Answers" >> FlatMap(_answers, {one.name: one for one in rounds}, judging)
+            | "Answers" >> FlatMap(_answers, {rule_round.name: rule_round for rule_round in rounds}, judging)
         )
 
 
@@ -139,82 +139,82 @@ def _heard(
     return itself | f"{label}-Alone" >> Map(_alone)
 
 
-def _among(told: Told, rounds: Set[str]) -> list[Told]:
-    return [told] if told[1][0] in rounds else []
+def _among(message: Told, rounds: Set[str]) -> list[Told]:
+    return [message] if message[1][0] in rounds else []
 
 
-def _of_round(told: Told, name: str) -> list[tuple[tuple[str, int], Any]]:
-    """What a round tells, by its name and number, without the names that it is told as; of `UNITS` the unit."""
-    number, (of, what) = told
-    return [((name, number), what if of == UNITS else what[1])] if of == name else []
+def _of_round(message: Told, name: str) -> list[tuple[tuple[str, int], Any]]:
+    """Key a round's message by its name and unit, without the answer's name; of `UNITS` the unit itself."""
+    number, (tag, content) = message
+    return [((name, number), content if tag == UNITS else content[1])] if tag == name else []
 
 
-def _alone(told: Told) -> tuple[int, list[tuple[str, Any]]]:
-    return told[0], [told[1]]
+def _alone(message: Told) -> tuple[int, list[tuple[str, Any]]]:
+    return message[0], [message[1]]
 
 
-def _keyed(unit: Unit) -> Told:
+def _key_unit(unit: Unit) -> Told:
     return unit.number, (UNITS, unit)
 
 
 def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[tuple[str, int], Any]) -> Standing:
     heard: dict[str, list[Any]] = {}
     units: list[Unit] = []
-    for of, what in values:
-        if of == UNITS:
-            units.append(what)
+    for tag, content in values:
+        if tag == UNITS:
+            units.append(content)
         else:
-            heard.setdefault(what[0], []).append(what[1])
+            heard.setdefault(content[0], []).append(content[1])
     (unit,) = units
     return standing_of(unit, judging, heard, common)
 
 
 def _keys(
-    told: tuple[int, Iterable[tuple[str, Any]]],
+    messages: tuple[int, Iterable[tuple[str, Any]]],
     rounds: Sequence[Round],
     judging: Judging,
     common: Any,
 ) -> Iterator[tuple[tuple[str, Key], bytes | Span]]:
-    """The keys of a unit for each round, on their way; of a decided unit for those that it takes part in."""
-    standing = _standing(told[1], judging, common)
-    mine = [one for one in rounds if one.takes_decided or not standing.unit.is_decided]
-    for one in mine:
-        if one.own is not None:
-            standing.own[one.name] = one.own(standing)
-    for one in mine:
-        blocks: Iterator[tuple[Any, bytes]] = one.keys(standing)
-        for key, data in judging.carried(one.name, told[0], blocks):
-            yield (one.name, key), data
+    """Yield the keys of a unit for each round; of a decided unit only for the rounds that it takes part in."""
+    standing = _standing(messages[1], judging, common)
+    mine = [rule_round for rule_round in rounds if rule_round.takes_decided or not standing.unit.is_decided]
+    for rule_round in mine:
+        if rule_round.own is not None:
+            standing.own[rule_round.name] = rule_round.own(standing)
+    for rule_round in mine:
+        blocks: Iterator[tuple[Any, bytes]] = rule_round.keys(standing)
+        for key, data in judging.carried(rule_round.name, messages[0], blocks):
+            yield (rule_round.name, key), data
 
 
 def _answers(
     gathered: tuple[tuple[str, Key], Iterable[bytes | Span]], rounds: Mapping[str, Round], judging: Judging
 ) -> Iterator[Told]:
-    """What a key's blocks answer, on its way to the units."""
-    (of, key), packed = gathered
-    one = rounds[of]
-    found = one.answers(key, judging.fetched(packed))
-    if not one.heavy:
-        yield from ((unit, (of, (name, data))) for name, unit, data in found)
+    """Answer a key's blocks, and address the answers to units."""
+    (name_of_round, key), packed = gathered
+    rule_round = rounds[name_of_round]
+    answers = rule_round.answers(key, judging.fetch_blocks(packed))
+    if not rule_round.heavy:
+        yield from ((unit, (name_of_round, (name, data))) for name, unit, data in answers)
         return
-    told: list[str] = []
+    names: list[str] = []
 
     def blocks() -> Iterator[tuple[int, bytes]]:
-        for name, unit, data in found:
-            told.append(name)
+        for name, unit, data in answers:
+            names.append(name)
             yield unit, data
 
-    for number, (unit, data) in enumerate(judging.carried(f"{of}_answers", int(key), blocks())):
-        yield unit, (of, (told[number], data))
+    for number, (unit, data) in enumerate(judging.carried(f"{name_of_round}_answers", int(key), blocks())):
+        yield unit, (name_of_round, (names[number], data))
 
 
-def _decided(
-    told: tuple[int, Iterable[tuple[str, Any]]],
+def _decide(
+    messages: tuple[int, Iterable[tuple[str, Any]]],
     judging: Judging,
-    made: Sequence[Decision],
+    rules: Sequence[Decision],
 ) -> Iterator[Manifest]:
-    """`write_verdict` of what a unit was told, unless it is decided."""
-    standing = _standing(told[1], judging, {})
+    """Write the verdict of a unit from the messages to it, unless it is decided."""
+    standing = _standing(messages[1], judging, {})
     if standing.unit.is_decided:
         return
     if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
@@ -222,6 +222,6 @@ def _decided(
     if standing.unit.number == REPORTER and judging.recipe.judge.harness_text is not None:
         write_table(standing)
     try:
-        yield write_verdict(standing, made)
+        yield write_verdict(standing, rules)
     finally:
         give_back_memory()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.execution.exchange import Key, Span, carried, fetched
+from trajmill.pipelines.execution.exchange import Key, Span, read_blocks, spill_or_pass
 from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -20,16 +20,16 @@ from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.measure import tells
-from trajmill.quality.rule import Decision, decided
+from trajmill.quality.rule import Decision, apply_rules
 from trajmill.quality.signal import Signal
 from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
 from trajmill.schemas import SCHEMA_VERSION, ShardError
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers", "edges"]
-"""What a unit shows of benchmarks, the histories of its rows, what these are about, what its trajectories tell of their
-texts, their sketches, what rows cost in samples, the answers by which checks of RL are tried, and lines at
-edges of answers."""
+"""Kinds of measure files: benchmark matches, row histories, topics, text variety, sketches, sample costs, answers that
+RL checks are tried on, and lines at edges of answers.
+"""
 
 
 def measure_file(label: str, kind: FileKind) -> str:
@@ -62,13 +62,13 @@ class Unit:
     sha256: str
     folder: Folder | None = None
 
-    def measured_in(self, judging: Judging) -> Folder:
-        """The folder of what was measured of it."""
+    def measures_folder(self, judging: Judging) -> Folder:
+        """Return the folder of the unit's measures."""
         return judging.measures if self.folder is None else self.folder / "measures"
 
     @property
     def is_decided(self) -> bool:
-        """Whether an earlier run judged it, whose verdicts stay."""
+        """True if an earlier run judged the unit, whose verdicts stay."""
         return self.folder is not None
 
     @property
@@ -100,7 +100,7 @@ Withdrawn: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """What judging a unit needs besides the unit: picklable, the same for all units."""
+    """Settings of judging that are the same for all units; picklable."""
 
     recipe: Recipe
     transitions: Folder
@@ -116,20 +116,20 @@ class Judging:
     partitions: int = PARTITIONS
     """Into how many packed records are cut; no verdict depends on it."""
     spill: Folder | None = None
-    """Where hashes on their way lie; None leaves them to the runner."""
+    """Folder of hashes on their way between rounds; None leaves them to the runner."""
     likeness: Folder | None = None
-    """Where it is written whom trajectories are like; None where nobody asks."""
+    """Folder of the trajectories that each one is like; None where nobody asks."""
     withdrawn: Withdrawn = ()
 
     def carried(
         self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]
     ) -> Iterator[tuple[Key, bytes | Span]]:
-        """See `exchange.carried`."""
-        return carried(name, number, blocks, self.spill)
+        """Spill blocks or pass them on; see `exchange`."""
+        return spill_or_pass(name, number, blocks, self.spill)
 
-    def fetched(self, values: Iterable[bytes | Span]) -> Iterator[bytes]:
-        """See `exchange.fetched`."""
-        return fetched(values, self.spill)
+    def fetch_blocks(self, values: Iterable[bytes | Span]) -> Iterator[bytes]:
+        """Read blocks that were spilled; see `exchange`."""
+        return read_blocks(values, self.spill)
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -144,15 +144,15 @@ class Judging:
     @property
     def telling(self) -> tuple[str, ...]:
         """Those of them that give reasons."""
-        return tuple(name for name, one in self.made.items() if tells(one))
+        return tuple(name for name, signal in self.made.items() if tells(signal))
 
 
-def packed_records(recipe: Recipe, transitions: Iterable[Folder]) -> int:
-    """How many packed records the largest exchange of a corpus holds: one a row, or one a band of a trajectory."""
+def count_packed_records(recipe: Recipe, transitions: Iterable[Folder]) -> int:
+    """Count the packed records of the largest exchange of a corpus: one a row, or one a band of a trajectory."""
     sealed = [manifest for folder in transitions if (manifest := read_manifest(folder, MANIFEST)) is not None]
     near = recipe.judge.near_duplicates
-    bands = 0 if near is None else near.bands * sum(one.counts.get("trajectories", 0) for one in sealed)
-    return max(sum(file.rows for one in sealed for file in one.files), bands)
+    bands = 0 if near is None else near.bands * sum(manifest_.counts.get("trajectories", 0) for manifest_ in sealed)
+    return max(sum(file.rows for manifest_ in sealed for file in manifest_.files), bands)
 
 
 def judging_digest(
@@ -172,7 +172,7 @@ def judging_digest(
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was measured of a unit, and what the rules say of it."""
+    """Measures of a unit, and the decisions of the recipe's rules on it."""
 
     table: pa.Table
     decision: Decision
@@ -199,13 +199,13 @@ def read_measures(unit: Unit, judging: Judging) -> Measures:
     }
     rules = judging.recipe.judge.ordered_rules()
     keys = _keys(table) if any(rule.spare for rule in rules) else None
-    decision = decided(rules, numbers, table.num_rows, keys)
+    decision = apply_rules(rules, numbers, table.num_rows, keys)
     starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
     return Measures(table, decision, starts)
 
 
 def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
-    """What trajectories and transitions say, as numbers; a step of a trajectory that says the same is another."""
+    """Hash trajectories and transitions by content; a step of a trajectory that says the same as another is another."""
     whole = as_lanes(table["trajectory_hash"].combine_chunks())[:, 0]
     step = table["step"].to_numpy()
     return {"trajectory": whole, "transition": mixed(whole + step.astype(np.uint64))}

@@ -76,13 +76,13 @@ def _structs(rows: pa.RecordBatch, struct: str, names: tuple[str, ...]) -> list[
 
 
 class Kind(Protocol):
-    """What is measured of a unit's rows, batch by batch, each batch following those before."""
+    """Measurer of a unit's rows, batch by batch, each batch following those before."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What is known now that the batch is there."""
+        """Yield the measures that are known once the batch is there."""
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What waited for the end of the file."""
+        """Yield the measures that waited for the end of the file."""
 
 
 def measuring_digest(unit: Unit, judging: Judging) -> str:

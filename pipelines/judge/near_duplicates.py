@@ -20,7 +20,16 @@ import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import UNITS, Answers, Key, Keys, Round
 from trajmill.pipelines.judge.judging import DECIDED, Unit, read_sketches
-from trajmill.pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, identities, partitioned
+from trajmill.pipelines.judge.packed_rows import (
+    LIKE,
+    LIKENESS,
+    LOSER,
+    SIMILAR,
+    apart,
+    by_unit,
+    identities,
+    partition_records,
+)
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.recipe.judgement import NearDuplicates
@@ -51,18 +60,18 @@ _SCHEMA: Final = pa.schema([("row", pa.uint32()), ("node", pa.uint64())])
 
 
 def write_likeness(standing: Standing, folder: Folder) -> Manifest:
-    """Writes what a unit was told: first rows of trajectories, and the tasks of those that each is like."""
+    """Write first rows of a unit's trajectories, and the tasks of those that each is like."""
     unit = standing.unit
-    found = np.unique(
+    records = np.unique(
         np.concatenate([np.zeros(0, LIKENESS), *(np.frombuffer(data, LIKENESS) for data in standing.told(LIKE))])
     )
-    columns = [pa.array(np.ascontiguousarray(found[name])) for name in _SCHEMA.names]
+    columns = [pa.array(np.ascontiguousarray(records[name])) for name in _SCHEMA.names]
     entry = write_parquet(folder, unit.name, _SCHEMA, [pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
     return finish_unit(folder, Manifest(STAGE, unit.label, standing.judging.digest, SCHEMA_VERSION, (entry,)))
 
 
 def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
-    """What was written of a unit, of dtype `LIKENESS`.
+    """Read the likeness of a unit, of dtype `LIKENESS`.
 
     Raises:
         ShardError: the file is missing or damaged.
@@ -114,15 +123,15 @@ def rollouts_of(standing: Standing) -> Rollouts:
         first=starts,
         task=measures.column("task_node")[starts],
         content=as_lanes(first["trajectory_hash"].combine_chunks())[:, 0],
-        rank=standing.ranked(measures.column("rank")[starts]),
+        rank=standing.rank_values(measures.column("rank")[starts]),
         counts=standing.counts()[starts],
         stays=standing.kept()[starts],
         ids=first["trajectory_id"],
     )
 
 
-def named_rollouts(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The task and the content of each rollout that counts and whose task is known; no sketch is read for it."""
+def rollouts_with_task(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the task and content of each rollout that counts and whose task is known; no sketch is read for it."""
     measures = standing.measures
     starts = measures.starts[standing.counts()[measures.starts]]
     task = measures.column("task_node")[starts]
@@ -148,10 +157,10 @@ _ALIKE: Final = "alike"
 
 
 def _pairs_of(packed: Packed) -> npt.NDArray[np.void]:
-    held = bytearray()
+    buffer = bytearray()
     for data in packed:
-        held.extend(data)
-    return np.frombuffer(held, PAIR)
+        buffer.extend(data)
+    return np.frombuffer(buffer, PAIR)
 
 
 def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
@@ -163,33 +172,35 @@ def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
 
 
 def tasks(standing: Standing) -> Keys:
-    """Packed rollouts that are kept so far and whose task is known, by partition of the task."""
-    task, content = named_rollouts(standing)
-    found = np.zeros(len(task), ROLLOUT)
-    found["task"], found["content"], found["unit"] = task, content, standing.unit.number
-    yield from partitioned(np.unique(found), "task", standing.judging.partitions)
+    """Yield packed rollouts that are kept so far and whose task is known, by partition of the task."""
+    task, content = rollouts_with_task(standing)
+    records = np.zeros(len(task), ROLLOUT)
+    records["task"], records["content"], records["unit"] = task, content, standing.unit.number
+    yield from partition_records(np.unique(records), "task", standing.judging.partitions)
 
 
-def sized(_: Key, packed: Packed) -> Answers:
-    """How many different rollouts each task has, told to the units that have some."""
-    found = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
-    sizes = np.zeros(len(found), _SIZE)
-    sizes["task"], sizes["rollouts"] = found["task"], rollouts(found["task"], found["content"])
-    yield from ((_TASKS, *of) for of in apart(sizes, found["unit"]))
+def count_rollouts(_: Key, packed: Packed) -> Answers:
+    """Count the different rollouts of each task, and tell the units that have some."""
+    records = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
+    sizes = np.zeros(len(records), _SIZE)
+    sizes["task"], sizes["rollouts"] = records["task"], rollouts(records["task"], records["content"])
+    yield from ((_TASKS, *answer) for answer in apart(sizes, records["unit"]))
 
 
 def steps(standing: Standing) -> Keys:
-    """Packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
+    """Yield packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
     some = rollouts_of(standing)
     chosen = np.flatnonzero(some.counts & (some.task != some.content))
-    place, rows = some.sketches.rows(chosen)
-    task = some.task[chosen][place]
-    sizes = np.sort(np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(one, _SIZE) for one in standing.told(_TASKS))]))
-    found = np.zeros(len(rows), STEP)
-    found["kind"], found["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][place]
-    found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
-    found["unit"], found["row"] = standing.unit.number, rows
-    yield from partitioned(found, "kind", standing.judging.partitions)
+    trajectory, rows = some.sketches.rows(chosen)
+    task = some.task[chosen][trajectory]
+    sizes = np.sort(
+        np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(data, _SIZE) for data in standing.told(_TASKS))])
+    )
+    records = np.zeros(len(rows), STEP)
+    records["kind"], records["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][trajectory]
+    records["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
+    records["unit"], records["row"] = standing.unit.number, rows
+    yield from partition_records(records, "kind", standing.judging.partitions)
 
 
 def members_of(standing: Standing) -> npt.NDArray[np.void]:
@@ -225,7 +236,7 @@ class NearCopies:
         """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison, twice."""
         again = (_STEPS, _FIRST)
         return (
-            Round(_TASKS, tasks, sized, takes_decided=True),
+            Round(_TASKS, tasks, count_rollouts, takes_decided=True),
             Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, takes_decided=True),
             Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, takes_decided=True),
             Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), sees_losses=False, common=UNITS, heavy=True),
@@ -233,23 +244,23 @@ class NearCopies:
         )
 
     def background(self, key: Key, packed: Packed) -> Answers:
-        """The background rows of each unit, as packed steps."""
-        found = np.concatenate([np.frombuffer(data, STEP) for data in packed])
-        shared = found[background_steps(found, self.near.background_min, self.near.background_share)]
-        yield from ((_SHARED, *of) for of in by_unit(shared))
+        """Find the background rows of each unit, as packed steps."""
+        steps_of_task = np.concatenate([np.frombuffer(data, STEP) for data in packed])
+        shared = steps_of_task[background_steps(steps_of_task, self.near.background_min, self.near.background_share)]
+        yield from ((_SHARED, *answer) for answer in by_unit(shared))
 
     def members(self, standing: Standing) -> Keys:
         """Packed members of buckets, by partition of the bucket."""
-        yield from partitioned(members_of(standing), "band", standing.judging.partitions)
+        yield from partition_records(members_of(standing), "band", standing.judging.partitions)
 
     def pairs(self, key: Key, packed: Packed) -> Answers:
-        """The pairs to compare, told to the unit of the one that might go: of two that are decided none."""
-        found = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
-        stays = found["unit"] >= DECIDED
+        """Find the pairs to compare, told to the unit of the one that might go; of two decided trajectories none."""
+        members = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
+        stays = members["unit"] >= DECIDED
         if stays.any():
-            found = found[holds(distinct(found["band"][~stays]), found["band"])]
-        pairs = candidates(found)
-        yield from ((_PAIRS, *of) for of in by_unit(pairs[pairs["unit"] < DECIDED]))
+            members = members[holds(distinct(members["band"][~stays]), members["band"])]
+        pairs = candidates(members)
+        yield from ((_PAIRS, *answer) for answer in by_unit(pairs[pairs["unit"] < DECIDED]))
 
     def compared(self, standing: Standing) -> Keys:
         """Of a unit's pairs those that are alike enough for one group, packed, with the share that is absent."""
@@ -257,10 +268,10 @@ class NearCopies:
 
     def second(self, key: Key, packed: Packed) -> Answers:
         """All alike pairs, and those to look at a second time, told to the unit of the one that might go."""
-        found = _pairs_of(packed)
-        looks = second_looks(found, self._alike_enough(found))
-        yield from ((_ALIKE, *of) for of in by_unit(found))
-        yield from ((_LOOKS, *of) for of in by_unit(looks[looks["unit"] < DECIDED]))
+        pairs = _pairs_of(packed)
+        looks = second_looks(pairs, self._alike_enough(pairs))
+        yield from ((_ALIKE, *answer) for answer in by_unit(pairs))
+        yield from ((_LOOKS, *answer) for answer in by_unit(looks[looks["unit"] < DECIDED]))
 
     def keys(self, standing: Standing) -> Keys:
         """The alike pairs of both looks, packed."""
@@ -268,21 +279,21 @@ class NearCopies:
         yield from self._alike(standing, _LOOKS)
 
     def losers(self, key: Key, packed: Packed) -> Answers:
-        """Who goes, of all alike pairs, with the survivor's id; and the nodes that are alike."""
-        found = _pairs_of(packed)
-        gone = decisive(found, self._alike_enough(found))
+        """Yield the trajectories that go, of all alike pairs, with the survivor's id; and the nodes that are alike."""
+        pairs = _pairs_of(packed)
+        gone = decisive(pairs, self._alike_enough(pairs))
         rows = np.zeros(len(gone), LOSER)
-        rows["row"], rows["kept"] = found["row"][gone], found["other_tie"][gone]
-        yield from ((NEAR_DUPLICATE, *of) for of in apart(rows, found["unit"][gone]))
-        for number, data in by_unit(found):
+        rows["row"], rows["kept"] = pairs["row"][gone], pairs["other_tie"][gone]
+        yield from ((NEAR_DUPLICATE, *answer) for answer in apart(rows, pairs["unit"][gone]))
+        for number, data in by_unit(pairs):
             some = np.frombuffer(data, PAIR)
             edges = np.stack([some["node"], some["other_node"]], axis=1)
             yield SIMILAR, number, np.unique(edges.astype("<u8"), axis=0).tobytes()
             if self.likeness:
                 like = np.zeros(len(some), LIKENESS)
                 like["row"], like["node"] = some["row"], some["other_node"]
-                others = some["node"] != some["other_node"]
-                yield LIKE, number, np.unique(like[others]).tobytes()
+                is_other = some["node"] != some["other_node"]
+                yield LIKE, number, np.unique(like[is_other]).tobytes()
 
     def _alike_enough(self, pairs: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
         """The numbers of the pairs of which one goes."""
@@ -292,25 +303,25 @@ class NearCopies:
         return f"nearly equal to one of trajectory {survivor:016x}…"
 
     def _alike(self, standing: Standing, name: str) -> Keys:
-        found = _pairs_of(standing.told(name))
-        if not len(found):
+        pairs = _pairs_of(standing.told(name))
+        if not len(pairs):
             return
         unit, judging, near = standing.unit, standing.judging, self.near
         mine_all = rollouts_of(standing)
         sketches, flags = mine_all.sketches, _flags(standing, mine_all)
         sequence = sketches.sequence()
-        for number in np.unique(found["other_unit"]).tolist():
-            some = found[found["other_unit"] == number]
+        for number in np.unique(pairs["other_unit"]).tolist():
+            some = pairs[pairs["other_unit"] == number]
             some = some[np.unique(some[["row", "other_row"]], return_index=True)[1]]
             if number == unit.number:
-                others, firsts = sketches, sketches.starts
+                other_sketches, firsts = sketches, sketches.starts
             else:
-                other: Unit = standing.common[UNITS, number]
-                others = read_sketches(other.label, other.measured_in(judging))
-                firsts = others.starts
+                other_unit: Unit = standing.common[UNITS, number]
+                other_sketches = read_sketches(other_unit.label, other_unit.measures_folder(judging))
+                firsts = other_sketches.starts
             mine, theirs = np.searchsorted(sketches.starts, some["row"]), np.searchsorted(firsts, some["other_row"])
-            absent, size = absent_shares(sketches, mine, flags, others, theirs)
-            same = sequence[mine] == (sequence if others is sketches else others.sequence())[theirs]
+            absent, size = absent_shares(sketches, mine, flags, other_sketches, theirs)
+            same = sequence[mine] == (sequence if other_sketches is sketches else other_sketches.sequence())[theirs]
             some["absent"] = np.where(same, 0.0, np.where(size < near.few, 1.0, absent)).astype(np.float32)
             alike = some[some["absent"] < max(near.similar, near.max_absent)]
             if len(alike):

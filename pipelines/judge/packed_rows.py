@@ -13,10 +13,10 @@ LOSER: Final = np.dtype([("row", "<u4"), ("kept", "<u8")])
 """A row that loses against another, and the first 64 bits of the id of the trajectory that is kept."""
 
 SIMILAR: Final = "similar"
-"""What a unit is told of likeness: packed pairs of nodes of its trajectories and of others, one group each."""
+"""Name of the answer on likeness: packed pairs of nodes of a unit's trajectories and of others, one group each."""
 
 LIKE: Final = "like"
-"""What a unit of a later generation is told of it besides: first rows of trajectories, and tasks that each is like."""
+"""Name of the answer that units of a later generation hear: first rows of trajectories, and tasks that each is like."""
 
 LIKENESS: Final = np.dtype([("row", "<u4"), ("node", "<u8")])
 """The first row of a trajectory, and the node of the task of one that it is like."""
@@ -25,8 +25,10 @@ PARTITIONS: Final = 64
 """Into how many partitions records are cut where nobody says otherwise."""
 
 
-def partitioned(keys: npt.NDArray[np.void], by: str, partitions: int = PARTITIONS) -> Iterator[tuple[int, bytes]]:
-    """The records as bytes, by partition of a hash among their fields; of partitions there is a power of two."""
+def partition_records(keys: npt.NDArray[np.void], by: str, partitions: int = PARTITIONS) -> Iterator[tuple[int, bytes]]:
+    """Yield the records as bytes, by partition of a hash among their fields; the number of partitions is a power of
+    two.
+    """
     bits = partitions.bit_length() - 1
     yield from apart(keys, (keys[by] >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.int64))
 
@@ -46,7 +48,7 @@ def apart(records: npt.NDArray[np.void], number: npt.NDArray[Any]) -> Iterator[t
 
 
 def losers_of(packed: Iterable[bytes]) -> npt.NDArray[np.void]:
-    """What loses in a unit, of dtype `LOSER`, by row."""
+    """Merge the losers of a unit, of dtype `LOSER`, sorted by row."""
     return np.sort(np.concatenate([np.zeros(0, LOSER), *(np.frombuffer(data, LOSER) for data in packed)]))
 
 

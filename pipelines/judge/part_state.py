@@ -16,15 +16,15 @@ from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.judge.judging import Judging, Measures, Unit, read_measures
 from trajmill.pipelines.judge.packed_rows import LOSER, losers_of
 from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, NEAR_DUPLICATE, REASONS, SIMULATED
-from trajmill.pipelines.judge.world_models import refused
+from trajmill.pipelines.judge.world_models import refused_trajectories
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 from trajmill.quality.cap import BINS, beyond_own, bins
 from trajmill.quality.hash_sampling import chances
-from trajmill.quality.rule import decided
+from trajmill.quality.rule import apply_rules
 
 LIMITS = "limits"
-"""What a unit is told of the recipe's caps: of each rule the first bin that loses its loss, as 64-bit numbers."""
+"""Name of the answer on the recipe's caps: of each rule the first bin that loses its loss, as 64-bit numbers."""
 
 
 def cap_bins(measures: Measures) -> npt.NDArray[np.int64]:
@@ -50,47 +50,47 @@ class Standing:
     @property
     def measured(self) -> Folder:
         """The folder of what was measured of it."""
-        return self.unit.measured_in(self.judging)
+        return self.unit.measures_folder(self.judging)
 
     def told(self, name: str) -> Iterator[bytes]:
         """The packed records that it was told by that name."""
-        return self.judging.fetched(self.heard.get(name, ()))
+        return self.judging.fetch_blocks(self.heard.get(name, ()))
 
     @cached_property
     def measures(self) -> Measures:
-        """What was measured of it."""
+        """Measures of the unit."""
         return read_measures(self.unit, self.judging)
 
     @cached_property
     def losers(self) -> dict[str, npt.NDArray[np.void]]:
-        """Of each reason besides the recipe's rules who lost by it so far.
+        """Losers so far of each reason besides the recipe's rules.
 
         Which trajectories a world model answered, and which were withdrawn, every unit knows by itself.
         """
-        found = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS} | self.own
+        losers = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS} | self.own
         withdrawn = np.array(dict(self.judging.withdrawn).get(self.unit.label, ()), np.int64)
         bridges = np.zeros(len(withdrawn), LOSER)
         bridges["row"] = withdrawn
-        return found | {SIMULATED: refused(self.unit, self.judging), BRIDGES_POOLS: bridges}
+        return losers | {SIMULATED: refused_trajectories(self.unit, self.judging), BRIDGES_POOLS: bridges}
 
     @cached_property
     def over(self) -> npt.NDArray[np.int16]:
         """For each row the position of the capped rule that it breaks if it is over the cap, else -1."""
         measures = self.measures
         rows, capped = measures.table.num_rows, measures.decision.capped
-        found = np.full(rows, -1, np.int16)
-        told = list(self.told(LIMITS))
-        if told and rows:
-            first = np.append(np.frombuffer(told[0], "<i8"), BINS)[capped]
-            found = np.where(cap_bins(measures) >= first, capped, found)
+        rule_of_row = np.full(rows, -1, np.int16)
+        limits = list(self.told(LIMITS))
+        if limits and rows:
+            first = np.append(np.frombuffer(limits[0], "<i8"), BINS)[capped]
+            rule_of_row = np.where(cap_bins(measures) >= first, capped, rule_of_row)
         for position, rule in enumerate(self.judging.recipe.judge.ordered_rules()):
             if rule.cap is not None and rule.of == "trajectory":
-                targets, chance = self._uncapped() & (found < 0), cap_chances(measures)
-                found[beyond_own(capped == position, targets, measures.starts, chance, rule.cap)] = position
-        return found
+                targets, chance = self._targets_without_caps() & (rule_of_row < 0), cap_chances(measures)
+                rule_of_row[beyond_own(capped == position, targets, measures.starts, chance, rule.cap)] = position
+        return rule_of_row
 
     def kept(self) -> npt.NDArray[np.bool_]:
-        """One boolean a row: whether neither a rule nor a decision so far drops its trajectory."""
+        """Flag the rows whose trajectory neither a rule nor a decision so far drops."""
         measures = self.measures
         first = measures.decision.trajectory[measures.starts] < 0
         for reason in REASONS:
@@ -102,21 +102,21 @@ class Standing:
         """One boolean a row: whether its trajectory is a rollout by whose steps background is told."""
         return self.kept()
 
-    def ranked(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    def rank_values(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         """Values by which the smallest is the best, after all that is decided."""
         return values.astype(np.uint64) + np.uint64(1)
 
-    def _uncapped(self) -> npt.NDArray[np.bool_]:
-        """One boolean a row: whether it would bear the loss if no rule had a cap."""
-        found = self.kept() & (self.measures.decision.transition < 0) & self.measures.column("has_text")
+    def _targets_without_caps(self) -> npt.NDArray[np.bool_]:
+        """Flag the rows that would bear the loss if no rule had a cap."""
+        flags = self.kept() & (self.measures.decision.transition < 0) & self.measures.column("has_text")
         for reason in REASONS:
             if not reason.whole:
-                found[self.losers[reason.name]["row"]] = False
-        return found
+                flags[self.losers[reason.name]["row"]] = False
+        return flags
 
     def targets(self) -> npt.NDArray[np.bool_]:
         """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""
-        return self._uncapped() & (self.over < 0)
+        return self._targets_without_caps() & (self.over < 0)
 
 
 _MEASURED: Final = (
@@ -131,10 +131,10 @@ class DecidedStanding(Standing):
 
     @cached_property
     def measures(self) -> Measures:
-        """What rounds ask of it, without rules."""
+        """Measures that rounds ask of a decided unit, without rules."""
         table = read_table(self.measured, f"{self.unit.label}.parquet", _MEASURED).combine_chunks()
         starts = np.flatnonzero(table["step"].to_numpy() == 0)
-        return Measures(table, decided((), {}, table.num_rows, None), starts)
+        return Measures(table, apply_rules((), {}, table.num_rows, None), starts)
 
     @cached_property
     def _verdicts(self) -> pa.Table:
@@ -142,8 +142,8 @@ class DecidedStanding(Standing):
         return read_table(self.unit.folder / "verdicts", self.unit.name, ["kept", "use", "reason"])
 
     def _told(self, column: str, values: Sequence[str]) -> npt.NDArray[np.bool_]:
-        told = pc.is_in(self._verdicts[column].cast(pa.string()), value_set=pa.array(values, pa.string()))
-        return told.to_numpy(zero_copy_only=False)
+        matches = pc.is_in(self._verdicts[column].cast(pa.string()), value_set=pa.array(values, pa.string()))
+        return matches.to_numpy(zero_copy_only=False)
 
     def kept(self) -> npt.NDArray[np.bool_]:
         return self._verdicts["kept"].to_numpy()
@@ -155,7 +155,7 @@ class DecidedStanding(Standing):
     def targets(self) -> npt.NDArray[np.bool_]:
         return self._told("use", ("target",))
 
-    def ranked(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    def rank_values(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         return np.zeros(len(values), np.uint64)
 
 
@@ -165,5 +165,5 @@ def standing_of(
     heard: Mapping[str, Sequence[bytes | Span]],
     common: Mapping[tuple[str, int], Any],
 ) -> Standing:
-    """How a unit stands, which was told this."""
+    """Build the state of a unit that heard these answers."""
     return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)

@@ -1,4 +1,4 @@
-"""Why a trajectory or a row is not kept, besides the recipe's rules: the closed vocabulary of judging."""
+"""Reasons for which a trajectory or a row is not kept, besides the recipe's rules: the closed vocabulary of judging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARE_REASONS: Final[Mapping[str, str]] = {kind: f"max_share_{kind}" for kind in
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is not kept.
+    """Reason for which a trajectory or a row is not kept.
 
     Attributes:
         name: as verdicts and rejects say it.

@@ -21,16 +21,16 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.judging import measure_file
-from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
+from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partition_records
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
 from trajmill.pipelines.judge.spans import (
     MEMBER,
     RANDOM,
     VOLATILE,
-    packed_member,
+    pack_member,
     tools_of,
-    unpacked_members,
+    unpack_members,
     volatile_words,
 )
 from trajmill.pipelines.judge.world_models import simulated_rows
@@ -100,21 +100,25 @@ def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.v
     unit, measures = standing.unit, standing.measures
     batches = read_batches(standing.measured, measure_file(unit.label, "replicates"))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
-    found = np.zeros(len(chosen), ROW)
+    records = np.zeros(len(chosen), ROW)
     node = measures.column("instance_node")
-    found["key"] = keys(node, table["history"].to_numpy())[chosen]
-    found["answer"] = table["answer"].to_numpy()[chosen]
-    found["content"] = as_lanes(measures.table["trajectory_hash"].combine_chunks())[chosen, 0]
-    found["rank"], found["origin"] = standing.ranked(measures.column("rank")[chosen]), measures.column("origin")[chosen]
+    records["key"] = keys(node, table["history"].to_numpy())[chosen]
+    records["answer"] = table["answer"].to_numpy()[chosen]
+    records["content"] = as_lanes(measures.table["trajectory_hash"].combine_chunks())[chosen, 0]
+    records["rank"], records["origin"] = (
+        standing.rank_values(measures.column("rank")[chosen]),
+        measures.column("origin")[chosen],
+    )
     ids = identities(measures.table["trajectory_id"].take(measures.starts).to_pylist())
-    found["tie"] = np.repeat(ids, measures.lengths)[chosen]
-    found["unit"], found["row"] = unit.number, chosen
-    found["tool"] = tools_of(standing.measured, unit.label)[chosen]
-    return found
+    records["tie"] = np.repeat(ids, measures.lengths)[chosen]
+    records["unit"], records["row"] = unit.number, chosen
+    records["tool"] = tools_of(standing.measured, unit.label)[chosen]
+    return records
 
 
-def told(standing: Standing) -> Keys:
-    """Packed rows whose environment and answer are known, by partition of the key; not those that a rule of rows takes.
+def collect_rows(standing: Standing) -> Keys:
+    """Yield packed rows with known environment and answer, by partition of the key; not those that a rule of rows
+    takes.
 
     Whether their trajectory is kept does not matter: an environment's answer is no less known for a short log.
     """
@@ -125,7 +129,7 @@ def told(standing: Standing) -> Keys:
     known[simulated_rows(standing.unit, standing.judging)] = False  # what a model says is no answer of the world
     known[_rows_of_parents(standing)] = False
     partitions = max(standing.judging.partitions, PARTITIONS)
-    for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key", partitions):
+    for partition, data in partition_records(_rows(standing, np.flatnonzero(known)), "key", partitions):
         yield partition, _with_domain(standing, data)
 
 
@@ -136,33 +140,33 @@ def _rows_of_parents(standing: Standing) -> npt.NDArray[np.int64]:
     return np.flatnonzero(pc.and_(forked, pc.fill_null(pc.equal(table["relation"], "branch"), False)))
 
 
-def tallied(_: Key, packed: Packed) -> Answers:
+def tally_groups(_: Key, packed: Packed) -> Answers:
     """Count a partition's groups by domain and by tool, and name the rows of the groups to compare word by word."""
-    tallies, chosen, tools = _sampled(packed)
-    yield from ((_TOOLS, *of) for of in by_unit(tools))
+    tallies, chosen, tools = _sample_groups(packed)
+    yield from ((_TOOLS, *answer) for answer in by_unit(tools))
     yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
-    yield from ((_COMPARED, *of) for of in by_unit(chosen))
+    yield from ((_COMPARED, *answer) for answer in by_unit(chosen))
 
 
-def named(key: Key, packed: Packed) -> Answers:
+def tally_part(key: Key, packed: Packed) -> Answers:
     """The same of a partition that is a part of a range: the rows may be compared if no part before it fills that."""
-    for name, unit, data in tallied(key, packed):
+    for name, unit, data in tally_groups(key, packed):
         yield _NAMED if name == _COMPARED else name, unit, data
 
 
-def named_rows(standing: Standing) -> Keys:
+def collect_named_rows(standing: Standing) -> Keys:
     """The rows of a unit that may be compared, by range of the key."""
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_NAMED))])
-    for number, data in partitioned(rows, "key"):
+    for number, data in partition_records(rows, "key"):
         yield number, _with_domain(standing, data)
 
 
-def first_named(_: Key, packed: Packed) -> Answers:
+def choose_compared(_: Key, packed: Packed) -> Answers:
     """Name the rows of a range's groups to compare word by word."""
-    yield from ((_COMPARED, *of) for of in by_unit(_sampled(packed)[1]))
+    yield from ((_COMPARED, *answer) for answer in by_unit(_sample_groups(packed)[1]))
 
 
-def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void], npt.NDArray[np.void]]:
+def _sample_groups(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void], npt.NDArray[np.void]]:
     """Count groups by domain, choose the rows to compare, of dtype `ROW`, and count groups by tool, of dtype `TOOL`.
 
     Compared are those of the first groups that differ.
@@ -185,24 +189,26 @@ def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.vo
     return tallies, np.concatenate(chosen), np.concatenate(tools)
 
 
-def counted_tools(standing: Standing) -> Keys:
-    """What a unit was told of tools, and which of them it has rows of, by partition of the tool."""
+def collect_tools(standing: Standing) -> Keys:
+    """Yield the tools that a unit has rows of, and the counts that it was told of them, by partition of the tool."""
     own = np.unique(tools_of(standing.measured, standing.unit.label))
     present = np.zeros(len(own), TOOL)
     present["tool"], present["unit"] = own, standing.unit.number
     known = np.concatenate([present, *(np.frombuffer(data, TOOL) for data in standing.told(_TOOLS))])
-    yield from partitioned(known, "tool")
+    yield from partition_records(known, "tool")
 
 
-def told_random(_: Key, packed: Packed) -> Answers:
+def find_random_tools(_: Key, packed: Packed) -> Answers:
     """Tell each unit which of its tools are random by nature."""
     counts = np.concatenate([np.frombuffer(data, TOOL) for data in packed])
     for unit, data in by_unit(counts[np.isin(counts["tool"], random_tools(counts))]):
         yield RANDOM, unit, np.unique(np.frombuffer(data, TOOL)["tool"]).tobytes()
 
 
-def worded(standing: Standing) -> Keys:
-    """(key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a time."""
+def collect_words(standing: Standing) -> Keys:
+    """Yield (key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a
+    time.
+    """
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_COMPARED))])
     if not len(rows):
         return
@@ -216,28 +222,28 @@ def worded(standing: Standing) -> Keys:
         texts, dialects = (pc.struct_field(shown, name) for name in ("content", "dialect"))
         for row, text, dialect in zip(rows[low:high], texts, dialects, strict=True):
             words = Words.of(text.as_py(), tree=(dialect.as_py() or "").endswith(TREE))
-            member = packed_member(row, words)
+            member = pack_member(row, words)
             yield int(row["key"].view("<i8")), _with_domain(standing, member)
         first += batch.num_rows
 
 
-def agreed(packed: Packed) -> Tallies:
-    """By domain the agreement of one group, the best member first."""
+def measure_agreement(packed: Packed) -> Tallies:
+    """Measure the agreement of one group, by domain, the best member first."""
     domains, blocks = _without_domain(packed, MEMBER)
-    members, texts = unpacked_members(map(bytes, blocks))
+    members, texts = unpack_members(map(bytes, blocks))
     return domains[int(members["unit"][0])], {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 
-def compared(_: Key, packed: Packed, *, spans: bool) -> Answers:
+def compare_group(_: Key, packed: Packed, *, spans: bool) -> Answers:
     """Tell the agreement of a group and, with `spans`, which words of its members others lack."""
     members = list(packed)
-    yield _tally(agreed(members))
+    yield _tally(measure_agreement(members))
     if spans:
-        yield from ((VOLATILE, *of) for of in volatile_words(data[1:] for data in members))
+        yield from ((VOLATILE, *answer) for answer in volatile_words(data[1:] for data in members))
 
 
 def report(tallies: Iterable[Tallies]) -> bytes:
-    """The report as JSON, the same bytes for any order: by domain, groups, rows and the noise ceiling.
+    """Format the report as JSON, the same bytes for any order: by domain, groups, rows and the noise ceiling.
 
     `noise_ceiling` is the mean share of words, over groups, that replicates agree on: 1 where all answers of a group
     are equal, and of groups that differ the mean of those compared.
@@ -245,15 +251,19 @@ def report(tallies: Iterable[Tallies]) -> bytes:
     collected: dict[str, list[dict[str, float]]] = {}
     for domain, counts in tallies:
         collected.setdefault(domain, []).append(counts)
-    found = {}
+    domains = {}
     for domain in (name for name in DOMAINS if name in collected):
         names = ("groups", "rows", "differing", "compared")
-        total: dict[str, Any] = {name: int(sum(one.get(name, 0) for one in collected[domain])) for name in names}
-        shares = sorted(one["agreement"] for one in collected[domain] if "agreement" in one)
+        total: dict[str, Any] = {
+            name: int(sum(counts_of_unit.get(name, 0) for counts_of_unit in collected[domain])) for name in names
+        }
+        shares = sorted(
+            counts_of_unit["agreement"] for counts_of_unit in collected[domain] if "agreement" in counts_of_unit
+        )
         within = sum(shares) / len(shares) if shares else 1.0
         ceiling = 1 - total["differing"] / total["groups"] * (1 - within)
-        found[domain] = {**total, "agreement_where_differing": round(within, 4), "noise_ceiling": round(ceiling, 4)}
-    return json.dumps(found, indent=1).encode() + b"\n"
+        domains[domain] = {**total, "agreement_where_differing": round(within, 4), "noise_ceiling": round(ceiling, 4)}
+    return json.dumps(domains, indent=1).encode() + b"\n"
 
 
 def write_report(standing: Standing) -> Manifest:
@@ -291,22 +301,22 @@ class Replicates:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """Groups are found and counted, a sample of them is compared; then rows are counted that bear the loss."""
-        words = partial(compared, spans=self.spans)
-        finding = [Round(_TOLD, told, tallied, sees_losses=False)]
+        words = partial(compare_group, spans=self.spans)
+        finding = [Round(_TOLD, collect_rows, tally_groups, sees_losses=False)]
         if self.partitions > PARTITIONS:
             finding = [
-                Round(_TOLD, told, named, sees_losses=False),
-                Round(_CHOSEN, named_rows, first_named, (_TOLD,), sees_losses=False),
+                Round(_TOLD, collect_rows, tally_part, sees_losses=False),
+                Round(_CHOSEN, collect_named_rows, choose_compared, (_TOLD,), sees_losses=False),
             ]
-        comparing = Round(_WORDS, worded, words, (finding[-1].name,), sees_losses=False)
-        naming = [Round(_RANDOM, counted_tools, told_random, (_TOLD,), sees_losses=False)] if self.spans else []
+        comparing = Round(_WORDS, collect_words, words, (finding[-1].name,), sees_losses=False)
+        naming = [Round(_RANDOM, collect_tools, find_random_tools, (_TOLD,), sees_losses=False)] if self.spans else []
         bounding = Round(REPLICATE, self.keys, self.losers, takes_decided=True)
         return (*finding, comparing, *naming, *([] if self.most is None else [bounding]))
 
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
         rows = _rows(standing, np.flatnonzero(standing.targets()))
-        yield from partitioned(rows, "key", standing.judging.partitions)
+        yield from partition_records(rows, "key", standing.judging.partitions)
 
     def losers(self, key: Key, packed: Packed) -> Answers:
         """The rows after the first `most` of their key."""

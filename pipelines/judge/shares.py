@@ -19,7 +19,7 @@ from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
 from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
 from trajmill.pipelines.judge.reasons import SHARE_REASONS
 from trajmill.pipelines.storage.parquet import read_batches
-from trajmill.quality.cap import counted, limits
+from trajmill.quality.cap import count_by_bin, limits
 from trajmill.quality.hash_sampling import chances
 from trajmill.quality.share_caps import BOUNDED, RECORD, beyond
 from trajmill.quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
@@ -30,7 +30,8 @@ _NUMBER = 8
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Which targets break which capped rule, by bin → the first bin over each rule's cap, told to the domain's units.
+    """Rule on capped rules: counts targets that break each by bin, and tells the domain's units the first bin over each
+    cap.
 
     Rows over a cap are told by their rule's name, so that there is no reason of its own.
     """
@@ -48,15 +49,15 @@ class Caps:
     def keys(self, standing: Standing) -> Keys:
         """The unit's domain; its number, and how many of its targets break which capped rule, by bin, packed."""
         target, measures = standing.targets(), standing.measures
-        counts = counted(measures.decision.capped[target], cap_bins(measures)[target])
+        counts = count_by_bin(measures.decision.capped[target], cap_bins(measures)[target])
         yield standing.unit.domain, standing.unit.number.to_bytes(_NUMBER, "little") + counts.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
-        """The limits of a domain, told to each of its units."""
+        """Tell each unit of a domain the limits of the domain."""
         blocks = list(packed)
-        found = limits((data[_NUMBER:] for data in blocks), self.shares).astype("<i8").tobytes()
+        answer = limits((data[_NUMBER:] for data in blocks), self.shares).astype("<i8").tobytes()
         for data in blocks:
-            yield LIMITS, int.from_bytes(data[:_NUMBER], "little"), found
+            yield LIMITS, int.from_bytes(data[:_NUMBER], "little"), answer
 
     def words(self, reason: str, survivor: int) -> str:
         return "by the recipe's rule"
@@ -80,7 +81,7 @@ class Shares:
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
-        """The unit's domain and the records of its rows that bear the loss, packed."""
+        """Yield the unit's domain and the packed records of its rows that bear the loss."""
         measures, judging, unit = standing.measures, standing.judging, standing.unit
         first = np.repeat(measures.starts, measures.lengths)
         rows = np.flatnonzero(standing.targets())
@@ -88,18 +89,18 @@ class Shares:
             rows = rows[np.unique(first[rows], return_index=True)[1]]
         if not len(rows):
             return
-        found = np.zeros(len(rows), RECORD)
+        records = np.zeros(len(rows), RECORD)
         ids = measures.table["trajectory_id"].combine_chunks()
-        found["chance"] = chances(ids, measures.column("step"), "share")[rows]
-        found["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
-        found["origin"] = measures.column("origin")[rows]
+        records["chance"] = chances(ids, measures.column("step"), "share")[rows]
+        records["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
+        records["origin"] = measures.column("origin")[rows]
         table = pa.Table.from_batches(
             read_batches(judging.measures, measure_file(unit.label, "variety")), schema=VARIETY_SCHEMA
         )
         for kind in BOUNDED:
-            found[kind] = table[kind].to_numpy()[rows]
-        found["unit"], found["first"], found["row"] = unit.number, first[rows], rows
-        yield unit.domain, found.tobytes()
+            records[kind] = table[kind].to_numpy()[rows]
+        records["unit"], records["first"], records["row"] = unit.number, first[rows], rows
+        yield unit.domain, records.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
         """Packed rows, or first rows of trajectories, of what goes so that a domain's bounds hold.
@@ -115,5 +116,5 @@ class Shares:
                 yield SHARE_REASONS[kind], unit, rows.tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
-        what = reason.removeprefix("max_share_").replace("_", " ")
-        return f"as much of its {what} is kept as the recipe's share allows"
+        kind = reason.removeprefix("max_share_").replace("_", " ")
+        return f"as much of its {kind} is kept as the recipe's share allows"

@@ -23,25 +23,25 @@ from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
 VOLATILE: Final = "volatile"
-"""What a unit is told of words on which replicates do not agree."""
+"""Name of the answer on words that replicates do not agree on."""
 
 RANDOM: Final = "random_tools"
-"""What a unit is told of tools whose replicates never agree."""
+"""Name of the answer on tools whose replicates never agree."""
 
 MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
 """One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
 
 
-def packed_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
-    """A row that is compared, with its words, as bytes; `row` has the fields of `MEMBER` among others."""
+def pack_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
+    """Pack a compared row with its words; `row` has the fields of `MEMBER` among others."""
     member = np.zeros(1, MEMBER)
     for name in MEMBER.fields or ():
         member[name] = row[name]
     return member.tobytes() + words.pack()
 
 
-def unpacked_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[Words]]:
-    """The members of a group and the words of each, the best first, from what `packed_member` made."""
+def unpack_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[Words]]:
+    """Unpack the members of a group and the words of each, the best first, as `pack_member` made them."""
     blocks = list(packed)
     members = np.concatenate([np.frombuffer(data, MEMBER, 1) for data in blocks])
     order = np.argsort(members)
@@ -49,21 +49,23 @@ def unpacked_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], lis
 
 
 def volatile_words(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(unit, packed row with a bit a word) of each member of a group of replicates: which words some others lack."""
-    members, words = unpacked_members(packed)
+    """Yield (unit, packed row with a bit a word) of each member of a group of replicates: the words that some others
+    lack.
+    """
+    members, words = unpack_members(packed)
     for number, member in enumerate(members):
         flags = np.zeros(len(words[number].hashes), np.bool_)
-        for other in (*words[:number], *words[number + 1 :]):
-            flags |= words[number].volatile(other)
+        for other_words in (*words[:number], *words[number + 1 :]):
+            flags |= words[number].volatile(other_words)
         yield int(member["unit"]), np.array([member["row"], len(flags)], "<u4").tobytes() + np.packbits(flags).tobytes()
 
 
-def _unpacked(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
-    found = {}
+def _unpack_flags(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
+    flags = {}
     for data in packed:
         row, size = np.frombuffer(data, "<u4", 2).tolist()
-        found[row] = np.unpackbits(np.frombuffer(data, np.uint8, offset=8), count=size).astype(np.bool_)
-    return found
+        flags[row] = np.unpackbits(np.frombuffer(data, np.uint8, offset=8), count=size).astype(np.bool_)
+    return flags
 
 
 def tools_of(measures: Folder, label: str) -> Numbers:
@@ -83,22 +85,24 @@ def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes], tools: 
         volatile: what `volatile_words` made of its rows.
         tools: hashes of those whose answers are volatile as a whole.
     """
-    flags: dict[int, npt.NDArray[np.bool_] | None] = {**_unpacked(volatile)}
+    flags: dict[int, npt.NDArray[np.bool_] | None] = {**_unpack_flags(volatile)}
     if random := b"".join(tools):
         here = np.isin(tools_of(judging.measures, unit.label), np.frombuffer(random, "<u8"))
         flags |= dict.fromkeys(np.flatnonzero(here).tolist())
-    entry = write_parquet(judging.spans, unit.name, SPANS_SCHEMA, _merged(unit, judging, flags))
+    entry = write_parquet(judging.spans, unit.name, SPANS_SCHEMA, _merge_volatile(unit, judging, flags))
     return finish_unit(judging.spans, Manifest("judge", unit.label, judging.digest, SCHEMA_VERSION, (entry,)))
 
 
-def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_] | None]) -> Iterator[pa.RecordBatch]:
+def _merge_volatile(
+    unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_] | None]
+) -> Iterator[pa.RecordBatch]:
     texts = _texts(unit, judging, sorted(flags))
     offset = 0
     for batch in read_batches(judging.measures, measure_file(unit.label, "spans")):
         here = [row for row in texts if offset <= row < offset + batch.num_rows]
         if here:
             rows: list[Sequence[Span]] = [
-                [(one["begin"], one["end"], one["label"]) for one in spans] for spans in batch["spans"].to_pylist()
+                [(span["begin"], span["end"], span["label"]) for span in spans] for spans in batch["spans"].to_pylist()
             ]
             for row in here:
                 rows[row - offset] = with_volatile(rows[row - offset], texts[row] or "", flags[row])

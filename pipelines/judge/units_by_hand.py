@@ -18,7 +18,7 @@ from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder, sha256_of
 from trajmill.pipelines.storage.ownership import Identity, Ownership
-from trajmill.pipelines.storage.units import MANIFEST, done_units, read_manifest, unit_manifests, written_names
+from trajmill.pipelines.storage.units import MANIFEST, done_units, manifest_names, read_manifest, unit_manifests
 from trajmill.schemas import ConfigError
 
 
@@ -45,7 +45,7 @@ def measure_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, e
     mine = units[share.number :: share.count]
     labels = [unit.label for unit in units]
     names = {f"measures/{name}" for label in labels for name in measure_files(label)}
-    with owner.shared(names | written_names("measures", labels)):
+    with owner.shared(names | manifest_names("measures", labels)):
         before = done_units(judging.measures, {unit.label: measuring_digest(unit, judging) for unit in mine})
         run_over(mine, Map(measure_unit, judging), execution)
     return ShareDone(len(mine), len(before))

@@ -29,33 +29,33 @@ STAGE: Final = "judge"
 
 
 def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest:
-    """Writes a unit's verdicts and its rejects, and spans if they are wanted; returns the manifest of the verdicts.
+    """Write a unit's verdicts and its rejects, and spans if they are wanted; return the manifest of the verdicts.
 
     Args:
         standing: the unit after all decisions.
         decisions: those that were made, for their words.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
-    reason, kept, kept_by = verdict_reasons(standing)
+    reason, kept_rows, kept_by = verdict_reasons(standing)
     table = [*((rule.name, rule.use) for rule in judging.recipe.judge.ordered_rules())]
-    table += [(one.name, one.use) for one in REASONS]
+    table += [(entry_reason.name, entry_reason.use) for entry_reason in REASONS]
     names, uses = zip(*table, (None, "target"), strict=True)
-    use = np.where(kept, np.array(uses)[reason], "omit")
+    use = np.where(kept_rows, np.array(uses)[reason], "omit")
     reasons = np.array(names, object)[reason]
-    decision = [pa.array(kept), pa.array(use), pa.array(reasons, pa.string()), _group_names(standing)]
+    decision = [pa.array(kept_rows), pa.array(use), pa.array(reasons, pa.string()), _group_names(standing)]
     columns, keys = measures.table.columns, len(KEY_FIELDS)
     schema = verdict_schema(judging.signals, judging.telling)
     verdicts = pa.Table.from_arrays([*columns[:keys], *decision, *columns[keys:]], schema=schema).combine_chunks()
     entry = write_parquet(judging.verdicts, unit.name, schema, verdicts.to_batches())
-    said = _words(measures, judging, reasons)
-    rejects = _rejects(unit, judging, kept, use, reasons, _details(decisions, reasons, kept_by, said))
+    words = _words(measures, judging, reasons)
+    rejects = _rejects(unit, judging, kept_rows, use, reasons, _details(decisions, reasons, kept_by, words))
     reject_entry = write_parquet(judging.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
     finish_unit(judging.rejects, Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (reject_entry,)))
     if judging.recipe.judge.spans:
         write_spans(unit, judging, standing.told(VOLATILE), standing.told(RANDOM))
     if judging.likeness is not None:
         write_likeness(standing, judging.likeness)
-    counts = _counts(measures, kept, use, reasons)
+    counts = _counts(measures, kept_rows, use, reasons)
     manifest = Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (entry,), counts)
     return finish_unit(judging.verdicts, manifest)
 
@@ -92,20 +92,20 @@ def _group_names(standing: Standing) -> pa.Array:
 
 
 def _counts(
-    measures: Measures, kept: npt.NDArray[np.bool_], use: npt.NDArray[np.str_], reasons: npt.NDArray[Any]
+    measures: Measures, kept_rows: npt.NDArray[np.bool_], use: npt.NDArray[np.str_], reasons: npt.NDArray[Any]
 ) -> dict[str, int]:
-    """What went in and what became of it, for trajectories and transitions."""
+    """Count the trajectories and transitions that went in, and how each was decided."""
     counts: Counter[str] = Counter()
     counts["trajectories"] = len(measures.starts)
-    counts["transitions"] = len(kept)
-    counts["trajectories.kept"] = int(kept[measures.starts].sum())
-    for name, number in Counter(reasons[measures.starts][~kept[measures.starts]]).items():
+    counts["transitions"] = len(kept_rows)
+    counts["trajectories.kept"] = int(kept_rows[measures.starts].sum())
+    for name, number in Counter(reasons[measures.starts][~kept_rows[measures.starts]]).items():
         counts[f"trajectories.dropped.{name}"] = number
     counts["transitions.target"] = int((use == "target").sum())
     left = use != "target"
-    became = np.where(kept, use, "dropped")[left].tolist()
-    for (what, reason), number in Counter(zip(became, reasons[left].tolist(), strict=True)).items():
-        counts[f"transitions.{what}.{reason}"] += number
+    became = np.where(kept_rows, use, "dropped")[left].tolist()
+    for (use_of_row, reason), number in Counter(zip(became, reasons[left].tolist(), strict=True)).items():
+        counts[f"transitions.{use_of_row}.{reason}"] += number
     counts["tokens"] = int(measures.column("tokens").sum())
     counts["tokens.target"] = int(measures.column("tokens")[use == "target"].sum())
     return dict(sorted(counts.items()))
@@ -114,18 +114,18 @@ def _counts(
 def _rejects(
     unit: Unit,
     judging: Judging,
-    kept: npt.NDArray[np.bool_],
+    kept_rows: npt.NDArray[np.bool_],
     use: npt.NDArray[np.str_],
     reasons: npt.NDArray[Any],
     details: Callable[[npt.NDArray[np.int64]], list[str]],
 ) -> pa.Table:
-    """One row for each trajectory dropped, and one for each transition of a kept one that is no target."""
+    """Build one row for each trajectory dropped, and one for each transition of a kept one that is no target."""
     columns = ["trajectory_id", "step", "num_steps", "provenance"]
     rows = read_table(judging.transitions, unit.name, columns)
     step = rows["step"].combine_chunks().to_numpy(zero_copy_only=False)
-    chosen = np.flatnonzero(np.where(kept, use != "target", step == 0))
+    chosen = np.flatnonzero(np.where(kept_rows, use != "target", step == 0))
     taken = rows.take(pa.array(chosen)).combine_chunks()
-    whole = ~kept[chosen]
+    whole = ~kept_rows[chosen]
     provenance = taken["provenance"].combine_chunks()
     values = [
         np.where(whole, "trajectory", "transition"),
@@ -142,22 +142,22 @@ def _rejects(
 
 
 def _words(measures: Measures, judging: Judging, reasons: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
-    """What the signal of the rule that each row broke says of its number, or None."""
-    found = np.full(len(reasons), None, object)
+    """Return the words of the signal whose rule each row broke, or None."""
+    words = np.full(len(reasons), None, object)
     for rule in judging.recipe.judge.ordered_rules():
         if rule.signal in judging.telling:
             broken = reasons == rule.name
-            found[broken] = np.array(measures.table[REASON_PREFIX + rule.signal].to_pylist(), object)[broken]
-    return found
+            words[broken] = np.array(measures.table[REASON_PREFIX + rule.signal].to_pylist(), object)[broken]
+    return words
 
 
 def _details(
     decisions: Sequence[Decision],
     reasons: npt.NDArray[Any],
     survivor: npt.NDArray[np.uint64],
-    said: npt.NDArray[np.object_],
+    words: npt.NDArray[np.object_],
 ) -> Callable[[npt.NDArray[np.int64]], list[str]]:
-    """What says of rows why each was not carried on, for a person.
+    """Return a function that explains to a person why rows were not carried on.
 
     Args:
         decisions: those that were made.
@@ -168,8 +168,8 @@ def _details(
     by_reason = {reason: decision for decision in decisions for reason in decision.reasons}
 
     def detail(row: int) -> str:
-        if said[row] is not None:
-            return f"{said[row]}, by the recipe's rule"
+        if words[row] is not None:
+            return f"{words[row]}, by the recipe's rule"
         if reasons[row] == SIMULATED:
             return why_refused(int(survivor[row]))
         if reasons[row] == BRIDGES_POOLS:

@@ -37,33 +37,34 @@ def answering(environment: pa.Array) -> pa.Array:
 
 def simulated_rows(unit: Unit, judging: Judging) -> npt.NDArray[np.int64]:
     """The numbers of the rows of a unit that a world model answered, ascending."""
-    return _simulated(judging.transitions, unit.name, unit.sha256)[0]
+    return _find_simulated(judging.transitions, unit.name, unit.sha256)[0]
 
 
-def refused(unit: Unit, judging: Judging) -> npt.NDArray[np.void]:
-    """The trajectories of a unit that may not be kept, of dtype `LOSER`: their first rows, and how many world models
-    answered each."""
-    _, lost = _simulated(judging.transitions, unit.name, unit.sha256)
+def refused_trajectories(unit: Unit, judging: Judging) -> npt.NDArray[np.void]:
+    """Find the trajectories of a unit that may not be kept, of dtype `LOSER`: their first rows, and how many world
+    models answered each.
+    """
+    _, lost = _find_simulated(judging.transitions, unit.name, unit.sha256)
     return lost[lost["kept"] > 1] if judging.recipe.judge.simulated == "allow" else lost
 
 
 def why_refused(models: int) -> str:
-    """Why a trajectory that so many world models answered is not kept, for a person."""
+    """Explain why a trajectory that so many world models answered is not kept, for a person."""
     if models > 1:
         return f"{models} world models answered it, and no component may hold more than one"
     return "a world model answered it, and the recipe does not say judge.simulated: allow"
 
 
 @lru_cache(1 << 14)
-def _simulated(transitions: Folder, name: str, _sha256: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+def _find_simulated(transitions: Folder, name: str, _sha256: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
     """The rows that a world model answered, and a `LOSER` for each trajectory of theirs; of most files none at all."""
     table = read_table(transitions, name, _LEAVES)
     names = answering(table["environment"].combine_chunks())
     rows = np.flatnonzero(names.is_valid())
     starts = np.flatnonzero(table["step"].to_numpy() == 0)
-    of = np.searchsorted(starts, rows, "right") - 1
-    pairs = sorted(set(zip(of.tolist(), names.take(pa.array(rows)).to_pylist(), strict=True)))
-    places, counts = np.unique(np.array([place for place, _ in pairs], np.int64), return_counts=True)
-    lost = np.zeros(len(places), LOSER)
-    lost["row"], lost["kept"] = starts[places], counts
+    trajectory = np.searchsorted(starts, rows, "right") - 1
+    pairs = sorted(set(zip(trajectory.tolist(), names.take(pa.array(rows)).to_pylist(), strict=True)))
+    trajectories, counts = np.unique(np.array([number for number, _ in pairs], np.int64), return_counts=True)
+    lost = np.zeros(len(trajectories), LOSER)
+    lost["row"], lost["kept"] = starts[trajectories], counts
     return rows, lost

@@ -42,7 +42,7 @@ _COUNTS: Final = (
     r"(?m)^(OK|FAILED)(?: \(|$)",
 )
 _SIZES: Final = (r"(?m)\((\d+) lines total\)",)
-"""How long something is, which only who has seen or written it knows."""
+"""Patterns of sizes, which only who has seen or written it knows."""
 
 LAST: Final = "contains"
 """The type of the candidates that come last, so that no other comes behind one of them."""
@@ -51,7 +51,7 @@ COUNTED: Final = (
     r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
     r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
 )
-"""How many results there are is often the same, so that it tells something beside other checks only."""
+"""Patterns of numbers of results, often the same, so that they tell something beside other checks only."""
 
 _PLACED: Final = re.compile(r"^(?:Doc )?\d+(?:[\t→:.)|]|\()")
 """A line that tells its place, in a file or among results."""

@@ -36,7 +36,7 @@ TRIED: Final = 5
 """Other answers whose checked value differs that a check must refuse."""
 
 LEAST: Final = 2
-"""How many of these there must be."""
+"""Smallest number of these."""
 
 NO_CHANGE_SHARE: Final = 0.05
 CHECKED_WEIGHT: Final = 4.0

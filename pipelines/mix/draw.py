@@ -390,7 +390,7 @@ class _Draw:
             queue = category.waiting.get(values, [])
             if not queue or queue[0][1] != position:  # another came before it
                 continue
-            (item,) = self._looked_at(category.items[(position - 1) % len(category.items)][None])
+            (item,) = self._read_items(category.items[(position - 1) % len(category.items)][None])
             needed = self._needed(item)
             if needed <= self._total:
                 heappop(queue)
@@ -404,7 +404,7 @@ class _Draw:
                 return item
         while self._has_more(category):
             if not category.ahead:
-                category.ahead = self._looked_at(category.items[category.place : category.place + _AT_ONCE])[::-1]
+                category.ahead = self._read_items(category.items[category.place : category.place + _AT_ONCE])[::-1]
             if category.ahead[-1][1] > self._room():
                 self._order_by_size(category)
                 continue
@@ -432,7 +432,7 @@ class _Draw:
         if queue[0][1] == position:
             heappush(category.heads, (needed, position, values))
 
-    def _looked_at(self, items: npt.NDArray[np.uint32]) -> list[Item]:
+    def _read_items(self, items: npt.NDArray[np.uint32]) -> list[Item]:
         return list(zip(items.tolist(), *(column[items].tolist() for column in self._columns), strict=True))
 
     def _has_more(self, category: _Category) -> bool:

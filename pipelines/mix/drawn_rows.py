@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.pipelines.render.pieces import Flags, Numbers, View, observed
+from trajmill.pipelines.render.pieces import Flags, Numbers, View, observed_texts
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import row_groups
 
@@ -51,11 +51,11 @@ class Stretch:
         """
         offsets = rows - self.first
         unread = self.unread[offsets]
-        after, _ = observed(self.batch, "next_observation", view)
+        after, _ = observed_texts(self.batch, "next_observation", view)
         led = after.take(pa.array(offsets - 1, mask=~some | unread)).cast(pa.string())
         if not (some & unread).any():
             return led
-        before, _ = observed(self.batch, "observation", view)
+        before, _ = observed_texts(self.batch, "observation", view)
         return pc.coalesce(before.take(pa.array(offsets, mask=~some | ~unread)).cast(pa.string()), led)
 
     def taken(self, leaves: Collection[str], rows: Numbers) -> pa.RecordBatch:

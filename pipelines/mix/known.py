@@ -58,9 +58,9 @@ class Placement:
     group: npt.NDArray[np.uint64]
     pool: Coded
 
-    def followed_by(self, other: Placement) -> Placement:
-        """The same, and after them those of others."""
-        return Placement(np.concatenate([self.group, other.group]), Coded.joined([self.pool, other.pool]))
+    def append_placement(self, later: Placement) -> Placement:
+        """Return the same, and after them those of others."""
+        return Placement(np.concatenate([self.group, later.group]), Coded.joined([self.pool, later.pool]))
 
 
 class EarlierDraws:
@@ -128,8 +128,8 @@ class Known:
         del units, judged
         return Placement(widen_groups(candidates, recipe.mix), Coded.alike("", len(candidates)))
 
-    def placed_passages(self, passed: Candidates) -> Placement:
-        """The same of passages."""
+    def place_passages(self, passed: Candidates) -> Placement:
+        """Give each passage its group and pool."""
         return Placement(passed.group, Coded.alike("", len(passed)))
 
     def draws(self, recipe: Recipe) -> EarlierDraws:

@@ -44,7 +44,7 @@ def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> 
     share = _largest_share(recipe.mix)
     for domain in sorted({unit.domain for unit in units}):
         tasks = [_tasks(transitions, unit) for unit in units if unit.domain == domain]
-        known, total = _counted(np.concatenate(tasks))
+        known, total = _count_trajectories(np.concatenate(tasks))
         most = int(known.max(initial=0))
         if most >= LARGE and most > share * total:
             raise ConfigError(
@@ -69,8 +69,8 @@ def _tasks(transitions: Folder, unit: Unit) -> _Hashes:
     return np.concatenate(parts)
 
 
-def _counted(tasks: _Hashes) -> tuple[npt.NDArray[np.int64], int]:
-    """The trajectories of each known task, and of all, those of one id once."""
+def _count_trajectories(tasks: _Hashes) -> tuple[npt.NDArray[np.int64], int]:
+    """Count the trajectories of each known task, and of all, those of one id once."""
     ids, first = np.unique(tasks[:, 1], return_index=True)
     task = tasks[first, 0]
     return np.unique(task[task != 0], return_counts=True)[1], len(ids)

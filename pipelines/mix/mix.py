@@ -135,20 +135,20 @@ BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
 
 
 def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tuple[int, bytes]]:
-    """The blocks of a unit that were made by hand, of the shards that are wanted.
+    """Read the blocks of a unit that were made by hand, of the shards that are wanted.
 
     Raises:
         ShardError: they are not what was written.
     """
     name = f"{label}.parquet"
     numbers = read_table(samples, name, ["shard"])["shard"].to_pylist()
-    groups = [place for place, number in enumerate(numbers) if number in wanted]
+    groups = [group_number for group_number, number in enumerate(numbers) if number in wanted]
     for batch in read_batches(samples, name, groups=groups):
         yield batch["shard"][0].as_py(), batch["block"][0].as_py()
 
 
-def made_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, Block]]:
-    """As `sample_blocks`; those that were made by hand are read instead."""
+def read_or_make_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, Block]]:
+    """Make the blocks of a unit; those that were made by hand are read instead."""
     if unit.label in mixing.made:
         return stored_blocks(mixing.samples, unit.label, mixing.open)
     return sample_blocks(unit, mixing)
@@ -198,7 +198,7 @@ def blocks_by_shard(batch: pa.RecordBatch, count: int, seed: int) -> Iterator[tu
 
 _HALF: Final = np.uint64(32)
 _LEAST: Final = 512
-"""What a sample weighs besides its texts."""
+"""Weight of a sample besides its texts."""
 
 
 def _weights(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -252,6 +252,6 @@ class UnitsToShards(Transform):
         return (
             units
             | "Number" >> Map(_with_number)
-            | "Exchange" >> Exchange(partial(made_blocks, mixing=mixing), self._spill)
+            | "Exchange" >> Exchange(partial(read_or_make_blocks, mixing=mixing), self._spill)
             | "Write" >> MapTuple(partial(write_shard, mixing=mixing))
         )

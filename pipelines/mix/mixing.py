@@ -13,7 +13,7 @@ from trajmill.pipelines.mix.passages.preparation import Preparation
 from trajmill.pipelines.recipe.recipe import POOLS, Mix, Recipe
 from trajmill.pipelines.recipe.templates import templates_digest
 from trajmill.pipelines.storage.folders import Folder, sha256_of
-from trajmill.pipelines.storage.units import written_names
+from trajmill.pipelines.storage.units import manifest_names
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
@@ -88,8 +88,8 @@ def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
     """
     names = {f"shards/{name}" for shard in shards for name in shard.names}
     names |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
-    names |= written_names("shards", [shard.label for shard in shards])
-    return names | written_names(f"rejects/{STAGE}", labels)
+    names |= manifest_names("shards", [shard.label for shard in shards])
+    return names | manifest_names(f"rejects/{STAGE}", labels)
 
 
 _VERSION: Final = 8

@@ -97,7 +97,7 @@ class Mixture:
         return {key.removeprefix(lead): count for key, count in self.counts.items() if key.startswith(lead)}
 
     def told(self) -> dict[str, Any]:
-        """As a manifest holds it."""
+        """Convert to plain values, as a manifest holds them."""
         pools = {
             pool: {domain: {"asked": wanted, "given": assigned} for domain, (wanted, assigned) in domains.items()}
             for pool, domains in self.asked.items()
@@ -324,7 +324,7 @@ def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture
         some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
         passed = gather_candidates(some, wanted.signals)
         gathered = gather_candidates([gathered, passed], wanted.signals)
-        placement = placement.followed_by(judged.known.placed_passages(passed))
+        placement = placement.append_placement(judged.known.place_passages(passed))
     counter = TokenCounter(recipe.judge.tokenizer)
     mixture, chosen = make_mixture(
         recipe, gathered, lambda pools: _sizes(recipe.mix, judged, gathered, pools, counter), placement, earlier

@@ -180,8 +180,8 @@ class _Dealing:
         given: of them.
     """
 
-    def __init__(self, wanted: list[list[float]], given: list[list[float]]) -> None:
-        self._wanted, self._given = wanted, given
+    def __init__(self, wanted: list[list[float]], assigned: list[list[float]]) -> None:
+        self._wanted, self._given = wanted, assigned
 
     def one(self, domain: int, size: int) -> int:
         """The pool of a group of one domain, as `several` finds it, without arrays: most groups are such."""

@@ -13,7 +13,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.answered import Answered, Distractors, Known
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.loss_spans import Answer, answer_spans
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.schemas import COMPLETE
 
 ENDINGS: Final = frozenset({COMPLETE, "fail"})
@@ -65,7 +65,7 @@ class ShownTurns(NamedTuple):
             known = [(span.begin - len(MARKER), span.end - len(MARKER), span.label) for span in spans if span.label]
             volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
             if answer.scrubbed:
-                volatile = sorted([*volatile, *replaced_spans(answer.text)])
+                volatile = sorted([*volatile, *placeholder_spans(answer.text)])
             yield Answered(
                 key=key,
                 domain=self.domain,

@@ -114,7 +114,7 @@ ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
 _HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
-"""What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
+"""Counts of the samples of a shard: turns that show control strings, and a flag that the sample shows any."""
 
 
 _SCREENSHOTS: Final = ("_screenshots", pa.list_(pa.struct([("message", pa.int32()), ("sha256", pa.string())])))

@@ -239,7 +239,7 @@ class Plan:
             is_askable &= holding[1:] == holding[begins]
         return is_askable, fits, before
 
-    def unasked(self, number: int) -> RefusedRows:
+    def refuse_unasked(self, number: int) -> RefusedRows:
         """No turn of a trajectory may be asked for, or none fits."""
         return self.refuse(number, HOLDING if self.drops and self.control_turns[number] else self.over())
 
@@ -283,7 +283,7 @@ class Plan:
         )
         return sorted([position for lot, position in draws if lot < 1 << 63] or [position for _, position in draws[:1]])
 
-    def budgeted(self) -> TokenBudget:
+    def plan_budget(self) -> TokenBudget:
         """The tokens of all samples.
 
         Windows of terminals and repositories are told without what opens a later one (folder and files, at most some
@@ -364,4 +364,4 @@ def budget_samples(
     """The tokens of all samples that the trajectories of a unit become in a pool; arguments as of `UnitCosts`."""
     if not costs.num_rows:
         return TokenBudget(*np.zeros((4, 0), np.int64))
-    return Plan(UnitCosts(costs, use, domain, counter), pool, mix, counter).budgeted()
+    return Plan(UnitCosts(costs, use, domain, counter), pool, mix, counter).plan_budget()

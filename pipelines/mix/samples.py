@@ -25,18 +25,18 @@ from trajmill.pipelines.mix.screenshots import screenshots_of
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.answered import Answered, Distractors
 from trajmill.pipelines.render.fixed_texts import ASKING, BETWEEN, MARKER
-from trajmill.pipelines.render.loss_spans import Answer, LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.loss_spans import Answer, LossSpan, SpanWeights, answer_spans, draw_spans
 from trajmill.pipelines.render.pieces import (
     ANSWER_LEAVES,
     USER_LEAVES,
     Flags,
     Numbers,
     View,
-    observed,
-    said_texts,
+    interleaved_texts,
+    observed_texts,
     spoken,
 )
-from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, shaped_prompt
+from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, make_prompt
 from trajmill.pipelines.render.turns import Excerpts, answer_texts, user_texts
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.sets import ranges
@@ -192,7 +192,7 @@ class Assembler:
         if self._pool == "rl":
             yield from self._questions(part, stretch)
         elif self._pool == "eval":
-            yield from self._evaluated(part, stretch)
+            yield from self._plan_evaluation(part, stretch)
         else:
             for number in part.tolist():
                 if self._plain[number]:
@@ -232,7 +232,7 @@ class Assembler:
             rows = self._plan.places_of(number)
             positions = np.flatnonzero(can[rows])
             if refused is not None or not len(positions):
-                yield refused or self._plan.unasked(number)
+                yield refused or self._plan.refuse_unasked(number)
             else:
                 yield number, positions, fits[rows]
 
@@ -240,7 +240,7 @@ class Assembler:
         actions = [] if fits[position] else self._actions(number, stretch)
         return self._plan.question(number, position, bool(fits[position]), actions)
 
-    def _evaluated(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
+    def _plan_evaluation(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
         askable: list[_Askable] = []
         for candidate in self._asked(part):
             if isinstance(candidate, RefusedRows):
@@ -257,7 +257,7 @@ class Assembler:
             planned = [
                 sample for position in chosen if (sample := self._question(number, position, fits, stretch)) is not None
             ]
-            yield from planned or (self._plan.unasked(number),)
+            yield from planned or (self._plan.refuse_unasked(number),)
 
     def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
         """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
@@ -360,7 +360,7 @@ class Assembler:
             return list(map(Answer, texts, repeat(self._view), keys, scrubbed))
         labels = self._beside["spans"].take(pa.array(self._places[rows])).to_pylist()
         logged = python_values(struct_text(batch, "next_observation", "content"))
-        shown_texts = python_values(observed(batch, "next_observation", self._view)[0])
+        shown_texts = python_values(observed_texts(batch, "next_observation", self._view)[0])
         return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown_texts))
 
     def _samples(self, planned: Sequence[PlannedSample], stretch: Stretch) -> pa.RecordBatch:
@@ -417,7 +417,7 @@ class Assembler:
         bodies = self._plan.bodies(shown, sizes)
         extents = self._plan.extents(numbers, shown, bodies)
         prompts = [
-            shaped_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view, extent)
+            make_prompt(self._unit.shapes[number], context, self._unit.keys[number], self._wording, view, extent)
             for number, context, extent in zip(numbers, self._contexts(numbers, stretch), extents, strict=True)
         ]
         return _SampleTexts(
@@ -445,7 +445,7 @@ class Assembler:
         begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
         calls = ranges(begins, ends - begins)
         calls = calls[self._unit.said[calls] > 0]
-        texts = said_texts(stretch.taken(["interleaved"], self._places[calls]), self._view)
+        texts = interleaved_texts(stretch.taken(["interleaved"], self._places[calls]), self._view)
         return {int(firsts[index]): text for index, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
     def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
@@ -465,7 +465,7 @@ class Assembler:
     def _whole(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of CPT and SFT."""
         planned, shown = written.planned, written.shown
-        bears = np.concatenate([one.bears for one in planned])
+        bears = np.concatenate([sample.bears for sample in planned])
         loss_tokens = shown.sums(np.where(bears, self._unit.borne[shown.rows], 0))
         ends, texts, roles = written.messages()
         answers = _lengths(written.answers)
@@ -483,13 +483,13 @@ class Assembler:
             fields = [_ROLES.take(pa.array(roles)), texts, pa.array(loss, mask=roles != 2)]
             text_column = {"messages": _structs("sft", "messages", fields, ends)}
         return {
-            "id": [one.key for one in planned],
+            "id": [sample.key for sample in planned],
             "domain": [self._unit.domain] * len(planned),
             "source": self._column(stretch, "source", self._unit.begins[written.numbers]),
             "num_turns": shown.counts,
             "num_tokens": written.tokens + borders(self._pool, shown.counts, self._counter),
             "num_loss_tokens": loss_tokens,
-            "template": [one.template for one in written.prompts],
+            "template": [prompt.template for prompt in written.prompts],
             **text_column,
             "spans": self._spans(written, bears, answer_begins, answers),
         }
@@ -502,17 +502,17 @@ class Assembler:
         info = {
             "split": ["train"] * size,
             "index": [self._draws[number]["number"] for number in numbers],
-            "id": [f"{one.key}:{step}" for one, step in zip(planned, steps, strict=True)],
+            "id": [f"{sample.key}:{step}" for sample, step in zip(planned, steps, strict=True)],
             "domain": [self._unit.domain] * size,
             "turn_idx": shown.counts,
             "total_turns": self._plan.counts[numbers],
             **drawn,
             "num_tokens": written.tokens,
             "max_response_tokens": [self._mix.max_response_tokens] * size,
-            "template": [one.template for one in written.prompts],
-            "reward_quality": [one.quality for one in planned],
+            "template": [prompt.template for prompt in written.prompts],
+            "reward_quality": [sample.quality for sample in planned],
         }
-        reward = {"style": ["rule"] * size, "ground_truth": [one.truth for one in planned]}
+        reward = {"style": ["rule"] * size, "ground_truth": [sample.truth for sample in planned]}
         return {
             "data_source": [f"trajmill/{self._unit.domain}"] * size,
             "prompt": _structs("rl", "prompt", [_ROLES.take(pa.array(roles)), texts], ends),
@@ -523,7 +523,7 @@ class Assembler:
 
     def _eval(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
         """The columns of eval."""
-        shown, numbers, keys = written.shown, written.numbers, [one.key for one in written.planned]
+        shown, numbers, keys = written.shown, written.numbers, [sample.key for sample in written.planned]
         ends = pa.array(np.append(0, written.last + 1), pa.int32())
         asked_rows = pa.array(self._places[shown.rows[written.last]] - stretch.first)
         began = list(map(began_at, stretch.batch["started_at"].take(asked_rows).cast(pa.int64()).to_pylist()))
@@ -533,13 +533,13 @@ class Assembler:
             "prompt": pa.ListArray.from_arrays(ends, written.users),
             "response": pa.ListArray.from_arrays(ends, written.answers),
             "current_prompt": written.asking(),
-            "system_str": [one.text for one in written.prompts],
+            "system_str": [prompt.text for prompt in written.prompts],
             "turn_idx": shown.counts,
             "total_turns": self._plan.counts[numbers],
             "sample_id": keys,
             "environment": [self._draws[number]["familiarity"] for number in numbers],
             "started_at": began,
-            "time": [_time(one, self._mix) for one in began],
+            "time": [_time(time_of, self._mix) for time_of in began],
         }
 
     def _spans(self, written: _SampleTexts, bears: Flags, answer_begins: Numbers, answers: Numbers) -> pa.ListArray:
@@ -585,7 +585,7 @@ class Assembler:
         loss_spans = [own for _, own in spans]
         if self._weights is not None:  # drawn among those of a sample
             cuts = [0, *np.searchsorted(turns, written.shown.begins[1:]).tolist(), len(turns)]
-            parts = (drawn_spans(spans[begin:end], self._weights) for begin, end in pairwise(cuts))
+            parts = (draw_spans(spans[begin:end], self._weights) for begin, end in pairwise(cuts))
             loss_spans = [own for part in parts for own in part]
         return dict(zip(turns.tolist(), loss_spans, strict=True))
 

@@ -25,7 +25,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import BLOBS, Identity, Ownership
 from trajmill.pipelines.storage.parquet import write_parquet
-from trajmill.pipelines.storage.units import MANIFEST, done_units, finish_unit, read_manifest, written_names
+from trajmill.pipelines.storage.units import MANIFEST, done_units, finish_unit, manifest_names, read_manifest
 from trajmill.schemas import SCHEMA_VERSION, ConfigError
 from trajmill.schemas.manifest import Manifest
 
@@ -51,17 +51,17 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
     mixing = _mixing(recipe, folder)
     units = units_in(folder)
     labels = [unit.label for unit in units]
-    names = {f"{SAMPLES}/{label}.parquet" for label in labels} | written_names(SAMPLES, labels)
+    names = {f"{SAMPLES}/{label}.parquet" for label in labels} | manifest_names(SAMPLES, labels)
     with owner.shared(names | shard_names(mixing.shards, labels)):
-        made = done_units(mixing.samples, dict.fromkeys(labels, mixing.digest))
-        if len(made) == len(labels) and not recipe.mix.passages:
+        finished_labels = done_units(mixing.samples, dict.fromkeys(labels, mixing.digest))
+        if len(finished_labels) == len(labels) and not recipe.mix.passages:
             shards = mixing.shards[share.number :: share.count]
             written = done_units(mixing.shards_folder, {shard.label: mixing.digest for shard in shards})
             todo = [shard for shard in shards if shard.label not in written]
             run_over(todo, Map(partial(_write, labels=labels, mixing=mixing)), execution)
             return ShareDone(len(shards), len(written))
         mine = units[share.number :: share.count]
-        open_units = [unit for unit in mine if unit.label not in made]
+        open_units = [unit for unit in mine if unit.label not in finished_labels]
         run_over(open_units, Map(partial(_make, mixing=mixing)), execution)
     return ShareDone(len(mine), len(mine) - len(open_units))
 

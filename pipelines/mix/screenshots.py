@@ -23,7 +23,7 @@ PLACEHOLDER: Final = "<image>"
 _MESSAGES: Final[Mapping[str, str]] = {"sft": "messages", "rl": "prompt"}
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _DAMAGED: Final = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError, Warning)
-"""What Pillow raises where bytes are no picture, or one that unfolds to too many pixels."""
+"""Exceptions of Pillow where bytes are no picture, or one that unfolds to too many pixels."""
 
 
 def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:

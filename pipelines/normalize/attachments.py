@@ -50,19 +50,19 @@ class Attachments:
 
     @property
     def files(self) -> tuple[FileEntry, ...]:
-        """What was written, by name."""
+        """Files that were written, by name."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
     def take(self, sha256: str, data: bytes) -> None:
-        """Puts bytes aside that stand in the log."""
+        """Put aside bytes that stand in the log."""
         if self._out is None or sha256 in self._bytes:
             return
         if sha256 in self._entries:
             self._bytes[sha256] = _WRITTEN
             return
-        place = self._scratch.seek(0, 2)
+        offset = self._scratch.seek(0, 2)
         self._scratch.write(data)
-        self._bytes[sha256] = place, len(data)
+        self._bytes[sha256] = offset, len(data)
 
     def refer(self, sha256: str, blob: Blob, member: str) -> None:
         """Notes where bytes stand that the log refers to."""
@@ -102,21 +102,21 @@ class Attachments:
         return ""
 
     def _opened(self, sha256: str) -> BinaryIO:
-        """The bytes that were offered under that digest.
+        """Open the bytes that were offered under that digest.
 
         Raises:
             ParseError: they cannot be read.
         """
         if sha256 in self._bytes:
-            place, size = self._bytes[sha256]
-            self._scratch.seek(place)
+            offset, size = self._bytes[sha256]
+            self._scratch.seek(offset)
             return BytesIO(self._scratch.read(size))
         blob, member = self._members[sha256]
         return blob.seekable(member)
 
 
 def _is_there(out: Folder, sha256: str) -> bool:
-    """Whether the folder holds it whole; object stores check what they hold by themselves."""
+    """Return True if the folder holds the file whole; object stores check what they hold by themselves."""
     return out.size(sha256) >= 0 and (not out.is_local or out.sha256(sha256) == sha256)
 
 

@@ -1,4 +1,4 @@
-"""What was forgotten: keyed hashes by which it is known when it comes again, and nothing that tells what it was.
+"""Keys of forgotten data: keyed hashes by which it is known when it comes again, and nothing that tells what it was.
 
 Who has the salt can only test a guess: whether an id, or the bytes of a log, are among them.
 """
@@ -58,7 +58,7 @@ class Tombstones:
         return Tombstones(self.salt, self.keys | {self._key(kind, value) for value in values})
 
     def hold(self, kind: str, value: str) -> bool:
-        """Whether that was forgotten."""
+        """Return True if the value was forgotten."""
         return bool(self.keys) and self._key(kind, value) in self.keys
 
     def _key(self, kind: str, value: str) -> str:

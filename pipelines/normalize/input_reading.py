@@ -7,7 +7,7 @@ from typing import Final
 
 from trajmill.connectors.conversation.harness_text import strip_forms
 from trajmill.connectors.registry import connector
-from trajmill.pipelines.normalize.connector_errors import noted
+from trajmill.pipelines.normalize.connector_errors import add_note
 from trajmill.pipelines.plan.plan import Input
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.stored_blob import StoredBlob
@@ -20,13 +20,15 @@ _SHOWN: Final = frozenset({"android", "os", "web"})
 """Domains in which an action without any screen is nothing that a loss could ever stand on; a patch has its issue."""
 
 
-def origin_of(one: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
-    """Where an input's trajectories come from."""
-    return Origin(one.uri, recipe.source, one.connector, one.version, blob.digest, recipe.licence or one.licence)
+def origin_of(source: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
+    """Return the origin of an input's trajectories."""
+    return Origin(
+        source.uri, recipe.source, source.connector, source.version, blob.digest, recipe.licence or source.licence
+    )
 
 
-def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject, Origin]]:
-    """The input's trajectories and rejects; reading that cannot go on ends in a reject.
+def read_input(source: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject, Origin]]:
+    """Read the input's trajectories and rejects; reading that cannot go on ends in a reject.
 
     Raises:
         Exception: a bug of the connector, with a note that says which input it was reading; see `connector_errors`.
@@ -34,43 +36,43 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
     """
     choices = recipe.normalize.choices(recipe.domains)
     with StoredBlob(
-        one.uri, one.members, recipe.normalize.max_member_bytes, choices, one.file_slice, one.sha256
+        source.uri, source.members, recipe.normalize.max_member_bytes, choices, source.file_slice, source.sha256
     ) as blob:
-        origin = origin_of(one, blob, recipe)
+        origin = origin_of(source, blob, recipe)
         try:
-            for found in _few_rejects(connector(one.connector).parse(blob), one.uri):
-                yield (found if isinstance(found, Reject) else _with_a_screen(strip_forms(found), one)), origin
+            for item in _few_rejects(connector(source.connector).parse(blob), source.uri):
+                yield (item if isinstance(item, Reject) else _with_a_screen(strip_forms(item), source)), origin
         except ParseError as error:
-            yield Reject.of(error, connector=one.connector), origin
+            yield Reject.of(error, connector=source.connector), origin
         except Exception as error:
-            noted(error, one)
+            add_note(error, source)
             raise
 
 
-def _few_rejects(made: Iterator[Trajectory | Reject], uri: str) -> Iterator[Trajectory | Reject]:
-    """The same, as long as no more than `REJECTS` are among it.
+def _few_rejects(items: Iterator[Trajectory | Reject], uri: str) -> Iterator[Trajectory | Reject]:
+    """Pass the items on, as long as no more than `REJECTS` rejects are among them.
 
     Raises:
         ParseError: one more is.
     """
     rejects = 0
-    for found in made:
-        rejects += isinstance(found, Reject)
-        if isinstance(found, Reject) and rejects > REJECTS:
-            detail = f"{REJECTS} rejects stand before this one, {found.reason}; the rest was not read"
-            raise ParseError(uri, found.offset, "too_many_rejects", detail, found.member)
-        yield found
+    for item in items:
+        rejects += isinstance(item, Reject)
+        if isinstance(item, Reject) and rejects > REJECTS:
+            detail = f"{REJECTS} rejects stand before this one, {item.reason}; the rest was not read"
+            raise ParseError(uri, item.offset, "too_many_rejects", detail, item.member)
+        yield item
 
 
-def _with_a_screen(found: Trajectory, one: Input) -> Trajectory | Reject:
-    """The trajectory, or its reject where its domain is of screens, and none of its observations shows any."""
-    if found.domain not in _SHOWN or not found.steps:
-        return found
-    for step in found.steps:
+def _with_a_screen(trajectory: Trajectory, source: Input) -> Trajectory | Reject:
+    """Return the trajectory, or its reject where its domain is of screens and none of its observations shows any."""
+    if trajectory.domain not in _SHOWN or not trajectory.steps:
+        return trajectory
+    for step in trajectory.steps:
         for side in (step.observation, step.next_observation):
             if side is not None and (side.content or side.attachments):
-                return found
-    first, count = found.steps[0], len(found.steps)
+                return trajectory
+    first, count = trajectory.steps[0], len(trajectory.steps)
     detail = f"{count} actions, and neither text nor attachment in any observation"
-    where = (one.uri, first.member, first.offset, one.connector)
+    where = (source.uri, first.member, first.offset, source.connector)
     return Reject("trajectory", "no_observation", detail, *where, transitions=count)

@@ -23,7 +23,7 @@ from trajmill.pipelines.execution.environment import program_digest
 from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.normalize.attachments import Attachments
-from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors, noted
+from trajmill.pipelines.normalize.connector_errors import add_note, connector_error, is_connectors
 from trajmill.pipelines.normalize.forgotten_keys import TRAJECTORY, Tombstones
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.normalize.reasons import DAMAGED, NOTHING_TO_LEARN
@@ -39,7 +39,7 @@ from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, r
 from trajmill.schemas.invariants import check
 from trajmill.schemas.manifest import FileEntry, Manifest
 from trajmill.schemas.row_ids import KEY, RowIds
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"
@@ -53,7 +53,7 @@ _WHERE: Final = ("uri", "member", "offset", "connector")
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """What normalizing a part needs besides the part: picklable, the same for all parts.
+    """Settings of normalizing that are the same for all parts; picklable.
 
     Attributes:
         recipe: how logs are read.
@@ -89,7 +89,7 @@ class Normalizer:
 
 @dataclass(slots=True)
 class _Flow:
-    """What has been read of a part and not yet written; attachments are written with their trajectory."""
+    """Content of a part that was read and not yet written; attachments are written with their trajectory."""
 
     attachments: Attachments = field(default_factory=lambda: Attachments(None))
     assemblers: dict[str, Assembler] = field(default_factory=dict)
@@ -110,87 +110,92 @@ class _Flow:
 class _FailedError(Exception):
     """A connector failed in a pass: on this input, or, where that is not told, on one of a batch."""
 
-    def __init__(self, error: Exception, one: Input | None) -> None:
-        super().__init__(error, one)
-        self.error, self.one = error, one
+    def __init__(self, error: Exception, source: Input | None) -> None:
+        super().__init__(error, source)
+        self.error, self.one = error, source
 
 
-def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
-    """Takes an input into the flow; yields a domain whenever a trajectory or a block of one was added."""
+def _take_input(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
+    """Take an input into the flow; yield a domain whenever a trajectory or a block of one was added."""
     recipe = normalizer.recipe
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
     values: dict[str, None] = {}
     trajectories = records = transitions = elsewhere = 0
-    for found, origin in read_input(one, recipe):
-        if isinstance(found, Reject):
-            rejects.append(replace(found, connector=one.connector))
-        elif found.domain not in recipe.domains:
-            detail = f"domain {found.domain} is not among the recipe's domains"
-            rejects.append(Reject("trajectory", OTHER_DOMAIN, detail, one.uri, transitions=len(found.steps)))
-            places = len({(step.member, step.offset) for step in found.steps})
-            elsewhere += places if places > 1 else len(found.steps)
+    for item, origin in read_input(source, recipe):
+        if isinstance(item, Reject):
+            rejects.append(replace(item, connector=source.connector))
+        elif item.domain not in recipe.domains:
+            detail = f"domain {item.domain} is not among the recipe's domains"
+            rejects.append(Reject("trajectory", OTHER_DOMAIN, detail, source.uri, transitions=len(item.steps)))
+            records_elsewhere = len({(step.member, step.offset) for step in item.steps})
+            elsewhere += records_elsewhere if records_elsewhere > 1 else len(item.steps)
         else:
-            assembler = flow.assemblers.setdefault(found.domain, Assembler())
+            assembler = flow.assemblers.setdefault(item.domain, Assembler())
             before = assembler.records
-            sensitive = sensitive_values(found)
+            sensitive = sensitive_values(item)
             values.update(dict.fromkeys(sensitive))
-            for key in assembler.add_blocks(found, origin, parents):
+            for key in assembler.add_blocks(item, origin, parents):
                 if sensitive:
                     flow.sensitive[key] = sensitive
-                yield found.domain
+                yield item.domain
             flow.attachments.settle(assembler.attached)
             trajectories += 1
             records += assembler.records - before
-            transitions += len(found.steps)
+            transitions += len(item.steps)
     flow.counts["trajectories"] += trajectories
     flow.counts["transitions"] += transitions
     flow.counts["records"] += records if records > 1 else transitions
     if elsewhere:
         flow.counts[f"rejected.record.{OTHER_DOMAIN}"] += elsewhere
     flow.attachments.forget()
-    _settle(one, trajectories, rejects, values, normalizer, flow)
+    _settle(source, trajectories, rejects, values, normalizer, flow)
 
 
 def _settle(
-    one: Input, trajectories: int, rejects: list[Reject], sensitive: Iterable[str], normalizer: Normalizer, flow: _Flow
+    source: Input,
+    trajectories: int,
+    rejects: list[Reject],
+    sensitive: Iterable[str],
+    normalizer: Normalizer,
+    flow: _Flow,
 ) -> None:
-    """Records an input's rejects; an input without a trajectory is itself rejected.
+    """Record an input's rejects; an input without a trajectory is itself rejected.
 
     That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
     taken for a format by its shape, and holds no record of that, was misrecognized, and its records are none.
     """
     said_of_rows = [reject for reject in rejects if reject.reason != NO_TRANSITIONS or reject.offset >= 0]
-    if not trajectories and one.begin and not said_of_rows:  # no row begins in this slice
+    if not trajectories and source.begin and not said_of_rows:  # no row begins in this slice
         rejects = []
     elif not trajectories:
-        none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)
+        none = Reject("input", NO_TRANSITIONS, "the log holds no transition", source.uri, connector=source.connector)
         faults = [reject for reject in rejects if reject.reason != NO_TRANSITIONS] or rejects or [none]
         first = next((reject for reject in faults if reject.reason == OTHER_DOMAIN), faults[0])
-        if _is_misrecognized(one, faults, normalizer.recipe.normalize.max_member_bytes):
-            detail = f"{one.why}, and no record is such a one; the first: {first.reason}, {first.detail}"
+        if _is_misrecognized(source, faults, normalizer.recipe.normalize.max_member_bytes):
+            detail = f"{source.why}, and no record is such a one; the first: {first.reason}, {first.detail}"
             rejects, first = [], replace(first, reason="misrecognized", detail=detail)
         rejects = [reject for reject in rejects if reject is not first]
         rejects.append(replace(first, unit="input"))
     flow.counts["inputs"] += 1
-    flow.counts["bytes"] += one.bytes
+    flow.counts["bytes"] += source.bytes
     for reject in rejects:
         flow.counts[f"rejected.{reject.unit}.{reject.reason}"] += 1
         flow.rejects.append(normalizer.scrubbed(reject, sensitive))
 
 
-def _is_misrecognized(one: Input, rejects: Sequence[Reject], limit: int) -> bool:
-    """Whether nothing but the shape of a file's beginning says its format, and it has read but refused all of it."""
-    if len(one.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
+def _is_misrecognized(source: Input, rejects: Sequence[Reject], limit: int) -> bool:
+    """Return True if nothing but the shape of a file's beginning says its format, and all of it was read but refused."""
+    if len(source.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
         return False
-    with StoredBlob(one.uri, one.members, limit) as blob:
-        told = sniff_one(connector(one.connector), blob.head("", HEAD_BYTES), one.uri)
-    return told is not None and told.score < _SURE
+    with StoredBlob(source.uri, source.members, limit) as blob:
+        sniffed = sniff_one(connector(source.connector), blob.head("", HEAD_BYTES), source.uri)
+    return sniffed is not None and sniffed.score < _SURE
 
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
     """The rows of a domain that wait in the flow, scrubbed and checked."""
-    taken = _remembered(flow.assemblers[domain].take(), normalizer, flow)
+    taken = _drop_forgotten(flow.assemblers[domain].take(), normalizer, flow)
     kinds, salt = normalizer.recipe.normalize.scrub, normalizer.salt
     batch, replaced = scrub(taken, kinds, salt=salt, per_trajectory=False, sensitive=flow.sensitive)
     flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
@@ -199,13 +204,13 @@ def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
     return check(batch)
 
 
-def _remembered(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
-    """The rows but those of trajectories that were forgotten, which become rejects."""
+def _drop_forgotten(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
+    """Drop the rows of trajectories that were forgotten, which become rejects."""
     if not normalizer.tombstones.keys:
         return taken
     ids = taken["trajectory_id"].to_pylist()
-    gone = {one for one in set(ids) if normalizer.tombstones.hold(TRAJECTORY, one)}
-    forgotten = pa.array([one in gone for one in ids], pa.bool_())
+    gone = {trajectory_id for trajectory_id in set(ids) if normalizer.tombstones.hold(TRAJECTORY, trajectory_id)}
+    forgotten = pa.array([trajectory_id in gone for trajectory_id in ids], pa.bool_())
     for row in taken.select(["step", "num_steps", "provenance"]).filter(forgotten).to_pylist():
         flow.counts["transitions"] -= 1
         if row["step"] == 0:
@@ -220,7 +225,7 @@ def _remembered(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) -> p
 
 
 def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
-    """Writes the transitions and rejects of a part and returns its manifest.
+    """Write the transitions and rejects of a part and return its manifest.
 
     A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory, or of
     the block of a long one, with which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes. An
@@ -232,12 +237,14 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
         ShardError: a file cannot be read or written; the part can be tried again.
     """
     failed = {
-        one.name: Reject("input", WORKER_DIED, normalizer.deadly[one.name], one.uri, connector=one.connector)
-        for one in part.inputs
-        if one.name in normalizer.deadly
+        source.name: Reject(
+            "input", WORKER_DIED, normalizer.deadly[source.name], source.uri, connector=source.connector
+        )
+        for source in part.inputs
+        if source.name in normalizer.deadly
     }
     while True:
-        rest = [one for one in part.inputs if one.name not in failed]
+        rest = [source for source in part.inputs if source.name not in failed]
         try:
             files, flow = _write_transitions(part.name, rest, normalizer)
             break
@@ -247,49 +254,51 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
             failed |= _failures(failure, rest, normalizer)
     give_back_memory()
     flow.counts.update(flow.attachments.counts)
-    for one in part.inputs:
-        if one.name in failed:
-            flow.counts.update({"inputs": 1, "bytes": one.bytes, f"rejected.input.{failed[one.name].reason}": 1})
+    for source in part.inputs:
+        if source.name in failed:
+            flow.counts.update({"inputs": 1, "bytes": source.bytes, f"rejected.input.{failed[source.name].reason}": 1})
     rejects = [*flow.rejects, *failed.values()]
-    rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
+    rejects.sort(key=lambda reject: (reject.uri, reject.member, reject.offset, reject.reason, reject.step))
     entry = write_parquet(
         normalizer.rejects, f"{part.name}.parquet", REJECT_SCHEMA, reject_table(rejects).combine_chunks().to_batches()
     )
-    made = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=program_digest() if failed else "")
-    finish_unit(normalizer.rejects, replace(made, files=(entry,)))
+    manifest = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=program_digest() if failed else "")
+    finish_unit(normalizer.rejects, replace(manifest, files=(entry,)))
     if normalizer.blobs is not None:
-        finish_unit(normalizer.blobs, replace(made, files=flow.attachments.files))
-    return finish_unit(normalizer.transitions, replace(made, files=files, counts=dict(sorted(flow.counts.items()))))
+        finish_unit(normalizer.blobs, replace(manifest, files=flow.attachments.files))
+    return finish_unit(normalizer.transitions, replace(manifest, files=files, counts=dict(sorted(flow.counts.items()))))
 
 
 def unit_digest(part: Part) -> str:
-    """Of everything a part's output depends on; it changes when a raw file is changed."""
-    return hashlib.sha256("".join([part.digest, *(one.stamp for one in part.inputs)]).encode()).hexdigest()
+    """Digest everything that a part's output depends on; it changes when a raw file is changed."""
+    return hashlib.sha256("".join([part.digest, *(source.stamp for source in part.inputs)]).encode()).hexdigest()
 
 
 def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normalizer) -> dict[str, Reject]:
-    """Name → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
+    """Map name → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
 
     Raises:
         Exception: no input fails alone, so the bug is ours; or in a strict run the first that does.
     """
-    found: dict[str, Reject] = {}
-    for one in inputs:
-        error = failure.error if one is failure.one else _fault_alone(one, normalizer)
+    failures: dict[str, Reject] = {}
+    for source in inputs:
+        error = failure.error if source is failure.one else _fault_alone(source, normalizer)
         if error is not None and normalizer.strict:
             raise error
         if error is not None:
-            found[one.name] = normalizer.scrubbed(connector_error(one, error, normalizer.salt))
-    if not found:
+            failures[source.name] = normalizer.scrubbed(connector_error(source, error, normalizer.salt))
+    if not failures:
         raise failure.error
-    return found
+    return failures
 
 
-def _fault_alone(one: Input, normalizer: Normalizer) -> Exception | None:
-    """What a connector's bug raises when the input is read, checked and scrubbed by itself; nothing is written."""
+def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
+    """Return the exception of a connector's bug when the input is read, checked and scrubbed by itself; nothing is
+    written.
+    """
     flow = _Flow()
     try:
-        for domain in _take_input(one, normalizer, flow):
+        for domain in _take_input(source, normalizer, flow):
             if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
                 _batch(domain, normalizer, flow)
         for domain in flow.assemblers:
@@ -297,35 +306,35 @@ def _fault_alone(one: Input, normalizer: Normalizer) -> Exception | None:
     except Exception as error:
         if not is_connectors(error):
             raise
-        noted(error, one)
+        add_note(error, source)
         return error
     return None
 
 
-def read_alone(one: Input, normalizer: Normalizer) -> None:
+def read_alone(source: Input, normalizer: Normalizer) -> None:
     """Read, check and scrub an input by itself; nothing is written."""
-    _fault_alone(one, normalizer)
+    _fault_alone(source, normalizer)
 
 
-def _taken(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
+def _take_or_fail(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
     """As `_take_input`.
 
     Raises:
         _FailedError: with the input, where its connector fails.
     """
     try:
-        yield from _take_input(one, normalizer, flow)
+        yield from _take_input(source, normalizer, flow)
     except Exception as error:
         if not is_connectors(error):
             raise
-        noted(error, one)
-        raise _FailedError(error, one) from error
+        add_note(error, source)
+        raise _FailedError(error, source) from error
 
 
 def _write_transitions(
     name: str, inputs: Sequence[Input], normalizer: Normalizer
 ) -> tuple[tuple[FileEntry, ...], _Flow]:
-    """Writes the transitions of the inputs; nothing is left of them where that fails."""
+    """Write the transitions of the inputs; nothing is left of them where that fails."""
     flow = _Flow(Attachments(normalizer.blobs, normalizer.earlier_blobs))
     sinks: dict[str, ParquetSink] = {}
     waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -340,22 +349,22 @@ def _write_transitions(
                     raise
                 raise _FailedError(error, None) from error
             if domain not in sinks:
-                sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{name}.parquet", encoded_schema())
+                sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{name}.parquet", encode_schema())
             sinks[domain].write(batch)
 
     try:
         with InputAtHand(normalizer.at_hand) as at_hand:
             with handed_to(flow.attachments if normalizer.blobs is not None else None):
-                for one in inputs:
-                    if one.begin or flow.begin:  # the ids of its rows have their own count
+                for source in inputs:
+                    if source.begin or flow.begin:  # the ids of its rows have their own count
                         flush(*sorted(waiting))
-                        flow.begin_slice(one.begin)
-                    at_hand.note(one.name)
-                    for domain in _taken(one, normalizer, flow):
-                        waiting[domain].setdefault(one.name)
+                        flow.begin_slice(source.begin)
+                    at_hand.note(source.name)
+                    for domain in _take_or_fail(source, normalizer, flow):
+                        waiting[domain].setdefault(source.name)
                         if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
                             flush(domain)
-                            at_hand.note(one.name)
+                            at_hand.note(source.name)
             flush(*sorted(flow.assemblers))
     except BaseException:
         for sink in sinks.values():

@@ -1,4 +1,4 @@
-"""Which parts of a plan are still to be normalized, and a share of them done by itself, without a runner.
+"""Parts of a plan that are still to be normalized, and normalizing of a share of them without a runner.
 
 A part is a pure function of its inputs and the recipe, under names of its own. So whatever starts processes can share
 out the parts, such as an array of Slurm or GNU parallel: each process makes the same plan, does its share and seals
@@ -24,7 +24,7 @@ from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import BLOBS, Identity, Ownership
-from trajmill.pipelines.storage.units import done_units, unit_manifests, written_names
+from trajmill.pipelines.storage.units import done_units, manifest_names, unit_manifests
 from trajmill.schemas import ConfigError
 
 _SHARE: Final = re.compile(r"(\d+)/(\d+)")
@@ -39,20 +39,20 @@ class Share:
 
     @classmethod
     def of(cls, words: str) -> Share:
-        """The share that is written `0/16`, the first of sixteen.
+        """Parse a share that is written `0/16`, the first of sixteen.
 
         Raises:
             ConfigError: it is none.
         """
-        found = _SHARE.fullmatch(words)
-        if found is None or int(found[1]) >= int(found[2]):
+        match = _SHARE.fullmatch(words)
+        if match is None or int(match[1]) >= int(match[2]):
             raise ConfigError(f"--part takes a share such as 0/16, the first of 16, to 15/16, the last; not '{words}'.")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class ShareDone:
-    """What was done of a share: how many parts it has, and how many of them were done before."""
+    """Result of a share: the number of its parts, and of those that were done before."""
 
     parts: int
     before: int
@@ -67,7 +67,7 @@ def normalizer_of(
     tombstones: Tombstones | None = None,
     earlier: Sequence[Folder] = (),
 ) -> Normalizer:
-    """What normalizing into an output folder needs besides the part.
+    """Build the settings of normalizing into an output folder.
 
     Args:
         recipe: how logs are read.
@@ -78,10 +78,10 @@ def normalizer_of(
         earlier: the folders of earlier generations.
     """
     keeps = recipe.normalize.attachments == "keep"
-    blobs, held = (out / BLOBS, tuple(one / BLOBS for one in earlier)) if keeps else (None, ())
+    blobs, earlier_blobs = (out / BLOBS, tuple(folder / BLOBS for folder in earlier)) if keeps else (None, ())
     folders = out / "transitions", out / "rejects" / STAGE
     at_hand = at_hand_folder(out) if watched else None
-    return Normalizer(recipe, *folders, strict, blobs, tombstones or Tombstones(), held, at_hand)
+    return Normalizer(recipe, *folders, strict, blobs, tombstones or Tombstones(), earlier_blobs, at_hand)
 
 
 def stages_of(normalizer: Normalizer) -> tuple[str, ...]:
@@ -94,11 +94,11 @@ def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
     labels = [part.name for part in plan.parts]
     files = {f"transitions/{domain}/{label}.parquet" for domain in normalizer.recipe.domains for label in labels}
     files |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
-    return files.union(*(written_names(stage, labels) for stage in stages_of(normalizer)))
+    return files.union(*(manifest_names(stage, labels) for stage in stages_of(normalizer)))
 
 
 def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
-    """Those of the parts that are not done, or have to be read again by other code.
+    """List the parts that are not done, or have to be read again by other code.
 
     Args:
         parts: of a plan.
@@ -107,9 +107,9 @@ def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
     folders = [normalizer.transitions, normalizer.rejects]
     folders += [normalizer.blobs] if normalizer.blobs is not None else []
     digests = {part.name: unit_digest(part) for part in parts}
-    todo = set[str]().union(*(digests.keys() - done_units(one, digests) for one in folders))
-    made = unit_manifests(normalizer.transitions, digests)
-    todo |= {one.unit for one in made if must_be_read_again(one, strict=normalizer.strict)}
+    todo = set[str]().union(*(digests.keys() - done_units(folder, digests) for folder in folders))
+    manifests = unit_manifests(normalizer.transitions, digests)
+    todo |= {manifest.unit for manifest in manifests if must_be_read_again(manifest, strict=normalizer.strict)}
     return [part for part in parts if part.name in todo]
 
 
@@ -135,8 +135,8 @@ def normalize_parts(
         over(open_parts(parts, normalizer), PartsToTransitions(replace(normalizer, deadly=deadly)), isolated)
 
     def reader(name: str) -> Callable[[], None] | None:
-        one = next((one for part in parts for one in part.inputs if one.name == name), None)
-        return None if one is None else partial(read_alone, one, normalizer)
+        source = next((source for part in parts for source in part.inputs if source.name == name), None)
+        return None if source is None else partial(read_alone, source, normalizer)
 
     (deaths if normalizer.at_hand is not None else Deaths()).survive(normalize, reader)
 

@@ -1,4 +1,4 @@
-"""Whether a raw file is a table whose columns a recipe maps, and whether it has the columns that the recipe names.
+"""Recognition of tables whose columns a recipe maps, and a check that they have the columns that the recipe names.
 
 Asked when a run is planned, so that a name that is not there ends the run before anything is read. Of JSON Lines the
 first rows are looked at; of the other tables their schema.
@@ -29,7 +29,7 @@ TABLE: Final = "table"
 
 _LOOKED_AT: Final = 256
 _LOOKED_BYTES: Final = 16 << 20
-"""How many rows of JSON Lines, and how many bytes of them, tell the columns."""
+"""Largest number of bytes of JSON Lines that are read to learn the columns."""
 
 
 class ColumnMapping:
@@ -44,8 +44,8 @@ class ColumnMapping:
         self._rows: Rows = recipe.normalize.choices(recipe.domains).rows
         self._limit = recipe.normalize.max_member_bytes
 
-    def __call__(self, name: str, place: Place, head: bytes) -> str | None:
-        """Why the file is one of these tables, None if it is none.
+    def __call__(self, name: str, location: Place, head: bytes) -> str | None:
+        """Explain why the file is one of these tables; return None if it is none.
 
         Args:
             name: relative to the raw root.
@@ -57,18 +57,18 @@ class ColumnMapping:
         """
         if not (self._files == "**" or fnmatch.fnmatchcase(name, self._files)):
             return None
-        kind = kind_of(head) or ("json" if _holds_rows(head) or self._begins_long(name, place, head) else None)
+        kind = kind_of(head) or ("json" if _holds_rows(head) or self._begins_long(name, location, head) else None)
         if kind is None:
             return None
         with suppress(ParseError):  # it is met again, and told as a reject, when the file is read
-            self._compare(name, Table(StoredBlob(name, {"": place}, self._limit)))
+            self._compare(name, Table(StoredBlob(name, {"": location}, self._limit)))
         return f"the recipe maps the columns of {kind} tables"
 
-    def _begins_long(self, name: str, place: Place, head: bytes) -> bool:
-        """Whether the file is rows of which the first is longer than the head."""
+    def _begins_long(self, name: str, location: Place, head: bytes) -> bool:
+        """Return True if the file is rows of which the first is longer than the head."""
         if len(head) < HEAD_BYTES:
             return False
-        return _holds_rows(outlined(StoredBlob(name, {"": place}, self._limit).head("", OUTLINED_BYTES)))
+        return _holds_rows(outlined(StoredBlob(name, {"": location}, self._limit).head("", OUTLINED_BYTES)))
 
     def _compare(self, name: str, table: Table) -> None:
         names = _value_names(table) if table.schema is None else set(names_in(table.schema))
@@ -77,39 +77,49 @@ class ColumnMapping:
         steps = self._rows.column("steps") if self._rows.layout == "steps" else None
         for role, column in self._rows.columns:
             if steps is not None and role in OF_STEP:
-                within = {one.removeprefix(f"{steps}.") for one in names if one.startswith(f"{steps}.")}
+                within = {
+                    column_name.removeprefix(f"{steps}.")
+                    for column_name in names
+                    if column_name.startswith(f"{steps}.")
+                }
                 if within:
                     _require(name, f"{steps} has no field", role, column, within)
             else:
                 _require(name, "there is no column", role, column, names)
 
 
-def _require(name: str, what: str, role: str, column: str, names: set[str]) -> None:
-    opaque = any(column.startswith(f"{one}.") and not _leads_on(one, names) for one in names)
+def _require(name: str, fault: str, role: str, column: str, names: set[str]) -> None:
+    opaque = any(column.startswith(f"{column_name}.") and not _has_fields(column_name, names) for column_name in names)
     if column in names or opaque:
         return
     nearest = get_close_matches(column, sorted(names), 1)
-    top = ", ".join(sorted(one for one in names if "." not in one))
-    message = f"normalize.dataset.columns.{role}: in {name}, {what} '{column}'; it has {top}."
+    top = ", ".join(sorted(column_name for column_name in names if "." not in column_name))
+    message = f"normalize.dataset.columns.{role}: in {name}, {fault} '{column}'; it has {top}."
     raise ConfigError(message, nearest[0] if nearest else None)
 
 
-def _leads_on(column: str, names: set[str]) -> bool:
-    """Whether fields below the column are known."""
-    return any(one.startswith(f"{column}.") for one in names)
+def _has_fields(column: str, names: set[str]) -> bool:
+    """Return True if fields below the column are known."""
+    return any(column_name.startswith(f"{column}.") for column_name in names)
 
 
 def _holds_rows(head: bytes) -> bool:
-    found = opening(head)
-    if found is None:
+    beginning = opening(head)
+    if beginning is None:
         return False
-    values = found.values if found.lines else found.values[0] if isinstance(found.values[0], list) else found.values
+    values = (
+        beginning.values
+        if beginning.lines
+        else beginning.values[0]
+        if isinstance(beginning.values[0], list)
+        else beginning.values
+    )
     return bool(values) and isinstance(values[0], dict)
 
 
 def _value_names(table: Table) -> set[str]:
-    """The names in the first rows of JSON Lines, those of structs within them too."""
-    first = takewhile(lambda found: found[0] < _LOOKED_BYTES, islice(table.rows(), _LOOKED_AT))
+    """Collect the names in the first rows of JSON Lines, those of structs within them too."""
+    first = takewhile(lambda numbered_row: numbered_row[0] < _LOOKED_BYTES, islice(table.rows(), _LOOKED_AT))
     rows = [row for _, row in first if not isinstance(row, ParseError)]
     return {name for row in rows for name in _names_within("", row, 0)}
 
@@ -120,8 +130,8 @@ def _names_within(prefix: str, value: Any, depth: int) -> Iterator[str]:
             value = json_value(value)
         except ValueError:
             return
-    for one in value[:_LOOKED_AT] if isinstance(value, list) else [value]:
-        if isinstance(one, Mapping) and depth < 4:
-            for key, within in one.items():
+    for element in value[:_LOOKED_AT] if isinstance(value, list) else [value]:
+        if isinstance(element, Mapping) and depth < 4:
+            for key, within in element.items():
                 yield prefix + key
                 yield from _names_within(f"{prefix}{key}.", within, depth + 1)

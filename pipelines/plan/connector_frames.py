@@ -1,4 +1,4 @@
-"""Where in the code a connector failed, for the one who mends it: of an exception that it raised, in whatever way."""
+"""Location of a connector's innermost frame in a traceback, for the developer who fixes it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ OURS: Final = ("trajmill.connectors", "trajmill.quality", "trajmill.schemas")
 _ASKING: Final = "trajmill.connectors.registry"
 
 
-def raised_at(error: BaseException, connector: Connector) -> str:
-    """`module:function:line` of the connector's innermost frame, or else of one of our packages; empty without one."""
+def frame_of(error: BaseException, connector: Connector) -> str:
+    """Return `module:function:line` of the connector's innermost frame, or else of one of our packages; empty without
+    one.
+    """
     own = {OURS[0], package_of(type(connector))}
     frames = [frame for frame in _frames(error.__traceback__) if frame[0] != _ASKING]
     for packages in (own, set(OURS)):

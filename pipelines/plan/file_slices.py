@@ -25,7 +25,7 @@ from trajmill.pipelines.plan.recognition import Input
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.compression import DECODING_ERRORS, by_frames
 from trajmill.pipelines.storage.paths import opened
-from trajmill.pipelines.storage.stored_blob import StoredBlob, uncompressed
+from trajmill.pipelines.storage.stored_blob import StoredBlob, open_uncompressed
 from trajmill.schemas import ConfigError, ContractError, ParseError, ShardError
 
 SLICE_BYTES: Final = 16 << 20
@@ -45,8 +45,8 @@ class _Cut(NamedTuple):
     frame: int | None = None
 
 
-def sliced(inputs: Sequence[Input], recipe: Recipe, workers: int, *, strict: bool) -> list[Input]:
-    """The inputs, and in place of each large file of rows its slices, in order.
+def slice_inputs(inputs: Sequence[Input], recipe: Recipe, workers: int, *, strict: bool) -> list[Input]:
+    """Replace each large file of rows among the inputs by its slices, in order.
 
     Args:
         inputs: whole.
@@ -57,45 +57,45 @@ def sliced(inputs: Sequence[Input], recipe: Recipe, workers: int, *, strict: boo
     Raises:
         ShardError: a file cannot be opened.
     """
-    large = [one for one in inputs if one.bytes > SLICE_BYTES]
+    large = [source for source in inputs if source.bytes > SLICE_BYTES]
     with ThreadPoolExecutor(workers) as threads:
-        cut = threads.map(lambda one: _slices(one, recipe, strict), large)
-        return [piece for one in inputs for piece in (next(cut) if one.bytes > SLICE_BYTES else [one])]
+        cut = threads.map(lambda source: _slices(source, recipe, strict), large)
+        return [piece for source in inputs for piece in (next(cut) if source.bytes > SLICE_BYTES else [source])]
 
 
-def _slices(one: Input, recipe: Recipe, strict: bool) -> list[Input]:
-    if one.members.keys() != {""} or one.members[""].within:
-        return [one]
+def _slices(source: Input, recipe: Recipe, strict: bool) -> list[Input]:
+    if source.members.keys() != {""} or source.members[""].within:
+        return [source]
     choices = recipe.normalize.choices(recipe.domains)
-    with StoredBlob(one.uri, one.members, sys.maxsize, choices) as blob:
-        if not _is_sliceable(one, blob, strict):
-            return [one]
+    with StoredBlob(source.uri, source.members, sys.maxsize, choices) as blob:
+        if not _is_sliceable(source, blob, strict):
+            return [source]
         is_table = kind_of(blob.head("", 16)) is not None
         is_array = not is_table and first_element(blob) is not None
-        stored = uncompressed(one.members[""])
+        stored = open_uncompressed(source.members[""])
         if stored is None:
-            cuts = None if is_table or is_array else _cuts_of_frames(opened(one.members[""].path))
+            cuts = None if is_table or is_array else _cuts_of_frames(opened(source.members[""].path))
         else:
             with stored:
-                cuts = _cuts_of_elements(stored, one.uri) if is_array else _cuts_of_bytes(one, blob)
-        return [one] if cuts is None else _pieces(one, *cuts, is_array=is_array)
+                cuts = _cuts_of_elements(stored, source.uri) if is_array else _cuts_of_bytes(source, blob)
+        return [source] if cuts is None else _pieces(source, *cuts, is_array=is_array)
 
 
-def _pieces(one: Input, cuts: Sequence[_Cut], digest: str, *, is_array: bool) -> list[Input]:
+def _pieces(source: Input, cuts: Sequence[_Cut], digest: str, *, is_array: bool) -> list[Input]:
     if len(cuts) == 1:
-        return [replace(one, sha256=digest)]
+        return [replace(source, sha256=digest)]
     ends = [*cuts[1:], None]
     pieces: list[Input] = []
     for cut, end in zip(cuts, ends, strict=True):
         wanted = FileSlice(cut.begin, None if end is None else end.begin, is_array, cut.frame)
-        size = (one.bytes if end is None else end.stored) - cut.stored
-        pieces.append(replace(one, bytes=size, file_slice=wanted, sha256=digest))
+        size = (source.bytes if end is None else end.stored) - cut.stored
+        pieces.append(replace(source, bytes=size, file_slice=wanted, sha256=digest))
     return pieces
 
 
-def _cuts_of_bytes(one: Input, blob: StoredBlob) -> tuple[list[_Cut], str]:
+def _cuts_of_bytes(source: Input, blob: StoredBlob) -> tuple[list[_Cut], str]:
     """Cuts of a file wherever it is in a row, and its digest."""
-    return [_Cut(begin, begin) for begin in range(0, one.bytes, SLICE_BYTES)], one.sha256 or blob.digest()
+    return [_Cut(begin, begin) for begin in range(0, source.bytes, SLICE_BYTES)], source.sha256 or blob.digest()
 
 
 class _Hashed:
@@ -147,15 +147,15 @@ def _cuts_of_frames(stream: BinaryIO) -> tuple[list[_Cut], str] | None:
     return cuts, digest.hexdigest()
 
 
-def _is_sliceable(one: Input, blob: StoredBlob, strict: bool) -> bool:
+def _is_sliceable(source: Input, blob: StoredBlob, strict: bool) -> bool:
     try:
-        return connector(one.connector).is_sliceable(blob)
+        return connector(source.connector).is_sliceable(blob)
     except ParseError:  # it is met again, and told, when the file is read
         return False
     except (OSError, MemoryError, ConfigError, ContractError, ShardError):
         raise
     except Exception as error:
-        error.add_note(f"while connector '{one.connector}' was asked whether {one.uri} can be read in slices")
+        error.add_note(f"while connector '{source.connector}' was asked whether {source.uri} can be read in slices")
         if strict:
             raise
         return False

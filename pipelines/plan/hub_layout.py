@@ -62,7 +62,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a data set's card says: its licence (an SPDX id where that is known) and its configurations."""
+    """Card of a data set: its licence (an SPDX id where that is known) and its configurations."""
 
     licence: str | None = None
     configs: tuple[Config, ...] = ()
@@ -108,7 +108,7 @@ def repository(path: str) -> str:
 
 
 def read_card(data: bytes) -> Card | None:
-    """What a card says, None if the text is none: it begins with no YAML, or with YAML that is no mapping."""
+    """Parse a card; return None if the text is none: it begins with no YAML, or with YAML that is no mapping."""
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     pieces = re.split(r"^---[ \t]*$", text, maxsplit=2, flags=re.MULTILINE)
     if len(pieces) < 3 or pieces[0].strip():
@@ -120,13 +120,17 @@ def read_card(data: bytes) -> Card | None:
     if not isinstance(values, dict):
         return None
     configs = values.get("configs")
-    made = [_config(one) for one in configs] if isinstance(configs, list) else []
-    return Card(_licence(values), tuple(one for one in made if one is not None))
+    parsed = [_config(config) for config in configs] if isinstance(configs, list) else []
+    return Card(_licence(values), tuple(config for config in parsed if config is not None))
 
 
 def _licence(values: Mapping[str, Any]) -> str | None:
-    told = values.get("license")
-    names = [one for one in (told if isinstance(told, list) else [told]) if isinstance(one, str) and one]
+    licences = values.get("license")
+    names = [
+        licence
+        for licence in (licences if isinstance(licences, list) else [licences])
+        if isinstance(licence, str) and licence
+    ]
     if names == ["other"] and isinstance(values.get("license_name"), str):
         names = [values["license_name"]]
     known = [_SPDX.get(name.lower(), name) for name in names if name.lower() not in ("unknown", "other")]
@@ -145,23 +149,23 @@ def _config(value: Any) -> Config | None:
         files = [{"split": split, "path": paths} for split, paths in files.items()]
     if isinstance(files, str) or (isinstance(files, list) and files and isinstance(files[0], str)):
         files = [{"split": "", "path": files}]
-    for one in files if isinstance(files, list) else [{"split": "", "path": "**"}]:
-        paths = one.get("path") if isinstance(one, dict) else None
+    for entry in files if isinstance(files, list) else [{"split": "", "path": "**"}]:
+        paths = entry.get("path") if isinstance(entry, dict) else None
         listed = [paths] if isinstance(paths, str) else paths if isinstance(paths, list) else []
         globs = tuple(prefix + path.removeprefix("./") for path in listed if isinstance(path, str))
-        split = one.get("split") if isinstance(one, dict) else None
+        split = entry.get("split") if isinstance(entry, dict) else None
         splits.append((split if isinstance(split, str) else "", globs))
     return Config(name, value.get("default") is True, tuple(splits))
 
 
 def is_dataset(names: Iterable[str], card: Card | None) -> bool:
-    """Whether files of these names, below one folder, are a data set of the Hub's layout."""
+    """Return True if files of these names, below one folder, are a data set of the Hub's layout."""
     known = set(names)
     return card is not None or _SAVED_SPLITS in known or known.issuperset(_SAVED)
 
 
-def chosen(names: Sequence[str], card: Card | None, config: str, splits: Sequence[str], where: str) -> list[str]:
-    """The names, of those of a data set, that a configuration and its splits take in, in their order.
+def choose_files(names: Sequence[str], card: Card | None, config: str, splits: Sequence[str], where: str) -> list[str]:
+    """Choose the names of a data set that a configuration and its splits take in, in their order.
 
     Args:
         names: of every file, relative to the data set's folder.
@@ -174,69 +178,71 @@ def chosen(names: Sequence[str], card: Card | None, config: str, splits: Sequenc
         ConfigError: there is no such configuration or split, none is the default, or it names no file.
     """
     rows = [name for name in names if name.rpartition("/")[2] not in _COMPANIONS]
-    found = _configuration(card, config, where)
-    if found is None:
+    configuration = _configuration(card, config, where)
+    if configuration is None:
         return _of_splits(rows, splits, where)
     taken: list[str] = []
-    patterns = dict.fromkeys(glob for _, globs in found.splits for glob in globs)
-    told = [split for split, _ in found.splits if split]
-    if splits and told:
+    patterns = dict.fromkeys(glob for _, globs in configuration.splits for glob in globs)
+    known_splits = [split for split, _ in configuration.splits if split]
+    if splits and known_splits:
         for split in splits:
-            _require("split", split, told, where)
-        patterns = dict.fromkeys(glob for split, globs in found.splits if split in splits for glob in globs)
+            _require("split", split, known_splits, where)
+        patterns = dict.fromkeys(glob for split, globs in configuration.splits if split in splits for glob in globs)
     for glob in patterns:
         matches = re.compile(glob_translate(glob)).fullmatch
         below = f"{glob.rstrip('/')}/"
         taken += [name for name in rows if matches(name) or name.startswith(below)]
     if not taken:
         raise ConfigError(
-            f"Configuration '{found.name}' of '{where}' names files ({', '.join(patterns)}) that are not there."
+            f"Configuration '{configuration.name}' of '{where}' names files ({', '.join(patterns)}) that are not there."
         )
-    held = set(taken)
-    ordered = [name for name in rows if name in held]
-    return ordered if told or not splits else _of_splits(ordered, splits, where)
+    taken_names = set(taken)
+    ordered = [name for name in rows if name in taken_names]
+    return ordered if known_splits or not splits else _of_splits(ordered, splits, where)
 
 
 def _configuration(card: Card | None, config: str, where: str) -> Config | None:
     configs = card.configs if card is not None else ()
     if config:
-        _require("configuration", config, [one.name for one in configs], where)
-        return next(one for one in configs if one.name == config)
-    marked = [one for one in configs if one.default] or [one for one in configs if one.name == "default"]
+        _require("configuration", config, [candidate.name for candidate in configs], where)
+        return next(candidate for candidate in configs if candidate.name == config)
+    marked = [candidate for candidate in configs if candidate.default] or [
+        candidate for candidate in configs if candidate.name == "default"
+    ]
     if marked or len(configs) == 1:
         return (marked or list(configs))[0]
     if configs:
-        names = ", ".join(one.name for one in configs)
+        names = ", ".join(candidate.name for candidate in configs)
         raise ConfigError(
             f"'{where}' has the configurations {names}, none of them the default: name one as normalize.dataset.config."
         )
     return None
 
 
-def _require(what: str, name: str, known: Sequence[str], where: str) -> None:
+def _require(kind: str, name: str, known: Sequence[str], where: str) -> None:
     if name not in known:
         nearest = get_close_matches(name, known, 1)
         listed = ", ".join(known) or "none"
-        raise ConfigError(f"'{where}' has no {what} '{name}'; it has {listed}.", nearest[0] if nearest else None)
+        raise ConfigError(f"'{where}' has no {kind} '{name}'; it has {listed}.", nearest[0] if nearest else None)
 
 
 def _of_splits(names: Sequence[str], splits: Sequence[str], where: str) -> list[str]:
-    """The names whose words tell one of the splits; all of them if none is asked for."""
+    """Choose the names whose words tell one of the splits; all of them if none is asked for."""
     if not splits:
         return list(names)
     taken: set[str] = set()
     for split in splits:
         words = "|".join(map(re.escape, _SPLITS.get(split, (split,))))
         tells = re.compile(rf"(?:^|[-._ 0-9/])(?:{words})(?:[-._ 0-9/]|$)").search
-        held = [name for name in names if tells(name)]
-        if not held:
+        matching = [name for name in names if tells(name)]
+        if not matching:
             raise ConfigError(f"No file of '{where}' is named as one of split '{split}'.")
-        taken.update(held)
+        taken.update(matching)
     return [name for name in names if name in taken]
 
 
-def saved_licence(data: bytes) -> str | None:
-    """The licence that a `dataset_info.json` states, None if it states none."""
+def read_licence(data: bytes) -> str | None:
+    """Read the licence that a `dataset_info.json` states; None if it states none."""
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):

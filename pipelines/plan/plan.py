@@ -18,7 +18,7 @@ from trajmill.connectors.connector import Connector, FileSlice
 from trajmill.connectors.registry import connectors, version_of
 from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.plan.column_mapping import ColumnMapping
-from trajmill.pipelines.plan.file_slices import sliced
+from trajmill.pipelines.plan.file_slices import slice_inputs
 from trajmill.pipelines.plan.raw_files import RawFile, gather
 from trajmill.pipelines.plan.recognition import (
     UNRECOGNIZED_REASONS,
@@ -74,12 +74,12 @@ class Part:
     @property
     def bytes(self) -> int:
         """Bytes of all inputs as stored."""
-        return sum(one.bytes for one in self.inputs)
+        return sum(source.bytes for source in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run works on: parts to normalize, and what else was found.
+    """Plan of a run: parts to normalize, and the files that are none.
 
     Attributes:
         digest: of all that the run's output depends on.
@@ -104,15 +104,15 @@ class Plan:
 
     @property
     def inputs(self) -> list[Input]:
-        """Every recognized input, in order of uri; what parts hold in slices is one."""
-        found: dict[str, Input] = {}
-        for one in (one for part in self.parts for one in part.inputs):
-            if one.file_slice is not None:
-                size = one.bytes + (found[one.uri].bytes if one.begin else 0)
-                found[one.uri] = replace(one, bytes=size, file_slice=None)
+        """Every recognized input, in order of uri; the slices of an input are one."""
+        by_uri: dict[str, Input] = {}
+        for source in (source for part in self.parts for source in part.inputs):
+            if source.file_slice is not None:
+                size = source.bytes + (by_uri[source.uri].bytes if source.begin else 0)
+                by_uri[source.uri] = replace(source, bytes=size, file_slice=None)
             else:
-                found[one.uri] = one
-        return list(found.values())
+                by_uri[source.uri] = source
+        return list(by_uri.values())
 
     def to_json(self) -> bytes:
         """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
@@ -122,38 +122,38 @@ class Plan:
             values["passages"] = passages
         del values["opened"]
         if self.opened:
-            values["opened"] = [[one.place.to_json(), one.stamp, one.inputs] for one in self.opened]
+            values["opened"] = [[archive.place.to_json(), archive.stamp, archive.inputs] for archive in self.opened]
         listed = [(written["inputs"], part.inputs) for written, part in zip(values["parts"], self.parts, strict=True)]
         for written, inputs in [*listed, (passages, self.passages)]:
-            for shown, one in zip(written, inputs, strict=True):
-                shown["members"] = {member: place.to_json() for member, place in one.members.items()}
+            for shown, source in zip(written, inputs, strict=True):
+                shown["members"] = {member: location.to_json() for member, location in source.members.items()}
         return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
-        """The plan that `to_json` wrote."""
+        """Parse the plan that `to_json` wrote."""
         values: dict[str, Any] = json.loads(data)
         parts = tuple(
-            Part(part["number"], part["digest"], tuple(_input_of(one) for one in part["inputs"]))
+            Part(part["number"], part["digest"], tuple(_input_of(item) for item in part["inputs"]))
             for part in values["parts"]
         )
-        rejects = tuple(Reject(**one) for one in values["unrecognized"])
-        withdrawn = tuple(Withdrawn(**one) for one in values["withdrawn"])
-        passages = tuple(_input_of(one) for one in values.get("passages", ()))
-        opened = tuple(Opened(Place.from_json(one), *more) for one, *more in values.get("opened", ()))
-        told = values["claimed"], passages, opened, values.get("asked", "")
-        return cls(values["digest"], parts, rejects, withdrawn, *told)
+        rejects = tuple(Reject(**item) for item in values["unrecognized"])
+        withdrawn = tuple(Withdrawn(**item) for item in values["withdrawn"])
+        passages = tuple(_input_of(item) for item in values.get("passages", ()))
+        opened = tuple(Opened(Place.from_json(item), *more) for item, *more in values.get("opened", ()))
+        other_values = values["claimed"], passages, opened, values.get("asked", "")
+        return cls(values["digest"], parts, rejects, withdrawn, *other_values)
 
 
 def _input_of(values: dict[str, Any]) -> Input:
-    members = {name: Place.from_json(one) for name, one in values["members"].items()}
+    members = {name: Place.from_json(location) for name, location in values["members"].items()}
     file_slice = FileSlice(**values["file_slice"]) if values.get("file_slice") else None
     return Input(**values | {"members": members, "file_slice": file_slice})
 
 
-def _weight(one: Input) -> int:
-    grows = any(place.name.endswith(COMPRESSIONS) for place in one.members.values())
-    return one.bytes * (_EXPANSION if grows else 1)
+def _weight(source: Input) -> int:
+    grows = any(location.name.endswith(COMPRESSIONS) for location in source.members.values())
+    return source.bytes * (_EXPANSION if grows else 1)
 
 
 def part_bytes_of(inputs: Iterable[Input]) -> int:
@@ -165,60 +165,62 @@ def part_bytes_of(inputs: Iterable[Input]) -> int:
     return min(PART_BYTES, max(LEAST_PART_BYTES, 1 << share.bit_length() >> 1))
 
 
-def binned(inputs: Sequence[Input], recipe: Recipe, part_bytes: int | None = None) -> list[Part]:
-    """The inputs, or slices of them, in parts of about `part_bytes`, in order."""
+def bin_inputs(inputs: Sequence[Input], recipe: Recipe, part_bytes: int | None = None) -> list[Part]:
+    """Bin the inputs, or slices of them, into parts of about `part_bytes`, in order."""
     part_bytes = part_bytes_of(inputs) if part_bytes is None else part_bytes
     bins: list[list[Input]] = []
     size = 0
-    for one in inputs:
-        if not bins or size + _weight(one) > part_bytes or len(bins[-1]) >= PART_INPUTS:
+    for source in inputs:
+        if not bins or size + _weight(source) > part_bytes or len(bins[-1]) >= PART_INPUTS:
             bins.append([])
             size = 0
-        bins[-1].append(one)
-        size += _weight(one)
+        bins[-1].append(source)
+        size += _weight(source)
     return [Part(number, _part_digest(recipe, content), tuple(content)) for number, content in enumerate(bins)]
 
 
-def told_apart(inputs: Iterable[Input]) -> list[Input]:
-    """The inputs, each under a uri of its own, sorted by it: keys of rows hang on uris.
+def make_uris_distinct(inputs: Iterable[Input]) -> list[Input]:
+    """Give each input a uri of its own, sorted by it: keys of rows depend on uris.
 
     Inputs share a uri where two formats join files of one folder, or a folder bears the name of an archive. The first
     by depth in archives, connector and members keeps it; each further one gets a number before it, as the files of
     several roots do, so that its last names, which some formats take for the log's own, stay as they are.
     """
-    ranked = sorted(inputs, key=lambda one: (one.uri, _depth(one), one.connector, *sorted(one.members.items())))
-    used = {one.uri for one in ranked}
-    found: list[Input] = []
-    for _, sharing in groupby(ranked, key=lambda one: one.uri):
-        first, *others = sharing
-        found.append(first)
-        for one in others:
-            free = next(uri for number in count(2) if (uri := f"{number}/{one.uri}") not in used)
+    ranked = sorted(
+        inputs, key=lambda source: (source.uri, _depth(source), source.connector, *sorted(source.members.items()))
+    )
+    used = {source.uri for source in ranked}
+    distinct: list[Input] = []
+    for _, sharing in groupby(ranked, key=lambda source: source.uri):
+        first, *namesakes = sharing
+        distinct.append(first)
+        for source in namesakes:
+            free = next(uri for number in count(2) if (uri := f"{number}/{source.uri}") not in used)
             used.add(free)
-            found.append(replace(one, uri=free))
-    return sorted(found, key=lambda one: one.uri)
+            distinct.append(replace(source, uri=free))
+    return sorted(distinct, key=lambda source: source.uri)
 
 
-def _depth(one: Input) -> int:
-    return max(len(place.within) for place in one.members.values())
+def _depth(source: Input) -> int:
+    return max(len(location.within) for location in source.members.values())
 
 
 def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
     """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
     settings = [recipe.digest("name", "source", "licence", "domains"), recipe.reading_digest()]
-    content = [SCHEMA_VERSION, settings, [_identity(one) for one in inputs]]
+    content = [SCHEMA_VERSION, settings, [_identity(source) for source in inputs]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _identity(one: Input) -> list[str | int]:
-    licence = [] if one.licence is None else [one.licence]
+def _identity(source: Input) -> list[str | int]:
+    licence = [] if source.licence is None else [source.licence]
     return [
-        one.uri,
-        one.connector,
-        one.version,
-        one.bytes,
+        source.uri,
+        source.connector,
+        source.version,
+        source.bytes,
         *licence,
-        *([one.begin] if one.file_slice is not None else []),
+        *([source.begin] if source.file_slice is not None else []),
     ]
 
 
@@ -235,7 +237,7 @@ def make_plan(
     counts: PlanCounts | None = None,
     deaths: Deaths | None = None,
 ) -> Plan:
-    """The plan of a run.
+    """Plan a run: gather raw files, recognize them, and bin them into parts.
 
     Args:
         recipe: names the connectors that are looked for.
@@ -258,22 +260,22 @@ def make_plan(
     among = {name: known[name] for name in settings.sought} or known
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     salt = settings.scrub_salt or ""
-    asked = asked_digest(recipe)
+    asked = recognition_digest(recipe)
     more = strict, workers, None if found_before is None else found_before.among(asked), counts
     recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more, formats=settings.formats)
-    found = recognizer.recognize(gather(raws, settings.dataset), deaths or Deaths())
-    inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
-    parts = binned(sliced(inputs[:limit], recipe, workers, strict=strict), recipe, part_bytes)
-    content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
-    digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
-    claimed = dict(sorted(found.claimed.items()))
-    opened = tuple(found.opened) if limit is None or len(inputs) <= limit else ()
-    told = tuple(found.rejects), tuple(found.withdrawn), claimed
-    return Plan(digest, tuple(parts), *told, opened=opened, asked=asked)
+    recognized = recognizer.recognize(gather(raws, settings.dataset), deaths or Deaths())
+    inputs = [source for source in make_uris_distinct(recognized.inputs) if is_known is None or not is_known(source)]
+    parts = bin_inputs(slice_inputs(inputs[:limit], recipe, workers, strict=strict), recipe, part_bytes)
+    content = [[part.name, [source.stamp for source in part.inputs]] for part in parts]
+    digest = hashlib.sha256(json.dumps([content, [source.uri for source in recognized.rejects]]).encode()).hexdigest()
+    claimed = dict(sorted(recognized.claimed.items()))
+    opened = tuple(recognized.opened) if limit is None or len(inputs) <= limit else ()
+    findings = tuple(recognized.rejects), tuple(recognized.withdrawn), claimed
+    return Plan(digest, tuple(parts), *findings, opened=opened, asked=asked)
 
 
-def asked_digest(recipe: Recipe) -> str:
-    """Of what decides what a file is, besides the file: the connectors that are asked, and how."""
+def recognition_digest(recipe: Recipe) -> str:
+    """Digest the settings that decide what a file is, besides the file: the connectors that are asked, and how."""
     known: Mapping[str, Connector] = connectors()
     settings = recipe.normalize
     among = [[name, version_of(name, known)] for name in settings.sought or known]
@@ -282,7 +284,9 @@ def asked_digest(recipe: Recipe) -> str:
 
 
 class FoundBefore(Protocol):
-    """What earlier plans found files to be."""
+    """Results of earlier plans on files."""
 
     def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
-        """What a file is by itself, where those are asked of whom `asked` is the digest; None if it is not known."""
+        """Return a function that tells what a file is by itself if the settings of digest `asked` decided it; None if
+        not known.
+        """

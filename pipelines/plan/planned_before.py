@@ -1,4 +1,4 @@
-"""What the plan of an earlier run in the same folder knows of files that are as they were: these are not opened again.
+"""Results of an earlier run's plan in the same folder: files that are as they were are not opened again.
 
 A file is as it was if its size and time of change are those of the plan, and nothing of it was changed since the raw
 files were listed for that plan, nor shortly before: two changes within one tick of a clock leave the same time.
@@ -33,7 +33,7 @@ _TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "not_utf8", WORKER_DI
 
 @dataclass(frozen=True, slots=True)
 class PlannedBefore:
-    """What files were found to be by an earlier plan of the same recipe over the same raw logs.
+    """Results on files of an earlier plan of the same recipe over the same raw logs.
 
     Attributes:
         listed: when the raw files were listed for it, in seconds since 1970.
@@ -53,7 +53,7 @@ class PlannedBefore:
 
     @classmethod
     def left_in(cls, out: Folder) -> PlannedBefore | None:
-        """That of the plan in an output folder; None where none of this version is whole, or another made it.
+        """Read the plan in an output folder; return None where none of this version is whole, or another run made it.
 
         Raises:
             ShardError: a file of the folder cannot be read.
@@ -62,16 +62,16 @@ class PlannedBefore:
         if record is None or data is None:
             return None
         try:
-            told, plan = json.loads(record), Plan.from_json(data)
-            listed = told[LISTED] if told["version"] == PROGRAM_VERSION else None
+            values, plan = json.loads(record), Plan.from_json(data)
+            listed = values[LISTED] if values["version"] == PROGRAM_VERSION else None
         except (ValueError, KeyError, TypeError):
             return None
         if not isinstance(listed, float):
             return None
-        inputs = {one.members[""]: one for one in plan.inputs if one.members.keys() == {""}}
-        rejects = {one.uri: one for one in plan.unrecognized if one.reason in _TOLD_BY_HEAD}
-        opened = {one.place: one for one in plan.opened if not one.inputs}
-        doubted = frozenset(one.uri for one in plan.withdrawn)
+        inputs = {entry.members[""]: entry for entry in plan.inputs if entry.members.keys() == {""}}
+        rejects = {entry.uri: entry for entry in plan.unrecognized if entry.reason in _TOLD_BY_HEAD}
+        opened = {entry.place: entry for entry in plan.opened if not entry.inputs}
+        doubted = frozenset(entry.uri for entry in plan.withdrawn)
         return cls(listed, plan.asked, inputs, rejects, opened, doubted)
 
     def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
@@ -82,9 +82,9 @@ class PlannedBefore:
         if file.touched >= self.listed - _TICK or file.name in self.doubted:
             return None
         stamp = stamp_of({"": file})
-        one = self.inputs.get(file.place)
-        if one is not None and one.stamp == stamp:
-            return Recognized([replace(one, uri=file.name, licence=file.licence)])
+        source = self.inputs.get(file.place)
+        if source is not None and source.stamp == stamp:
+            return Recognized([replace(source, uri=file.name, licence=file.licence)])
         reject, opened = self.rejects.get(file.name), self.opened.get(file.place)
         if reject is not None and reject.reason == WORKER_DIED:  # it may be a member of an archive, which is opened
             return Recognized(rejects=[reject], opened=[] if opened is None else [opened])

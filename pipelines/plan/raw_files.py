@@ -42,7 +42,7 @@ NOT_OPENED: Final = {
     "not_a_file": "it is a pipe, a device, or a link to a folder or to nothing",
     "unreadable": "whoever runs this may not read it, or it is gone",
 }
-"""Why a file is not opened → what is said of it."""
+"""Reason for which a file is not opened → its description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _local(raw: str) -> tuple[str, list[RawFile]] | None:
 
 
 def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
-    """The files below a folder, links to folders among them but not what they lead to.
+    """List the files below a folder, links to folders among them but not their targets.
 
     Args:
         folder: to look through.
@@ -114,15 +114,17 @@ def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
     while waiting:
         folder, wanted = waiting.pop()
         try:
-            with os.scandir(folder) as found:
-                entries = [(one.path, one.is_dir(follow_symlinks=False)) for one in found if one.name not in JUNK]
+            with os.scandir(folder) as listing:
+                entries = [
+                    (entry.path, entry.is_dir(follow_symlinks=False)) for entry in listing if entry.name not in JUNK
+                ]
         except OSError:
             name = _relative(folder, root) or "."
             closed.append(RawFile(name, Place(folder), 0, "0", fault="unreadable", root=root))
             continue
         for path, is_folder in entries:
             matches = wanted is None or _pattern(wanted).match(path) is not None
-            if is_folder and (matches or _leads_on(path, wanted)):
+            if is_folder and (matches or _may_hold_matches(path, wanted)):
                 waiting.append((path, None if matches else wanted))
             elif matches and not is_folder:
                 files.append(path)
@@ -130,11 +132,11 @@ def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
 
 
 def _local_files(paths: Sequence[str], root: str) -> list[RawFile]:
-    """The files of these paths, in their order."""
+    """Return the files of these paths, in their order."""
     blocks = [paths[begin : begin + _BLOCK] for begin in range(0, len(paths), _BLOCK)]
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
-        told = threads.map(lambda block: [_local_file(path, root, walked=True) for path in block], blocks)
-        return [file for block in told for file in block]
+        file_blocks = threads.map(lambda block: [_local_file(path, root, walked=True) for path in block], blocks)
+        return [file for block in file_blocks for file in block]
 
 
 @lru_cache(maxsize=16)
@@ -142,13 +144,13 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(glob_translate(pattern))
 
 
-def _leads_on(folder: str, pattern: str | None) -> bool:
-    """Whether something below the folder may match the pattern."""
+def _may_hold_matches(folder: str, pattern: str | None) -> bool:
+    """Return True if something below the folder may match the pattern."""
     return pattern is None or "**" in pattern or folder.count("/") < pattern.count("/")
 
 
 def _local_file(path: str, root: str, *, named: bool = False, walked: bool = False) -> RawFile:
-    """The file at a path.
+    """Return the file at a path.
 
     Args:
         path: to it.
@@ -157,11 +159,11 @@ def _local_file(path: str, root: str, *, named: bool = False, walked: bool = Fal
         walked: whether no folder between root and file is a link, so that one that is none itself lies below the root.
     """
     try:
-        told = os.lstat(path)
-        is_link = stat.S_ISLNK(told.st_mode)
-        told = os.stat(path) if is_link else told
-        size, changed, plain = told.st_size, str(told.st_mtime), stat.S_ISREG(told.st_mode)
-        touched = max(told.st_mtime, told.st_ctime)
+        status = os.lstat(path)
+        is_link = stat.S_ISLNK(status.st_mode)
+        status = os.stat(path) if is_link else status
+        size, changed, plain = status.st_size, str(status.st_mtime), stat.S_ISREG(status.st_mode)
+        touched = max(status.st_mtime, status.st_ctime)
     except OSError:
         size, changed, plain, is_link, touched = 0, "0", False, True, inf
     fault = "" if walked and plain and not is_link else _fault(path, root, named=named, plain=plain and not is_link)
@@ -185,7 +187,8 @@ def raw_file(path: str) -> RawFile:
 
 
 def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
-    """Why a local path is not to be opened; empty if it is a file that lies below its root, links followed.
+    """Return the reason for which a local path is not to be opened; empty if it is a file that lies below its root,
+    links followed.
 
     A file that the user `named` may lie anywhere; of one that is `plain` only the folders above it may be links. Pipes
     and devices would hang the run, and a link in a folder of logs may lead to what was never meant to be read.
@@ -203,7 +206,7 @@ def _real(folder: str) -> str:
 
 
 def _remote(url: str) -> tuple[str, list[RawFile]] | None:
-    """The root and the files that a URL or a pattern names; None if there is nothing.
+    """Return the root and the files that a URL or a pattern names; None if there is nothing.
 
     Raises:
         ConfigError: what reads such URLs is not installed.
@@ -213,31 +216,33 @@ def _remote(url: str) -> tuple[str, list[RawFile]] | None:
     if _is_wild(path) and not filesystem.exists(path):
         root = _literal_root(path)
         hits = filesystem.glob(path, detail=True)
-        found = {hit: info for hit, info in hits.items() if info["type"] != "directory"}
+        infos = {hit: info for hit, info in hits.items() if info["type"] != "directory"}
         folders = [hit for hit, info in hits.items() if info["type"] == "directory"]
         with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
             for below in threads.map(lambda folder: filesystem.find(folder, detail=True), folders):
-                found.update(below)
+                infos.update(below)
     elif filesystem.isdir(path):
-        root, found = path, filesystem.find(path, detail=True)
+        root, infos = path, filesystem.find(path, detail=True)
     elif filesystem.exists(path):
-        root, found = path.rsplit("/", 1)[0], {path: filesystem.info(path)}
+        root, infos = path.rsplit("/", 1)[0], {path: filesystem.info(path)}
     else:
         return None
-    files = [(str(hit), info) for hit, info in found.items() if info["type"] != "directory"]
+    files = [(str(hit), info) for hit, info in infos.items() if info["type"] != "directory"]
     return root, [_remote_file(filesystem, hit, info, root) for hit, info in files]
 
 
 def _remote_file(filesystem: Any, path: str, info: Mapping[str, Any], root: str) -> RawFile:
     changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
     fault = "" if info["type"] == "file" else "not_a_file"
-    place, below = Place(filesystem.unstrip_protocol(path)), filesystem.unstrip_protocol(root)
-    more = {"fault": fault, "root": below, "touched": _touched(changed)}
-    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), **more)
+    location, below = Place(filesystem.unstrip_protocol(path)), filesystem.unstrip_protocol(root)
+    more = {"fault": fault, "root": below, "touched": _change_time(changed)}
+    return RawFile(_relative(path, root), location, int(info["size"] or 0), str(changed), **more)
 
 
-def _touched(changed: Any) -> float:
-    """See `RawFile`, of what a store tells of a change: a time, a tag of what an object holds, or nothing."""
+def _change_time(changed: Any) -> float:
+    """Return the time of change (see `RawFile`) from what a store tells: a time, a tag of an object's content, or
+    nothing.
+    """
     if isinstance(changed, datetime):
         return changed.timestamp()
     return 0.0 if changed and isinstance(changed, str) else inf
@@ -284,7 +289,7 @@ def _hub_name(root: str, name: str) -> str:
 def _of_dataset(
     files: Sequence[RawFile], home: str, root: str, url: str | None, dataset: Dataset, raw: str
 ) -> list[RawFile]:
-    """The files, or, where they lie in a data set, those of them that are wanted, under its licence.
+    """Keep all files, or, where they lie in a data set, those of them that are wanted, under its licence.
 
     Raises:
         ConfigError: the data set has no such configuration or split.
@@ -294,11 +299,11 @@ def _of_dataset(
     names = [lead + file.name for file in files]
     if not hub.is_dataset(names, card):
         return list(files)
-    taken = set(hub.chosen(names, card, dataset.config, dataset.splits, raw))
-    kept = [replace(file, licence=licence) for file, name in zip(files, names, strict=True) if name in taken]
-    if not kept:
+    taken = set(hub.choose_files(names, card, dataset.config, dataset.splits, raw))
+    selected = [replace(file, licence=licence) for file, name in zip(files, names, strict=True) if name in taken]
+    if not selected:
         raise ConfigError(f"There is no file with rows at '{raw}'.")
-    return kept
+    return selected
 
 
 def _card(home: str, url: str | None) -> tuple[hub.Card | None, str | None]:
@@ -307,7 +312,7 @@ def _card(home: str, url: str | None) -> tuple[hub.Card | None, str | None]:
     if (data := _beginning(f"{home}/{hub.CARD}", url)) is not None:
         card = hub.read_card(data)
     if (data := _beginning(f"{home}/{hub.SAVED_INFO}", url)) is not None:
-        licence = hub.saved_licence(data)
+        licence = hub.read_licence(data)
     return card, (card.licence if card is not None else None) or licence
 
 
@@ -323,7 +328,7 @@ def _beginning(path: str, url: str | None) -> bytes | None:
 
 
 def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
-    """The files of all raw arguments, each once, sorted by name.
+    """List the files of all raw arguments, each once, sorted by name.
 
     Where files of different roots would share a name, the files of those roots get the root's own name before theirs,
     so that the files of one log stay together; where that does not tell them apart either, or is the name of a person's
@@ -333,31 +338,31 @@ def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
         ConfigError: a raw argument names nothing, or a data set without what `dataset` asks for.
     """
     by_place = {file.place: file for raw in sorted(raws) for file in list_raw(raw, dataset)}
-    found = list(by_place.values())
-    if _told_apart(found):
-        return _sorted(found)
+    files = list(by_place.values())
+    if _have_distinct_names(files):
+        return _sort_by_name(files)
     by_name: dict[str, set[str]] = {}
-    for file in found:
+    for file in files:
         by_name.setdefault(file.name, set()).add(file.root)
     unclear = {root for sharing in by_name.values() if len(sharing) > 1 for root in sharing}
     labels = {root: root_name(root) for root in unclear}
-    named = [_below_label(file, labels.get(file.root)) for file in found]
+    named = [_below_label(file, labels.get(file.root)) for file in files]
     telling = all(labels.values()) and len(set(labels.values())) == len(labels)
-    if telling and _told_apart(named):
-        return _sorted(named)
-    numbers = {root: str(number) for number, root in enumerate(sorted({file.root for file in found}), 1)}
-    return _sorted([_below_label(file, numbers[file.root]) for file in found])
+    if telling and _have_distinct_names(named):
+        return _sort_by_name(named)
+    numbers = {root: str(number) for number, root in enumerate(sorted({file.root for file in files}), 1)}
+    return _sort_by_name([_below_label(file, numbers[file.root]) for file in files])
 
 
 def _below_label(file: RawFile, label: str | None) -> RawFile:
     return file if label is None else replace(file, name=f"{label}/{file.name}")
 
 
-def _told_apart(files: Sequence[RawFile]) -> bool:
+def _have_distinct_names(files: Sequence[RawFile]) -> bool:
     return len({file.name for file in files}) == len(files)
 
 
-def _sorted(files: Sequence[RawFile]) -> list[RawFile]:
+def _sort_by_name(files: Sequence[RawFile]) -> list[RawFile]:
     return sorted(files, key=lambda file: file.name)
 
 
@@ -387,7 +392,7 @@ class RawNames:
         return {member: self.files[self.stored[plain]] for member, plain in log.members.items()}
 
     def companions(self, connector: Connector, folder: str) -> tuple[str, ...]:
-        """The names of the files below a folder (empty, or with `/` at its end) that belong to a log there."""
+        """Return the names of the files below a folder (empty, or with `/` at its end) that belong to a log there."""
         pattern, key = connector.companions, (connector.name, folder)
         if pattern is None:
             return ()
@@ -396,8 +401,8 @@ class RawNames:
             below = takewhile(
                 lambda name: name.startswith(folder), map(self.sorted.__getitem__, range(begin, len(self.sorted)))
             )
-            found = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
-            self._companions[key] = tuple(found)
+            matches = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
+            self._companions[key] = tuple(matches)
         return self._companions[key]
 
 

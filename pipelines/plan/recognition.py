@@ -1,4 +1,4 @@
-"""What the raw files are: logs of several files joined, every other file sniffed, archives looked into.
+"""Recognition of raw files: logs of several files are joined, every other file is sniffed, archives are opened.
 
 A file is one of four: of an input, claimed by a log that it belongs to, in an archive that is looked into, or a reject.
 Names and first bytes are all that is looked at; nothing of a log's content is judged here.
@@ -25,7 +25,7 @@ from trajmill.connectors.registry import connectors, joining, sniff, sniff_one
 from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, Deaths, InputAtHand
 from trajmill.pipelines.execution.pool import worker_pool
 from trajmill.pipelines.plan.column_mapping import TABLE
-from trajmill.pipelines.plan.connector_frames import raised_at
+from trajmill.pipelines.plan.connector_frames import frame_of
 from trajmill.pipelines.plan.raw_files import NOT_OPENED, RawFile, RawNames, plain_name, root_name
 from trajmill.pipelines.storage.archives import NESTING, kind_of
 from trajmill.pipelines.storage.paths import JUNK, Place, text_of
@@ -120,12 +120,12 @@ class Withdrawn:
     connector: str
     uri: str
     error: str
-    raised_at: str
+    frame_of: str
 
 
 @dataclass(slots=True)
 class Recognized:
-    """What the files are.
+    """Results of recognizing files.
 
     Attributes:
         inputs: the logs.
@@ -141,17 +141,17 @@ class Recognized:
     claimed: Counter[str] = field(default_factory=Counter)
     opened: list[Opened] = field(default_factory=list)
 
-    def take(self, other: Recognized) -> None:
-        """Adds what other files are."""
-        self.inputs += other.inputs
-        self.rejects += other.rejects
-        self.withdrawn += other.withdrawn
-        self.claimed += other.claimed
+    def take(self, more: Recognized) -> None:
+        """Add the results on other files."""
+        self.inputs += more.inputs
+        self.rejects += more.rejects
+        self.withdrawn += more.withdrawn
+        self.claimed += more.claimed
 
 
 @dataclass(slots=True)
 class PlanCounts:
-    """How far planning has come.
+    """Progress of planning.
 
     Attributes:
         files: that have to be looked into.
@@ -161,9 +161,9 @@ class PlanCounts:
     files: int = 0
     told: int = 0
 
-    def add(self, told: int) -> None:
-        """So many files more are told."""
-        self.told += told
+    def add(self, count: int) -> None:
+        """Count files that are recognized."""
+        self.told += count
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Recognizer:
         return deaths.survive(recognize, reader)
 
     def recognize_once(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
-        """The inputs among the files, and a reject for each file that is of none, sorted by uri.
+        """Recognize the inputs among the files, and reject each file that belongs to none, sorted by uri.
 
         Logs of several files are joined first, by the connectors' `join`; every other file is sniffed alone. A zip file
         may be a log itself; else an archive is looked into, and so is one within it. What a recognized log claims is
@@ -230,20 +230,20 @@ class Recognizer:
             files: sorted by name.
             depth: how many archives deep the files lie.
         """
-        found = Recognized()
+        result = Recognized()
         for file in files:
             if file.fault:
-                found.rejects.append(Reject("input", file.fault, NOT_OPENED[file.fault], file.name))
+                result.rejects.append(Reject("input", file.fault, NOT_OPENED[file.fault], file.name))
         names = RawNames([file for file in files if not file.fault])
-        owners, shared, claims = self._joined(names, found)
+        owners, shared, claims = self._joined(names, result)
         left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
         before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
-        alone = {name: one for name, one in before.items() if one is not None}
+        alone = {name: known for name, known in before.items() if known is not None}
         asked = dict.fromkeys(name for name in left if name not in alone)
         counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
         counts.files += len(asked)
-        told = self._each(Recognizer.alone, [(names.files[name], depth) for name in asked], counts.add)
-        alone |= zip(asked, told, strict=True)
+        answers = self._each(Recognizer.alone, [(names.files[name], depth) for name in asked], counts.add)
+        alone |= zip(asked, answers, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():
             if name in alone:
@@ -251,20 +251,20 @@ class Recognizer:
                 claims[name] = beside
         for connector in joining(self.among, names.stored):
             if connector.asked_by is not None:
-                self._answered(connector, names, owners, found, alone, claims)
-        for name, one in alone.items():
-            found.take(one)
+                self._answered(connector, names, owners, result, alone, claims)
+        for name, recognized in alone.items():
+            result.take(recognized)
             if name not in asked:
-                found.opened += one.opened
-            elif (opened := _opened(names.files[name], one)) is not None:
-                found.opened.append(opened)
-        found.claimed.update(claims.values())
-        found.inputs = [replace(one, why=_scrubbed(one.why, self.salt)) for one in found.inputs]
-        found.rejects = [_without_secrets(one, self.salt) for one in found.rejects]
-        found.inputs.sort(key=lambda one: one.uri)
-        found.rejects.sort(key=lambda one: one.uri)
-        found.withdrawn.sort(key=lambda one: (one.uri, one.connector))
-        return found
+                result.opened += recognized.opened
+            elif (opened := _note_opened(names.files[name], recognized)) is not None:
+                result.opened.append(opened)
+        result.claimed.update(claims.values())
+        result.inputs = [replace(source, why=_scrub(source.why, self.salt)) for source in result.inputs]
+        result.rejects = [_without_secrets(reject, self.salt) for reject in result.rejects]
+        result.inputs.sort(key=lambda source: source.uri)
+        result.rejects.sort(key=lambda reject: reject.uri)
+        result.withdrawn.sort(key=lambda withdrawal: (withdrawal.uri, withdrawal.connector))
+        return result
 
     def _each(
         self,
@@ -284,10 +284,14 @@ class Recognizer:
         # what is known is not sent to processes
         apart = _Apart(replace(self, known=None, counts=None, workers=1, isolated=False), method)
         with worker_pool(self.workers) as pool:
-            return list(chain.from_iterable(pool.map(apart, blocks, lambda place: done(len(blocks[place])))))
+            return list(
+                chain.from_iterable(pool.map(apart, blocks, lambda block_number: done(len(blocks[block_number]))))
+            )
 
-    def _joined(self, names: RawNames, found: Recognized) -> tuple[dict[str, str], set[str], dict[str, str]]:
-        """(file → connector of the joined input that it is of, files that these share, file → who claims it)."""
+    def _joined(self, names: RawNames, result: Recognized) -> tuple[dict[str, str], set[str], dict[str, str]]:
+        """Join logs of several files; return (file → connector of its joined input, files that inputs share, file →
+        claimer).
+        """
         owners: dict[str, str] = {}
         shared: set[str] = set()
         claims: dict[str, str] = {}
@@ -299,17 +303,17 @@ class Recognizer:
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
-                told = self._told_by_anchor(connector, members[log.anchor], found)
+                sniffed = self._sniff_by_anchor(connector, members[log.anchor], result)
                 own = {file.name for member, file in members.items() if member not in log.shared}
-                if told is not None and owners.keys().isdisjoint(own):
+                if sniffed is not None and owners.keys().isdisjoint(own):
                     uri = _uri(log, members[log.anchor])
-                    found.inputs.append(_input(uri, connector, told.why, members, log.shared))
+                    result.inputs.append(_input(uri, connector, sniffed.why, members, log.shared))
                     owners |= dict.fromkeys(own, connector.name)
                     shared.update(members[member].name for member in log.shared)
                     folders.add(_folder(log))
             for folder in folders:
                 claims |= dict.fromkeys(names.companions(connector, folder), connector.name)
-        claimed = {name: one for name, one in claims.items() if name not in owners and name not in shared}
+        claimed = {name: claimer for name, claimer in claims.items() if name not in owners and name not in shared}
         return owners, shared, claimed
 
     def _answered(
@@ -317,53 +321,69 @@ class Recognizer:
         connector: Connector,
         names: RawNames,
         owners: Mapping[str, str],
-        found: Recognized,
+        result: Recognized,
         alone: dict[str, Recognized],
         claims: dict[str, str],
     ) -> None:
-        """Lays records of files that were recognized alone beside the logs of other folders that answer them."""
+        """Lay records of files that were recognized alone beside the logs of other folders that answer them."""
         asking = {
-            plain_name(name): one.inputs[0]
-            for name, one in alone.items()
-            if any(held.connector == connector.asked_by and held.uri == name for held in one.inputs)
+            plain_name(name): recognized.inputs[0]
+            for name, recognized in alone.items()
+            if any(source.connector == connector.asked_by and source.uri == name for source in recognized.inputs)
         }
         own = sorted(
             plain for plain, name in names.stored.items() if owners.get(name, connector.name) == connector.name
         )
-        [(told, withdrawn)] = self._each(Recognizer._asked, [(connector.name, own, sorted(names.stored), asking)])
-        found.withdrawn += withdrawn
-        joined = {one.uri: place for place, one in enumerate(found.inputs) if one.connector == connector.name}
+        [(answers, withdrawn)] = self._each(Recognizer._asked, [(connector.name, own, sorted(names.stored), asking)])
+        result.withdrawn += withdrawn
+        joined = {
+            joined_source.uri: number
+            for number, joined_source in enumerate(result.inputs)
+            if joined_source.connector == connector.name
+        }
         own_files: set[str] = set()
-        for log in told.logs:
+        for log in answers.logs:
             members = names.members(log)
-            place = joined.get(_uri(log, members[log.anchor]))
-            if place is None and self._told_by_anchor(connector, members[log.anchor], found) is None:
+            position = joined.get(_uri(log, members[log.anchor]))
+            if position is None and self._sniff_by_anchor(connector, members[log.anchor], result) is None:
                 continue
-            made = _input(_uri(log, members[log.anchor]), connector, _ANSWERS, members, log.shared)
-            if place is None:
-                found.inputs.append(made)
+            joined_input = _input(_uri(log, members[log.anchor]), connector, _ANSWERS, members, log.shared)
+            if position is None:
+                result.inputs.append(joined_input)
             else:
-                found.inputs[place] = made
+                result.inputs[position] = joined_input
             own_files.update(file.name for member, file in members.items() if member not in log.shared)
             claims |= {name: connector.name for name in names.companions(connector, _folder(log)) if name in alone}
         for name in own_files:
             claims.pop(name, None)
-        for path, asked in told.asked.items():
-            name, held = names.stored[path], asking[path]
+        for path, asked in answers.asked.items():
+            name, asking_input = names.stored[path], asking[path]
             members = names.members(asked.log)
             answered = {one for one in asked.log.shared if members[one].name in own_files}
             if len(answered) == asked.records:
-                claims[name] = held.connector
+                claims[name] = asking_input.connector
             elif answered:
-                kept = {one: file for one, file in members.items() if one in answered or one not in asked.log.shared}
-                alone[name] = Recognized([_input(held.uri, connectors()[held.connector], held.why, kept, answered)])
+                remaining = {
+                    one: file for one, file in members.items() if one in answered or one not in asked.log.shared
+                }
+                alone[name] = Recognized(
+                    [
+                        _input(
+                            asking_input.uri,
+                            connectors()[asking_input.connector],
+                            asking_input.why,
+                            remaining,
+                            answered,
+                        )
+                    ]
+                )
         for name in {*own_files, *claims} & alone.keys():
             del alone[name]
 
     def _asked(
         self, name: str, own: Sequence[str], every: Sequence[str], asking: Mapping[str, Input]
     ) -> tuple[Answers, list[Withdrawn]]:
-        """(what a connector says of which records its logs answer, what it failed at).
+        """Return (records that a connector's logs answer, failures of the connector).
 
         Raises:
             Exception: the connector's own, if the run is strict.
@@ -372,9 +392,9 @@ class Recognizer:
         connector = connectors()[name]
 
         def opened() -> Iterator[tuple[str, StoredBlob]]:
-            for path, one in sorted(asking.items()):
-                self.at_hand.note(one.uri)
-                with StoredBlob(one.uri, one.members, self.limit) as blob:
+            for path, source in sorted(asking.items()):
+                self.at_hand.note(source.uri)
+                with StoredBlob(source.uri, source.members, self.limit) as blob:
                     yield path, blob
 
         try:
@@ -386,14 +406,14 @@ class Recognizer:
             if self.strict:
                 raise
             uri = next(iter(asking), own[0] if own else "")
-            return Answers(), [Withdrawn(name, uri, type(error).__name__, raised_at(error, connector))]
+            return Answers(), [Withdrawn(name, uri, type(error).__name__, frame_of(error, connector))]
 
-    def _told_by_anchor(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
-        [(told, withdrawn)] = self._each(Recognizer._anchored, [(connector.name, anchor)])
-        found.withdrawn += [one for one in withdrawn if one not in found.withdrawn]
-        return told
+    def _sniff_by_anchor(self, connector: Connector, anchor: RawFile, result: Recognized) -> Sniff | None:
+        [(sniffed, withdrawn)] = self._each(Recognizer._sniff_anchor, [(connector.name, anchor)])
+        result.withdrawn += [withdrawal for withdrawal in withdrawn if withdrawal not in result.withdrawn]
+        return sniffed
 
-    def _anchored(self, name: str, anchor: RawFile) -> tuple[Sniff | None, list[Withdrawn]]:
+    def _sniff_anchor(self, name: str, anchor: RawFile) -> tuple[Sniff | None, list[Withdrawn]]:
         if anchor.name in self.deadly:
             return None, []  # its files are then looked at one by one, and rejected for the fault
         self.at_hand.note(anchor.name)
@@ -401,14 +421,14 @@ class Recognizer:
             head = _head(anchor)
         except (ParseError, ShardError):
             return None, []  # as above
-        found = Recognized()
-        withdraw = self._withdraw(anchor.name, found)
+        result = Recognized()
+        withdraw = self._withdraw(anchor.name, result)
         longer = partial(_head, anchor, OUTLINED_BYTES)
         plain = plain_name(anchor.name)
-        told = sniff_one(connectors()[name], head, plain, withdraw, longer)
-        if told is None and self._chosen(plain) == name:
-            told = Sniff(1.0, _CHOSEN)
-        return told, found.withdrawn
+        sniffed = sniff_one(connectors()[name], head, plain, withdraw, longer)
+        if sniffed is None and self._chosen(plain) == name:
+            sniffed = Sniff(1.0, _CHOSEN)
+        return sniffed, result.withdrawn
 
     def _chosen(self, plain: str) -> str | None:
         """The connector that the recipe names for a file, by its name without the ending of compression."""
@@ -418,48 +438,48 @@ class Recognizer:
         return None
 
     def alone(self, file: RawFile, depth: int = 0) -> Recognized:
-        """What a file is by itself, or the files in it are."""
-        found, name = Recognized(), file.name
+        """Recognize a file by itself, or the files in it."""
+        result, name = Recognized(), file.name
         if name in self.deadly:
-            found.rejects.append(Reject("input", WORKER_DIED, self.deadly[name], name))
-            return found
+            result.rejects.append(Reject("input", WORKER_DIED, self.deadly[name], name))
+            return result
         self.at_hand.note(name)
         try:
             head = _head(file)
         except (ParseError, ShardError) as error:
-            found.rejects.append(_unread(error, file))
-            return found
+            result.rejects.append(_unread(error, file))
+            return result
         packed, chosen = kind_of(head), self._chosen(plain_name(name))
         is_asked = self.mapped is not None and chosen is None and head and not packed
         why = self.mapped(name, file.place, head) if self.mapped is not None and is_asked else None
         if why is not None:
-            found.inputs.append(_input(name, connectors()[TABLE], why, {"": file}))
-            return found
+            result.inputs.append(_input(name, connectors()[TABLE], why, {"": file}))
+            return result
         takers = []
         if head and packed != "tar":
             among = self.among.values() if chosen is None else [connectors()[chosen]]
             longer = partial(_head, file, OUTLINED_BYTES)
-            takers = sniff(head, plain_name(name), among, self._withdraw(name, found), longer)
+            takers = sniff(head, plain_name(name), among, self._withdraw(name, result), longer)
             if chosen is not None and not takers and not packed:
                 takers = [(connectors()[chosen], Sniff(1.0, _CHOSEN))]
         if takers:
-            connector, told = takers[0]
-            found.inputs.append(_input(name, connector, told.why, {"": file}))
+            connector, sniffed = takers[0]
+            result.inputs.append(_input(name, connector, sniffed.why, {"": file}))
         elif depth <= NESTING and packed:
             within, faults = _members(file, self.limit)
-            found.take(replace(self, workers=1).recognize_once(within, depth + 1))
-            found.rejects += faults
+            result.take(replace(self, workers=1).recognize_once(within, depth + 1))
+            result.rejects += faults
         else:
-            reason, detail = _unrecognized(head)
+            reason, detail = _explain_unrecognized(head)
             excerpt = head[:_EXCERPT_BYTES].decode("utf-8", "replace")
-            found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
-        return found
+            result.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
+        return result
 
-    def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
+    def _withdraw(self, uri: str, result: Recognized) -> Callable[[Connector, Exception], None] | None:
         def note(connector: Connector, error: Exception) -> None:
-            told = Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector))
-            if told not in found.withdrawn:  # it may be asked about the head and about the outline
-                found.withdrawn.append(told)
+            withdrawal = Withdrawn(connector.name, uri, type(error).__name__, frame_of(error, connector))
+            if withdrawal not in result.withdrawn:  # it may be asked about the head and about the outline
+                result.withdrawn.append(withdrawal)
 
         return None if self.strict else note
 
@@ -476,12 +496,12 @@ class _Apart:
             return [self.method(self.recognizer, *item) for item in block]
 
 
-def _opened(file: RawFile, found: Recognized) -> Opened | None:
-    """What is to be known of a file that was opened; None if it is a log, or may be told otherwise another time."""
-    fleeting = found.withdrawn or any(one.reason == _UNREADABLE for one in found.rejects)
-    if fleeting or any(one.uri == file.name for one in found.inputs):
+def _note_opened(file: RawFile, result: Recognized) -> Opened | None:
+    """Return the record of a file that was opened; None if it is a log, or may be recognized otherwise another time."""
+    fleeting = result.withdrawn or any(reject.reason == _UNREADABLE for reject in result.rejects)
+    if fleeting or any(source.uri == file.name for source in result.inputs):
         return None
-    return Opened(file.place, stamp_of({"": file}), len(found.inputs))
+    return Opened(file.place, stamp_of({"": file}), len(result.inputs))
 
 
 def _folder(log: Log) -> str:
@@ -503,26 +523,28 @@ def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
 
 
 def _beside(names: RawNames, alone: Mapping[str, Recognized]) -> dict[str, str]:
-    """The files that belong to logs of one file → connector; what has files of its own belongs to no other."""
+    """Map files that belong to logs of one file → connector; a file with files of its own belongs to no other."""
     known = connectors()
     claims: dict[str, str] = {}
     claiming: set[str] = set()
-    for name, found in alone.items():
-        for one in found.inputs:
-            if one.uri == name:
+    for name, result in alone.items():
+        for source in result.inputs:
+            if source.uri == name:
                 folder = name[: name.rfind("/") + 1]
-                theirs = [other for other in names.companions(known[one.connector], folder) if other != name]
-                claims |= dict.fromkeys(theirs, one.connector)
+                theirs = [
+                    companion for companion in names.companions(known[source.connector], folder) if companion != name
+                ]
+                claims |= dict.fromkeys(theirs, source.connector)
                 claiming |= {name} if theirs else set()
     return {name: connector for name, connector in claims.items() if name not in claiming}
 
 
 def _without_secrets(reject: Reject, salt: str) -> Reject:
-    return replace(reject, detail=_scrubbed(reject.detail, salt), excerpt=_scrubbed(reject.excerpt, salt))
+    return replace(reject, detail=_scrub(reject.detail, salt), excerpt=_scrub(reject.excerpt, salt))
 
 
 @lru_cache(maxsize=1024)
-def _scrubbed(text: str, salt: str) -> str:
+def _scrub(text: str, salt: str) -> str:
     return scrub_text(text, salt=salt) if text else text
 
 
@@ -550,38 +572,38 @@ def _input(
     members: Mapping[str, RawFile],
     shared: Set[str] = frozenset(),
 ) -> Input:
-    places = {member: file.place for member, file in sorted(members.items())}
+    locations = {member: file.place for member, file in sorted(members.items())}
     size = sum(file.bytes for member, file in members.items() if member not in shared)
     licence = next((file.licence for file in members.values()), None)
-    return Input(uri, connector.name, connector.version, why, places, size, stamp_of(members), licence)
+    return Input(uri, connector.name, connector.version, why, locations, size, stamp_of(members), licence)
 
 
 def stamp_of(members: Mapping[str, RawFile]) -> str:
-    """By which it is noticed that a log's files changed: the digest of their names, sizes and times of change."""
-    told = [[member, file.bytes, file.changed] for member, file in sorted(members.items())]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    """Digest the names, sizes and times of change of a log's files, by which a change is noticed."""
+    files = [[member, file.bytes, file.changed] for member, file in sorted(members.items())]
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
 def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
-    """The files that an archive holds, named below it, and a reject for each that is not to be read."""
-    found: list[RawFile] = []
+    """List the files that an archive holds, named below it, and a reject for each that is not to be read."""
+    files: list[RawFile] = []
     rejects: list[Reject] = []
     try:
-        for one in opened_archive(file.place, limit).members():
-            if isinstance(one, Reject):
-                uri = f"{file.name}/{one.member}" if one.member else file.name
-                rejects.append(replace(one, uri=uri, member=""))
-            elif JUNK.isdisjoint(one.name.split("/")):
-                name = f"{file.name}/{text_of(one.name)}"
-                place = file.place.member(one.name)
-                found.append(RawFile(name, place, one.bytes, file.changed, file.licence, touched=file.touched))
+        for member in opened_archive(file.place, limit).members():
+            if isinstance(member, Reject):
+                uri = f"{file.name}/{member.member}" if member.member else file.name
+                rejects.append(replace(member, uri=uri, member=""))
+            elif JUNK.isdisjoint(member.name.split("/")):
+                name = f"{file.name}/{text_of(member.name)}"
+                location = file.place.member(member.name)
+                files.append(RawFile(name, location, member.bytes, file.changed, file.licence, touched=file.touched))
     except ParseError as error:
         rejects.append(replace(Reject.of(error, "input"), uri=file.name))
-    return found, rejects
+    return files, rejects
 
 
-def _unrecognized(head: bytes) -> tuple[str, str]:
-    """(reason, detail) for a file that no connector takes, by its decompressed head."""
+def _explain_unrecognized(head: bytes) -> tuple[str, str]:
+    """Return (reason, detail) for a file that no connector takes, by its decompressed head."""
     if not head:
         return "empty", "the file holds nothing"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _WIDE.match(head):

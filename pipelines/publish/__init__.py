@@ -1,1 +1,1 @@
-"""What stands beside the shards for who takes them: the card, and how diverse they are; and whether they load."""
+"""Files beside the shards for those who take them: the card and the diversity; and a check that the shards load."""

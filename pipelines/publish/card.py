@@ -31,7 +31,7 @@ import yaml
 from trajmill.pipelines.mix.sample_columns import IMAGE, images_in, sample_schema
 from trajmill.pipelines.mix.simulated import shares
 from trajmill.pipelines.publish.croissant import CROISSANT, croissant
-from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, kept_variety, samples_in, told_variety
+from trajmill.pipelines.publish.dataset import Config, Dataset, RuleSet, measure_variety, samples_in, variety_values
 from trajmill.pipelines.publish.licences import COUNTED, OTHER, UNKNOWN, licences_of, on_hub
 from trajmill.pipelines.recipe.judgement import RuleValues
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -42,7 +42,7 @@ from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import finish_stage, finish_unit
 from trajmill.quality.settings import ESTIMATE
 from trajmill.schemas import SCHEMA_VERSION
-from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, summed_counts
+from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, sum_counts
 
 _SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 _LARGER: Final = ((10**8, "10M<n<100M"), (10**9, "100M<n<1B"))
@@ -52,7 +52,7 @@ _WIDE: Final = 10_000
 
 
 def card_head(dataset: Dataset) -> str:
-    """The head with its two rulers, as text."""
+    """Format the head with its two rulers, as text."""
     configs = dataset.configs()
     card = dataset.recipe.card
     stated = {"license": card.license} if card.license != OTHER else on_hub(dataset.licences)
@@ -60,18 +60,18 @@ def card_head(dataset: Dataset) -> str:
     values: dict[str, Any] = {
         "pretty_name": card.pretty_name,
         **stated,
-        "language": [one.strip() for one in card.language.split(",")],
+        "language": [language.strip() for language in card.language.split(",")],
         "tags": list(card.tags),
         "task_categories": list(tasks),
         "size_categories": [size_category(dataset.samples)],
         "dataset_info": [_info(config, images=dataset.recipe.mix.images is not None) for config in configs],
-        "configs": [_config(config, dataset.digest, is_first=not place) for place, config in enumerate(configs)],
+        "configs": [_config(config, dataset.digest, is_first=not number) for number, config in enumerate(configs)],
     }
     return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=_WIDE)}---\n"
 
 
 def size_category(samples: int) -> str:
-    """How many samples there are, in the Hub's words."""
+    """Return the number of samples in the Hub's words."""
     return next((word for bound, word in (*_SIZES, *_LARGER) if samples < bound), _LARGEST)
 
 
@@ -97,10 +97,10 @@ def _config(config: Config, digest: str, *, is_first: bool) -> dict[str, Any]:
 
 def features(schema: pa.Schema) -> list[dict[str, Any]]:
     """The columns as a card names them."""
-    return [{"name": field.name, **_typed(field.type)} for field in schema]
+    return [{"name": field.name, **_type_of(field.type)} for field in schema]
 
 
-def _typed(kind: pa.DataType) -> dict[str, Any]:
+def _type_of(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_list(kind):
         item = kind.value_type
         if item == IMAGE:
@@ -119,17 +119,17 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
 
 
 def example_rows(shards: Folder, configs: Iterable[Config]) -> dict[str, str]:
-    """Of each configuration its first row, as JSON of several lines with long values cut.
+    """Format the first row of each configuration as JSON of several lines with long values cut.
 
     Raises:
         ShardError: a file is missing or damaged.
     """
-    found = {}
+    examples = {}
     for config in configs:
         row = _first(shards, config)
         if row is not None:
-            found[config.name] = visible(json.dumps(shortened(row), indent=1, ensure_ascii=False))
-    return found
+            examples[config.name] = visible(json.dumps(shorten(row), indent=1, ensure_ascii=False))
+    return examples
 
 
 def _first(shards: Folder, config: Config) -> dict[str, Any] | None:
@@ -140,24 +140,26 @@ def _first(shards: Folder, config: Config) -> dict[str, Any] | None:
     return None
 
 
-def shortened(value: Any) -> Any:
-    """The value with long texts and lists cut, and how much that was told in their place."""
+def shorten(value: Any) -> Any:
+    """Cut long texts and lists in the value, with the number of what was cut in their place."""
     if isinstance(value, str):
         rest = len(value) - _CHARACTERS
         return value if rest <= 0 else f"{value[:_CHARACTERS]}… ({rest:,} more characters)"
     if isinstance(value, bytes):
         return f"({len(value):,} bytes)"
     if isinstance(value, dict):
-        return {name: shortened(one) for name, one in value.items()}
+        return {name: shorten(member) for name, member in value.items()}
     if isinstance(value, list):
         rest = len(value) - _ITEMS
-        return [*map(shortened, value[:_ITEMS]), *([f"… ({rest:,} more)"] if rest > 0 else [])]
+        return [*map(shorten, value[:_ITEMS]), *([f"… ({rest:,} more)"] if rest > 0 else [])]
     return value
 
 
 def visible(text: str) -> str:
-    """The text of JSON with each character that cannot be seen, or turns the direction of reading, as an escape."""
-    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    """Escape each character in the text of JSON that cannot be seen, or turns the direction of reading."""
+    return "".join(
+        character if character == "\n" or character.isprintable() else json.dumps(character)[1:-1] for character in text
+    )
 
 
 def inline(text: str) -> str:
@@ -166,8 +168,8 @@ def inline(text: str) -> str:
     return _MARKUP.sub(r"\\\1", line if len(line) <= _WORD else f"{line[:_WORD]}…")
 
 
-def named(name: str) -> str:
-    """A name in a line of Markdown: as code where it is one word of the common signs, else as `inline` has it."""
+def format_name(name: str) -> str:
+    """Format a name in a line of Markdown: as code where it is one word of the common signs, else as `inline` has it."""
     return f"`{name}`" if _NAME.fullmatch(name) else inline(name)
 
 
@@ -202,7 +204,7 @@ _WHY: Final[Mapping[str, str]] = {
     "replicate": "the same was asked in the same history more often than the recipe takes",
     "truncated": "its log ends in the middle of it",
 }
-"""What the commonest reasons say, besides those of rules."""
+"""Explanations of the commonest reasons, besides those of rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +231,12 @@ def write_card(dataset: Dataset) -> Manifest:
         dataset.shards.write(name, data)
         entries.append(FileEntry(name, 0, len(data), hashlib.sha256(data).hexdigest()))
     counts = {f"{COUNTED}{name or UNKNOWN}": count for name, count in sorted(dataset.licences.items())}
-    made = Manifest("mix", CARD_UNIT, dataset.digest, SCHEMA_VERSION, tuple(entries), counts)
-    return finish_unit(dataset.shards, made)
+    manifest = Manifest("mix", CARD_UNIT, dataset.digest, SCHEMA_VERSION, tuple(entries), counts)
+    return finish_unit(dataset.shards, manifest)
 
 
-def told_apart(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Of each domain, the samples of eval by what training shows of their environment, and by when they began.
+def count_eval_kinds_by_domain(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Count, by domain, samples of eval by what training shows of their environment, and by when they began.
 
     Args:
         counts: `environment_seen.eval.<domain>` and so on, and `time_after.eval.<domain>`, summed over shards.
@@ -243,22 +245,22 @@ def told_apart(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return {domain: {kind: counts.get(f"{kind}.eval.{domain}", 0) for kind in _APART} for domain in domains}
 
 
-def held_in(pool: str, counts: Mapping[str, int]) -> tuple[int, int]:
-    """Samples of a pool that show control strings, and the turns of samples that do."""
-    names = (f"{what}.{pool}." for what in ("control_samples", "control_turns"))
+def count_control_strings(pool: str, counts: Mapping[str, int]) -> tuple[int, int]:
+    """Count the samples of a pool that show control strings, and the turns of samples that do."""
+    names = (f"{counted}.{pool}." for counted in ("control_samples", "control_turns"))
     samples, turns = (sum(count for key, count in counts.items() if key.startswith(name)) for name in names)
     return samples, turns
 
 
 def card(dataset: Dataset) -> str:
-    """The card of a dataset, as Markdown with a YAML head.
+    """Render the card of a dataset, as Markdown with a YAML head.
 
     Raises:
         ShardError: a shard, of which a row is shown, cannot be read.
     """
     recipe, counts, configs = dataset.recipe, dataset.counts, dataset.configs()
     domains = {config.name: dataset.domains(config.name) for config in configs}
-    every = sorted({domain for of in domains.values() for domain in of})
+    every = sorted({domain for domains_of in domains.values() for domain in domains_of})
     body = template("card.md.j2").render(
         title=inline(recipe.card.pretty_name),
         recipe=recipe,
@@ -266,32 +268,41 @@ def card(dataset: Dataset) -> str:
         configs=configs,
         trains={config.name for config in configs},
         figures=[
-            (config.name, domain, *(dataset.figure(what, config.name, domain) for what in _FIGURES))
+            (config.name, domain, *(dataset.figure(figure, config.name, domain) for figure in _FIGURES))
             for config in configs
             for domain in domains[config.name]
         ],
         domains=", ".join(f"{domain} {_samples_of(dataset, domain):,}" for domain in every),
-        licences=[(named(name or UNKNOWN), count) for name, count in sorted(dataset.licences.items())],
+        licences=[(format_name(name or UNKNOWN), count) for name, count in sorted(dataset.licences.items())],
         tokens_note=" (estimated)" if recipe.judge.tokenizer == ESTIMATE else "",
         flow=dataset.flow,
-        dropped=list(_dropped(dataset)),
+        dropped=list(_list_dropped(dataset)),
         examples=example_rows(dataset.shards, configs),
         digest=dataset.digest,
         recipe_digest=recipe.digest(),
         version=PROGRAM_VERSION,
         generations=dataset.generations,
         rules=dataset.rules,
-        diversity=[(domain, kind, one) for domain, of in dataset.kept.items() for kind, one in of.items() if one.kinds],
+        diversity=[
+            (domain, kind, variety)
+            for domain, kinds in dataset.kept.items()
+            for kind, variety in kinds.items()
+            if variety.kinds
+        ],
         pools_given=dataset.mixture["pools"],
         stages=dataset.mixture["stages"],
-        simulated=[{**one, "world_model": named(one["world_model"])} for one in shares(dataset.mixture)],
+        simulated=[{**share, "world_model": format_name(share["world_model"])} for share in shares(dataset.mixture)],
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
-        benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),
+        benchmarks=", ".join(sorted(benchmark.name for benchmark in recipe.judge.benchmarks)),
         images=images_in(counts),
         images_lost=sum(count for key, count in counts.items() if key.startswith("images_lost.")),
-        control={config.name: held_in(config.name, counts) for config in configs},
-        apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},
+        control={config.name: count_control_strings(config.name, counts) for config in configs},
+        apart={
+            domain: kinds_of_apart
+            for domain, kinds_of_apart in count_eval_kinds_by_domain(counts).items()
+            if any(kinds_of_apart.values())
+        },
         schema_version=SCHEMA_VERSION,
         pools=", ".join(f"{pool} {share:g}" for pool, share in recipe.mix.pools.items()),
         scrubbed=", ".join(recipe.normalize.scrub) or "none",
@@ -300,7 +311,7 @@ def card(dataset: Dataset) -> str:
 
 
 _IN_CONTEXT: Final = " (context)"
-"""How a balance marks the reason of a row that stays as context."""
+"""Suffix by which a balance marks the reason of a row that stays as context."""
 
 _FIGURES: Final = ("samples", "trajectories", "tokens", "loss_tokens")
 
@@ -311,14 +322,16 @@ def _samples_of(dataset: Dataset, domain: str) -> int:
     )
 
 
-def _dropped(dataset: Dataset) -> Iterator[_Dropped]:
-    """Everything that was not kept, by unit and reason, the largest first."""
+def _list_dropped(dataset: Dataset) -> Iterator[_Dropped]:
+    """Yield everything that was not kept, by unit and reason, the largest first."""
     for line in dataset.flow:
         kinds = (("left out", line.lost), ("merged into another", line.merged), ("shown without loss", line.context))
-        found = [(count, reason, became) for became, of in kinds for reason, count in of.items()]
-        for count, reason, became in sorted(found, key=lambda one: (-one[0], one[1])):
+        reasons = [
+            (count, reason, became) for became, counts_by_reason in kinds for reason, count in counts_by_reason.items()
+        ]
+        for count, reason, became in sorted(reasons, key=lambda entry: (-entry[0], entry[1])):
             name = reason.removesuffix(_IN_CONTEXT)
-            yield _Dropped(line.unit, named(name), count, became, _why(name, dataset.recipe))
+            yield _Dropped(line.unit, format_name(name), count, became, _why(name, dataset.recipe))
 
 
 def _why(reason: str, recipe: Recipe) -> str:
@@ -331,7 +344,7 @@ def _why(reason: str, recipe: Recipe) -> str:
 
 def content_digest(recipe: Recipe, units: Sequence[Manifest]) -> str:
     """Digest what a dataset holds, however it was cut on the way."""
-    files = sorted((file.name, file.sha256) for one in units for file in one.files)
+    files = sorted((file.name, file.sha256) for unit in units for file in unit.files)
     return hashlib.sha256(json.dumps([recipe.digest(), files]).encode()).hexdigest()
 
 
@@ -357,10 +370,14 @@ def finish_dataset(
         models: digests of what the recipe names.
         rules: by which the runs were made, where there are several.
     """
-    digest, counts = content_digest(recipe, units), summed_counts(list(units))
-    files = tuple(file for one in units for file in one.files)
-    kept = kept_variety(stages)
+    digest, counts = content_digest(recipe, units), sum_counts(list(units))
+    files = tuple(file for unit in units for file in unit.files)
+    varieties = measure_variety(stages)
     licences = licences_of(stages, shards, files, samples_in(counts))
-    write_card(Dataset(recipe, shards, files, counts, flow, digest, kept, mixture, licences, len(stages), rules))
-    more = {"mixture": {**mixture, "eval": told_apart(counts)}, "diversity": told_variety(kept), "models": dict(models)}
-    finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **more)
+    write_card(Dataset(recipe, shards, files, counts, flow, digest, varieties, mixture, licences, len(stages), rules))
+    more = {
+        "mixture": {**mixture, "eval": count_eval_kinds_by_domain(counts)},
+        "diversity": variety_values(varieties),
+        "models": dict(models),
+    }
+    finish_stage(shards, "mix", digest, [*(unit.unit for unit in units), CARD_UNIT], **more)

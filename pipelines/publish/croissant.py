@@ -76,7 +76,7 @@ _LINES: Final = "application/jsonlines"
 
 
 def croissant(dataset: Dataset) -> bytes:
-    """The description as JSON, the same bytes for the same dataset."""
+    """Format the description as JSON, the same bytes for the same dataset."""
     recipe, configs = dataset.recipe, dataset.configs()
     images = recipe.mix.images is not None
     values = {
@@ -86,8 +86,8 @@ def croissant(dataset: Dataset) -> bytes:
         "name": recipe.name,
         "description": f"{recipe.card.pretty_name}: transitions (observation, action, next observation) of interaction "
         "trajectories, for training language world models. Its card, README.md, tells what was kept and why.",
-        "license": sorted(_address(one) for one in dataset.licences) or [UNKNOWN],
-        "inLanguage": [one.strip() for one in recipe.card.language.split(",")],
+        "license": sorted(_address(licence) for licence in dataset.licences) or [UNKNOWN],
+        "inLanguage": [language.strip() for language in recipe.card.language.split(",")],
         "keywords": list(recipe.card.tags),
         "version": f"0.0.{dataset.generations}+{dataset.digest[:16]}",
         "isLiveDataset": False,
@@ -102,8 +102,12 @@ def croissant(dataset: Dataset) -> bytes:
 
 
 def _address(licence: str) -> str:
-    """Where the licence is told, or what it is called."""
-    is_id = licence and not licence.startswith("LicenseRef-") and all(one.isalnum() or one in ".-+" for one in licence)
+    """Return the URL of the licence's text, or its name."""
+    is_id = (
+        licence
+        and not licence.startswith("LicenseRef-")
+        and all(letter.isalnum() or letter in ".-+" for letter in licence)
+    )
     return f"https://spdx.org/licenses/{licence}.html" if is_id else licence or UNKNOWN
 
 
@@ -137,12 +141,12 @@ def _record_set(config: Config, *, images: bool) -> dict[str, Any]:
         "@id": config.name,
         "name": config.name,
         "description": f"{config.row} (split {config.split}, {config.samples} rows).",
-        "field": [_field(config, one) for one in sample_schema(config.name, images=images)],
+        "field": [_field(config, column) for column in sample_schema(config.name, images=images)],
     }
 
 
 def _field(config: Config, field: pa.Field, parent: str = "", path: str = "") -> dict[str, Any]:
-    """A field, with those in it; of these the source is the column and the path in its values."""
+    """Describe a field, with those in it; of these the source is the column and the path in its values."""
     name = f"{parent or config.name}/{field.name}"
     column = parent.removeprefix(f"{config.name}/").partition("/")[0] or field.name
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
@@ -156,13 +160,13 @@ def _field(config: Config, field: pa.Field, parent: str = "", path: str = "") ->
     if kind == IMAGE:
         values |= {"dataType": "sc:ImageObject", "source": source}
     elif pa.types.is_struct(kind):
-        values["subField"] = [_field(config, one, name, below) for one in kind]
+        values["subField"] = [_field(config, inner, name, below) for inner in kind]
     else:
-        values |= {"dataType": _typed(kind), "source": source}
+        values |= {"dataType": _type_of(kind), "source": source}
     return values | ({"isArray": True, "arrayShape": "-1"} if pa.types.is_list(field.type) else {})
 
 
-def _typed(kind: pa.DataType) -> str:
+def _type_of(kind: pa.DataType) -> str:
     try:
         return _TYPES[str(kind)]
     except KeyError as error:

@@ -34,14 +34,16 @@ def _tally(texts: pa.Array) -> Counter[str]:
 
 
 def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
-    """How often each thing of each of `KINDS` occurs in a batch of whole trajectories."""
-    found = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
+    """Count each thing of each of `KINDS` in a batch of whole trajectories."""
+    texts_by_kind = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
     begins = pa.array(trajectory_starts(batch))
-    return {kind: _tally(texts.take(begins) if kind in OF_TRAJECTORIES else texts) for kind, texts in found.items()}
+    return {
+        kind: _tally(texts.take(begins) if kind in OF_TRAJECTORIES else texts) for kind, texts in texts_by_kind.items()
+    }
 
 
-def kept_variety(stages: Sequence[Folder]) -> Varieties:
-    """The diversity of what judging kept: tasks and environments of kept trajectories, the rest of targets.
+def measure_variety(stages: Sequence[Folder]) -> Varieties:
+    """Measure the diversity of what judging kept: tasks and environments of kept trajectories, the rest of targets.
 
     Args:
         stages: the folders of runs, all of which are counted together.
@@ -50,27 +52,32 @@ def kept_variety(stages: Sequence[Folder]) -> Varieties:
         ShardError: one is not judged.
     """
     counts: dict[str, dict[str, Counter[int]]] = {}
-    for folder, unit in [(one, unit) for one in stages for unit in units_in(one)]:
+    for folder, unit in [(stage, unit) for stage in stages for unit in units_in(stage)]:
         batches = read_batches(folder / "measures", measure_file(unit.label, "variety"))
         table = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
         judged = read_table(folder / "verdicts", unit.name, ["step", "kept", "use"])
         begins = pc.and_(pc.equal(judged["step"], 0), judged["kept"]).to_numpy()
         targets = pc.equal(judged["use"], "target").to_numpy()
-        of = counts.setdefault(unit.name.split("/")[0], {kind: Counter[int]() for kind in KINDS})
+        by_kind = counts.setdefault(unit.name.split("/")[0], {kind: Counter[int]() for kind in KINDS})
         for kind in KINDS:
-            of[kind].update(_counted(table[kind].to_numpy()[begins if kind in OF_TRAJECTORIES else targets]))
-    return {domain: {kind: diversity(some) for kind, some in of.items()} for domain, of in sorted(counts.items())}
-
-
-def told_variety(found: Varieties) -> dict[str, dict[str, dict[str, float]]]:
-    """Diversity as a manifest holds it."""
+            by_kind[kind].update(_count_hashes(table[kind].to_numpy()[begins if kind in OF_TRAJECTORIES else targets]))
     return {
-        domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
-        for domain, of in found.items()
+        domain: {kind: diversity(some) for kind, some in by_kind.items()} for domain, by_kind in sorted(counts.items())
     }
 
 
-def _counted(hashes: npt.NDArray[np.uint64]) -> Counter[int]:
+def variety_values(varieties: Varieties) -> dict[str, dict[str, dict[str, float]]]:
+    """Convert diversity to plain values, as a manifest holds it."""
+    return {
+        domain: {
+            kind: {name: round(number, 4) for name, number in asdict(variety).items()}
+            for kind, variety in by_kind.items()
+        }
+        for domain, by_kind in varieties.items()
+    }
+
+
+def _count_hashes(hashes: npt.NDArray[np.uint64]) -> Counter[int]:
     values, rows = np.unique(hashes[hashes > 0], return_counts=True)
     return Counter(dict(zip(values.tolist(), rows.tolist(), strict=True)))
 
@@ -82,7 +89,7 @@ ROWS: Final[Mapping[str, str]] = {
     "touched the turn)",
     "eval": "one turn of a held-out trajectory, in AgentWorldBench's form",
 }
-"""What a row of each pool is."""
+"""Description of a row of each pool."""
 
 _FOUND: Final[Mapping[str, tuple[str, str]]] = {
     "cpt": ("train", "cpt/*/train-*.parquet"),
@@ -116,13 +123,13 @@ class Config:
 
     @property
     def row(self) -> str:
-        """What a row is."""
+        """Description of a row."""
         return ROWS[self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """What some generations in a row were made by.
+    """Recipe and versions that some generations in a row were made by.
 
     Attributes:
         first: the number of the first of them.
@@ -183,24 +190,24 @@ class Dataset:
         """Of a pool, the domains, and the components of passages, that it has samples of."""
         return sorted({key.split(".", 2)[2] for key, count in self.counts.items() if count and _is_of(key, pool)})
 
-    def figure(self, what: str, pool: str, domain: str) -> int:
-        """One of the counts."""
-        return self.counts.get(f"{what}.{pool}.{domain}", 0)
+    def figure(self, name: str, pool: str, domain: str) -> int:
+        """Return one of the counts."""
+        return self.counts.get(f"{name}.{pool}.{domain}", 0)
 
     def configs(self) -> list[Config]:
-        """The pools that hold a sample and files that load, `sft` first, since it is the default."""
-        found = []
+        """List the pools that hold a sample and files that load, `sft` first, since it is the default."""
+        configs = []
         for pool in sorted(POOLS, key=lambda pool: pool != "sft"):
-            of = [file for file in self.files if file.name.startswith(f"{pool}/")]
-            files = tuple(file for file in of if file.name.endswith(".parquet"))
-            has_lines_alone = pool == "eval" and len(files) * 2 != len(of)  # an earlier version wrote them
+            pool_files = [file for file in self.files if file.name.startswith(f"{pool}/")]
+            files = tuple(file for file in pool_files if file.name.endswith(".parquet"))
+            has_lines_alone = pool == "eval" and len(files) * 2 != len(pool_files)  # an earlier version wrote them
             figures = [
-                sum(self.figure(what, pool, domain) for domain in self.domains(pool))
-                for what in ("samples", "tokens", "loss_tokens")
+                sum(self.figure(name, pool, domain) for domain in self.domains(pool))
+                for name in ("samples", "tokens", "loss_tokens")
             ]
             if figures[0] and not has_lines_alone:
-                found.append(Config(pool, *_FOUND[pool], files, *figures))
-        return found
+                configs.append(Config(pool, *_FOUND[pool], files, *figures))
+        return configs
 
 
 def samples_in(counts: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""Whether the pools of a dataset are disjoint, as its shards alone tell it.
+"""Check that the pools of a dataset are disjoint, from its shards alone.
 
 What keeps pools apart is the groups that judge finds; here nothing of that is believed. No two pools may have a group,
 a trajectory, a task, an instance, or an equal turn: all that was shown before an answer, and the answer. And no sample
@@ -57,7 +57,7 @@ class NearPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is held of a sample's text: the bits, its smallest shingles, ascending, and how many it has."""
+    """Sketch of a sample's text: the bits, its smallest shingles, ascending, and their total number."""
 
     bits: npt.NDArray[np.uint64]
     smallest: npt.NDArray[np.uint32]
@@ -65,31 +65,31 @@ class Sketch:
 
 
 def sketches(texts: Sequence[str]) -> list[Sketch]:
-    """The sketch of each text."""
+    """Return the sketch of each text."""
     hashes, offsets = shingles(pa.array(texts, pa.string()))
     sets = [distinct(hashes[begin:end]) for begin, end in pairwise(offsets)]
-    place = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
-    minima = signatures(place, np.concatenate([*sets, np.zeros(0, np.uint32)]), len(sets), _BITS)
+    text_number = np.repeat(np.arange(len(sets)), [len(hash_set) for hash_set in sets])
+    minima = signatures(text_number, np.concatenate([*sets, np.zeros(0, np.uint32)]), len(sets), _BITS)
     ones = (mixed(minima.astype(np.uint64)) >> _HIGH & np.uint64(1)).astype(np.bool_)
     bits = np.packbits(ones, axis=1).view(np.uint64)
-    return [Sketch(own, one[:_HELD], len(one)) for own, one in zip(bits, sets, strict=True)]
+    return [Sketch(own, hash_set[:_HELD], len(hash_set)) for own, hash_set in zip(bits, sets, strict=True)]
 
 
-def similarity(one: Sketch, other: Sketch) -> float:
-    """The share of all shingles of two texts that both have; of more than 1,024 as the smallest of them tell it."""
-    ends = [int(of.smallest[-1]) for of in (one, other) if of.shingles > len(of.smallest)]
-    some, more = one.smallest, other.smallest
+def similarity(sketch: Sketch, other_sketch: Sketch) -> float:
+    """Return the share of all shingles of two texts that both have; of more than 1,024 as the smallest of them tell it."""
+    ends = [int(either.smallest[-1]) for either in (sketch, other_sketch) if either.shingles > len(either.smallest)]
+    some, more = sketch.smallest, other_sketch.smallest
     if ends:
-        some, more = (of[: np.searchsorted(of, min(ends), "right")] for of in (some, more))
+        some, more = (either[: np.searchsorted(either, min(ends), "right")] for either in (some, more))
     if not len(some) or not len(more):
         return 0.0
-    places = np.minimum(np.searchsorted(more, some), len(more) - 1)
-    shared = int(np.count_nonzero(more[places] == some))
+    positions = np.minimum(np.searchsorted(more, some), len(more) - 1)
+    shared = int(np.count_nonzero(more[positions] == some))
     return shared / (len(some) + len(more) - shared)
 
 
 def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: int) -> Iterator[NearPair]:
-    """Every pair of samples of two pools that are alike, by number, that of the smaller pool first.
+    """Yield every pair of samples of two pools that are alike, by number, that of the smaller pool first.
 
     Args:
         some: sketches of the samples.
@@ -109,13 +109,13 @@ def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: 
         unlike = np.zeros((len(bits[rows]), len(some) - beyond), np.uint16)
         for word in range(bits.shape[1]):
             unlike += np.bitwise_count(bits[rows, word][:, None] ^ bits[None, beyond:, word])
-        ones, others = np.nonzero(unlike <= most)
-        ones, others = ones + begin, others + beyond
-        larger, smaller = np.maximum(sizes[ones], sizes[others]), np.minimum(sizes[ones], sizes[others])
-        chosen = (pool[ones] < pool[others]) & (larger >= few) & (smaller >= least * larger)
-        for one, other in zip(order[ones[chosen]].tolist(), order[others[chosen]].tolist(), strict=True):
-            if (alike := similarity(some[one], some[other])) >= least:
-                yield NearPair(one, other, alike)
+        firsts, seconds = np.nonzero(unlike <= most)
+        firsts, seconds = firsts + begin, seconds + beyond
+        larger, smaller = np.maximum(sizes[firsts], sizes[seconds]), np.minimum(sizes[firsts], sizes[seconds])
+        chosen = (pool[firsts] < pool[seconds]) & (larger >= few) & (smaller >= least * larger)
+        for first, second in zip(order[firsts[chosen]].tolist(), order[seconds[chosen]].tolist(), strict=True):
+            if (alike := similarity(some[first], some[second])) >= least:
+                yield NearPair(first, second, alike)
 
 
 def _unlike(least: float) -> int:
@@ -158,7 +158,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Disjointness:
-    """What was found.
+    """Result of the check.
 
     Attributes:
         checked: what was compared, a line each.
@@ -171,7 +171,7 @@ class Disjointness:
 
 @dataclass(slots=True)
 class _Pool:
-    """What is held of a pool: its files, names by kind, its turns, and ids and sketches of the samples chosen."""
+    """Content of a pool: its files, names by kind, its turns, and ids and sketches of the samples chosen."""
 
     folder: Folder
     name: str
@@ -191,15 +191,17 @@ class _Pool:
         return pc.unique(pa.chunked_array(self.owned[kind], pa.string()))
 
     def keys(self, *, short: bool = False, taught: bool = True) -> npt.NDArray[np.uint64]:
-        """The hashes of turns that are learnt or asked for, or only shown: those too short to tell, or the others."""
+        """Return the hashes of turns that are learnt or asked for, or only shown: those too short to tell, or the
+        others.
+        """
         turns = np.concatenate(self.turns)
         chosen = ((turns["size"] < SHORT_TURN) == short) & (turns["taught"] == taught)
-        found: npt.NDArray[np.uint64] = turns["key"][chosen]
-        return found
+        keys: npt.NDArray[np.uint64] = turns["key"][chosen]
+        return keys
 
 
 def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
-    """What the pools of a run's dataset share; nothing is told of a folder whose shards are not finished.
+    """Find what the pools of a run's dataset share; return nothing of a folder whose shards are not finished.
 
     Args:
         out: the run's folder.
@@ -215,10 +217,10 @@ def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
     total = sum(count for key, count in manifest.counts.items() if key.startswith("samples."))
     share = min(1.0, sample / total) if total else 1.0
     files = {pool: tuple(_files(manifest, pool)) for pool in POOLS}
-    pools = [_Pool(folder, name, of) for name, of in files.items()]
+    pools = [_Pool(folder, name, pool_files) for name, pool_files in files.items()]
     for pool in pools:
         _read(pool, share)
-    return Disjointness(tuple(_checked(pools)), tuple(_leaks(pools)))
+    return Disjointness(tuple(_summarize_checks(pools)), tuple(_leaks(pools)))
 
 
 def _files(manifest: Manifest, pool: str) -> Iterator[str]:
@@ -228,19 +230,19 @@ def _files(manifest: Manifest, pool: str) -> Iterator[str]:
 
 
 def _read(pool: _Pool, share: float) -> None:
-    """Takes in the samples of a pool; each is sketched with a chance of `share`, by the hash of its id."""
+    """Take in the samples of a pool; each is sketched with a chance of `share`, by the hash of its id."""
     waiting: list[Shown] = []
     for samples in pool.shown():
         owned: dict[str, set[str]] = {kind: set() for kind in OWNED}
         turns: list[tuple[int, int, bool]] = []
-        for one in samples:
+        for sample in samples:
             pool.samples += 1
-            for kind, value in one.owned.items():
+            for kind, value in sample.owned.items():
                 if value is not None:
                     owned[kind].add(value)
-            turns += _turns(one.exchanges)
-            if keyed_hash(f"near:{one.id}", 0) < share * (1 << 64):
-                waiting.append(one)
+            turns += _turns(sample.exchanges)
+            if keyed_hash(f"near:{sample.id}", 0) < share * (1 << 64):
+                waiting.append(sample)
             if len(waiting) == _AT_ONCE:
                 _sketch(pool, waiting)
         pool.turns.append(np.array(turns, _TURN))
@@ -250,23 +252,23 @@ def _read(pool: _Pool, share: float) -> None:
 
 
 def _sketch(pool: _Pool, waiting: list[Shown]) -> None:
-    pool.ids += [one.id for one in waiting]
-    pool.sketches += sketches([one.text()[:_TEXT] for one in waiting])
+    pool.ids += [sample.id for sample in waiting]
+    pool.sketches += sketches([sample.text()[:_TEXT] for sample in waiting])
     waiting.clear()
 
 
 def _turns(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int, bool]]:
-    """Each turn, as `_TURN` has it."""
+    """Yield each turn, as `_TURN` has it."""
     so_far, size = xxhash.xxh3_64(), 0
-    for one in exchanges:
-        so_far.update(f"{len(one.before)}:{len(one.answer)}:")
-        so_far.update(one.before)
-        so_far.update(one.answer)
-        size += len(one.before) + len(one.answer)
-        yield so_far.intdigest(), size, one.taught
+    for exchange in exchanges:
+        so_far.update(f"{len(exchange.before)}:{len(exchange.answer)}:")
+        so_far.update(exchange.before)
+        so_far.update(exchange.answer)
+        size += len(exchange.before) + len(exchange.answer)
+        yield so_far.intdigest(), size, exchange.taught
 
 
-def _checked(pools: Sequence[_Pool]) -> Iterator[str]:
+def _summarize_checks(pools: Sequence[_Pool]) -> Iterator[str]:
     samples = ", ".join(f"{pool.name} {pool.samples:,}" for pool in pools if pool.samples)
     turns = sum(int(some["taught"].sum()) for pool in pools for some in pool.turns)
     compared = sum(len(pool.ids) for pool in pools)
@@ -274,79 +276,82 @@ def _checked(pools: Sequence[_Pool]) -> Iterator[str]:
     short = sum(len(keys) for _, _, keys in _equal(pools, short=True))
     if short:
         yield (
-            f"pools: {_counted(short, 'equal turn')} of less than {SHORT_TURN:,} characters with all before: "
+            f"pools: {_count_words(short, 'equal turn')} of less than {SHORT_TURN:,} characters with all before: "
             "too short to tell"
         )
     asked = np.unique(np.concatenate([pool.keys() for pool in pools if pool.name in ("rl", "eval")]))
     shown = np.concatenate([pool.keys(taught=False) for pool in pools if pool.name in ("cpt", "sft")])
     if number := int(np.isin(asked, shown).sum()):
-        yield f"pools: {_counted(number, 'turn')} of rl and eval also in cpt or sft, there as history without loss"
+        yield f"pools: {_count_words(number, 'turn')} of rl and eval also in cpt or sft, there as history without loss"
 
 
 def _pairs(pools: Sequence[_Pool]) -> Iterator[tuple[_Pool, _Pool]]:
-    yield from ((one, other) for number, one in enumerate(pools) for other in pools[number + 1 :])
+    yield from ((pool, other_pool) for number, pool in enumerate(pools) for other_pool in pools[number + 1 :])
 
 
 def _equal(pools: Sequence[_Pool], *, short: bool) -> Iterator[tuple[_Pool, _Pool, npt.NDArray[np.uint64]]]:
-    """Each two pools, and the hashes of turns that both have."""
-    held = {pool.name: pool.keys(short=short) for pool in pools}
-    for one, other in _pairs(pools):
-        yield one, other, np.intersect1d(held[one.name], held[other.name])
+    """Yield each two pools, and the hashes of turns that both have."""
+    keys_of = {pool.name: pool.keys(short=short) for pool in pools}
+    for pool_a, pool_b in _pairs(pools):
+        yield pool_a, pool_b, np.intersect1d(keys_of[pool_a.name], keys_of[pool_b.name])
 
 
 def _leaks(pools: Sequence[_Pool]) -> Iterator[str]:
     for kind, word in _WORDS.items():
         names = {pool.name: pool.names(kind) for pool in pools}
-        for one, other in _pairs(pools):
-            shared = names[one.name].filter(pc.is_in(names[one.name], value_set=names[other.name]))
+        for pool_a, pool_b in _pairs(pools):
+            shared = names[pool_a.name].filter(pc.is_in(names[pool_a.name], value_set=names[pool_b.name]))
             if len(shared):
-                told = _some(sorted(shared.to_pylist()), len(shared))
-                yield f"{one.name} and {other.name} share {_counted(len(shared), word)}: {told}"
+                examples = _some(sorted(shared.to_pylist()), len(shared))
+                yield f"{pool_a.name} and {pool_b.name} share {_count_words(len(shared), word)}: {examples}"
     yield from _equal_turns(pools)
     yield from _near(pools)
 
 
 def _equal_turns(pools: Sequence[_Pool]) -> Iterator[str]:
-    equal = [(one, other, keys) for one, other, keys in _equal(pools, short=False) if len(keys)]
-    told = {(one.name, other.name): keys[:_EXAMPLES].tolist() for one, other, keys in equal}
-    held = {
-        pool.name: _holders(pool, {key for names, some in told.items() if pool.name in names for key in some})
+    equal = [(pool_a, pool_b, keys) for pool_a, pool_b, keys in _equal(pools, short=False) if len(keys)]
+    example_keys = {(pool_a.name, pool_b.name): keys[:_EXAMPLES].tolist() for pool_a, pool_b, keys in equal}
+    holders = {
+        pool.name: _holders(pool, {key for names, some in example_keys.items() if pool.name in names for key in some})
         for pool in pools
     }
-    for one, other, keys in equal:
-        both = [f"{held[one.name][key]} and {held[other.name][key]}" for key in told[one.name, other.name]]
-        number = _counted(len(keys), "equal turn")
-        yield f"{one.name} and {other.name} share {number}, with all before: {_some(both, len(keys))}"
+    for pool_a, pool_b, keys in equal:
+        both = [
+            f"{holders[pool_a.name][key]} and {holders[pool_b.name][key]}"
+            for key in example_keys[pool_a.name, pool_b.name]
+        ]
+        number = _count_words(len(keys), "equal turn")
+        yield f"{pool_a.name} and {pool_b.name} share {number}, with all before: {_some(both, len(keys))}"
 
 
 def _holders(pool: _Pool, keys: Set[int]) -> dict[int, str]:
-    """The first sample of a pool that has each turn, and which of its turns that is."""
-    found: dict[int, str] = {}
+    """Find the first sample of a pool that has each turn, and the number of the turn in it."""
+    holders: dict[int, str] = {}
     for samples in pool.shown() if keys else ():
-        for one in samples:
-            for number, (key, _, taught) in enumerate(_turns(one.exchanges), 1):
+        for sample in samples:
+            for number, (key, _, taught) in enumerate(_turns(sample.exchanges), 1):
                 if taught and key in keys:
-                    found.setdefault(key, f"turn {number} of {one.id}")
-            if len(found) == len(keys):
-                return found
-    return found
+                    holders.setdefault(key, f"turn {number} of {sample.id}")
+            if len(holders) == len(keys):
+                return holders
+    return holders
 
 
 def _near(pools: Sequence[_Pool]) -> Iterator[str]:
-    held = [(pool.name, key, one) for pool in pools for key, one in zip(pool.ids, pool.sketches, strict=True)]
+    samples = [(pool.name, key, sketch) for pool in pools for key, sketch in zip(pool.ids, pool.sketches, strict=True)]
     numbers = [number for number, pool in enumerate(pools) for _ in pool.ids]
-    found: dict[tuple[str, str], list[str]] = {}
-    pairs = near_pairs([one for _, _, one in held], numbers, NEAR, SHORT)
+    examples: dict[tuple[str, str], list[str]] = {}
+    pairs = near_pairs([sketch for _, _, sketch in samples], numbers, NEAR, SHORT)
     for pair in islice(pairs, _MOST):
-        (name, key, _), (another, its, _) = held[pair.one], held[pair.other]
-        found.setdefault((name, another), []).append(f"{key} and {its} ({pair.similarity:.0%})")
-    least = "at least " if sum(map(len, found.values())) == _MOST else ""
-    for (name, another), some in found.items():
-        told = f"{least}{_counted(len(some), 'near pair')}, samples of which {NEAR:.0%} or more is the same"
-        yield f"{name} and {another} share {told}: {_some(sorted(some)[:_EXAMPLES], len(some))}"
+        (name, key, _), (another, other_key, _) = samples[pair.one], samples[pair.other]
+        examples.setdefault((name, another), []).append(f"{key} and {other_key} ({pair.similarity:.0%})")
+    least = "at least " if sum(map(len, examples.values())) == _MOST else ""
+    for (name, another), some in examples.items():
+        shared = f"{least}{_count_words(len(some), 'near pair')}, samples of which {NEAR:.0%} or more is the same"
+        yield f"{name} and {another} share {shared}: {_some(sorted(some)[:_EXAMPLES], len(some))}"
 
 
-def _counted(number: int, word: str) -> str:
+def _count_words(number: int, word: str) -> str:
     plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{number:,} {word if number == 1 else plural}"
 

@@ -29,10 +29,10 @@ UNSTATED: Final = ""
 """The licence of rows that state none."""
 
 COUNTED: Final = "licences."
-"""What precedes a licence in the counts of a dataset's manifest: how many samples have it."""
+"""Prefix of a licence in the counts of a dataset's manifest, which tell how many samples have it."""
 
 UNKNOWN: Final = "unknown"
-"""How a card and a manifest name the licence of rows that state none."""
+"""Name in a card and a manifest of the licence of rows that state none."""
 
 OTHER: Final = "other"
 _SOURCES: Final = (("transitions", "provenance.licence", "trajectory_id"), ("passages", "licence", "id"))
@@ -69,7 +69,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
 
 
 def on_hub(licences: Iterable[str]) -> dict[str, Any]:
-    """The values `license`, and `license_name` and `license_link` where needed, of a card's head.
+    """Return the values `license`, and `license_name` and `license_link` where needed, of a card's head.
 
     One licence is a text, several are a list. What the Hub has no name for is `other`, with its own name beside and,
     if it can be an id of SPDX, the place where that is told.
@@ -78,20 +78,20 @@ def on_hub(licences: Iterable[str]) -> dict[str, Any]:
         licences: SPDX ids or expressions; `UNSTATED` is `unknown`.
     """
     named: dict[str, None] = {}
-    others: dict[str, None] = {}
+    other_ids: dict[str, None] = {}
     for licence in sorted(set(licences)):
-        for one in _JOINED.split(licence.replace("(", " ").replace(")", " ").strip()):
-            known = _on_hub(one)
+        for licence_id in _JOINED.split(licence.replace("(", " ").replace(")", " ").strip()):
+            known = _on_hub(licence_id)
             named[known] = None
             if known == OTHER:
-                others[one] = None
-    listed = [*(name for name in named if name != OTHER), *([OTHER] if others else [])] or [UNKNOWN]
+                other_ids[licence_id] = None
+    listed = [*(name for name in named if name != OTHER), *([OTHER] if other_ids else [])] or [UNKNOWN]
     values: dict[str, Any] = {"license": listed[0] if len(listed) == 1 else listed}
-    if others:
-        names = [re.sub(r"[^a-z0-9.+-]+", "-", one.lower()).strip("-")[:64] or OTHER for one in others]
+    if other_ids:
+        names = [re.sub(r"[^a-z0-9.+-]+", "-", licence_id.lower()).strip("-")[:64] or OTHER for licence_id in other_ids]
         values["license_name"] = "-and-".join(names)
-        only = next(iter(others))
-        if len(others) == 1 and _ID.fullmatch(only) and not only.startswith("LicenseRef-"):
+        only = next(iter(other_ids))
+        if len(other_ids) == 1 and _ID.fullmatch(only) and not only.startswith("LicenseRef-"):
             values["license_link"] = f"https://spdx.org/licenses/{only}.html"
     return values
 
@@ -103,21 +103,21 @@ def _on_hub(licence: str) -> str:
     return name if name in _SPDX_ON_HUB else _AS_ON_HUB.get(name, OTHER)
 
 
-def allowed_by(recipe: Mapping[str, Any]) -> frozenset[str]:
-    """The licences under which a recipe lets rows be published.
+def allowed_licences(recipe: Mapping[str, Any]) -> frozenset[str]:
+    """Return the licences under which a recipe lets rows be published.
 
     They are those that `card.licences` lists, or else those that it states itself, of logs and passages.
 
     Args:
         recipe: its values, as a run's record has them.
     """
-    stated = (recipe["licence"], *(one["licence"] for one in recipe["mix"]["passages"]))
-    listed = recipe["card"].get("licences") or [one for one in stated if one is not None]
+    stated = (recipe["licence"], *(component["licence"] for component in recipe["mix"]["passages"]))
+    listed = recipe["card"].get("licences") or [licence for licence in stated if licence is not None]
     return frozenset(map(str, listed))
 
 
 def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEntry], samples: int) -> dict[str, int]:
-    """Licence → samples of it, by the names of licences; `UNSTATED` is that of rows that state none.
+    """Count samples by the names of licences; `UNSTATED` is that of rows that state none.
 
     A trajectory that was read under two licences has both, whichever of its copies was kept.
 
@@ -130,20 +130,20 @@ def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEn
     Raises:
         ShardError: a file is missing or damaged.
     """
-    places = list(_places(stages))
-    told = [_only(place) for place in places]
-    every = None if None in told else set().union(*filter(None, told))
+    sources = list(_places(stages))
+    single_licences = [_only(source) for source in sources]
+    every = None if None in single_licences else set().union(*filter(None, single_licences))
     if every is not None and len(every) <= 1:
         return {(every or {UNSTATED}).pop(): samples} if samples else {}
     names: list[str] = []
-    keys, numbers = _by_key(places, names)
+    keys, numbers = _by_key(sources, names)
     counts: Counter[str] = Counter()
     for ids in _ids(shards, files):
         first, last = np.searchsorted(keys, ids), np.searchsorted(keys, ids, "right")
         times = last - first
         ends = np.cumsum(times)
-        place = np.arange(times.sum()) + np.repeat(first - ends + times, times)
-        for number, count in zip(*np.unique(numbers[place], return_counts=True), strict=True):
+        positions = np.arange(times.sum()) + np.repeat(first - ends + times, times)
+        for number, count in zip(*np.unique(numbers[positions], return_counts=True), strict=True):
             counts[names[number]] += int(count)
         counts[UNSTATED] += int((times == 0).sum())
     return {name: count for name, count in sorted(counts.items()) if count}
@@ -165,47 +165,51 @@ def _places(stages: Sequence[Folder]) -> Iterator[_Place]:
             yield from (_Place(stage / name, file, column, key) for file in (manifest.files if manifest else ()))
 
 
-def _only(one: _Place) -> set[str] | None:
-    """The licences of a file where its footer tells that each row group has but one; else None."""
-    found: set[str] = set()
-    with one.folder.open_pieces(one.file.name, one.file.bytes) as stream:
+def _only(source: _Place) -> set[str] | None:
+    """Return the licences of a file where its footer tells that each row group has but one; else None."""
+    licences: set[str] = set()
+    with source.folder.open_pieces(source.file.name, source.file.bytes) as stream:
         try:
             metadata = pq.ParquetFile(stream).metadata
         except (OSError, pa.ArrowException) as error:
-            raise ShardError(f"{one.folder.path(one.file.name)} is damaged: {error}") from error
-    place = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == one.licence), -1)
-    if place < 0:
+            raise ShardError(f"{source.folder.path(source.file.name)} is damaged: {error}") from error
+    column_number = next(
+        (i for i in range(metadata.num_columns) if metadata.schema.column(i).path == source.licence), -1
+    )
+    if column_number < 0:
         return None
     for group in range(metadata.num_row_groups):
-        told = metadata.row_group(group).column(place)
-        of = told.statistics
-        if of is None or not of.has_null_count:
+        column = metadata.row_group(group).column(column_number)
+        statistics = column.statistics
+        if statistics is None or not statistics.has_null_count:
             return None
-        if of.null_count == told.num_values:
-            found.add(UNSTATED)
-        elif of.null_count == 0 and of.has_min_max and of.min == of.max:
-            found.add(str(of.min))
+        if statistics.null_count == column.num_values:
+            licences.add(UNSTATED)
+        elif statistics.null_count == 0 and statistics.has_min_max and statistics.min == statistics.max:
+            licences.add(str(statistics.min))
         else:
             return None
-    return found
+    return licences
 
 
-def _by_key(places: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
-    """The keys of all that samples are made of, ascending, and of each the numbers of its licences in `names`, once."""
+def _by_key(sources: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+    """Return the keys of all that samples are made of, ascending, and of each the numbers of its licences in `names`,
+    once.
+    """
     numbers: dict[str, int] = {}
-    keys, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
-    for folder, file, column, key in places:
+    keys, licence_numbers = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
+    for folder, file, column, key in sources:
         rows = read_table(folder, file.name, [key, column], file.bytes)
         licence = pc.struct_field(rows["provenance"], "licence") if "." in column else rows[column]
-        told = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
-        told = told.group_by(["key", "licence"]).aggregate([])
-        stated = pc.fill_null(told["licence"], UNSTATED).to_pylist()
-        keys.append(_keys(told["key"]))
-        found.append(np.array([numbers.setdefault(one, len(numbers)) for one in stated], np.int32))
+        licence_table = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
+        licence_table = licence_table.group_by(["key", "licence"]).aggregate([])
+        stated = pc.fill_null(licence_table["licence"], UNSTATED).to_pylist()
+        keys.append(_keys(licence_table["key"]))
+        licence_numbers.append(np.array([numbers.setdefault(name, len(numbers)) for name in stated], np.int32))
     names += numbers
     every = np.concatenate(keys)
     pairs = np.zeros(len(every), [("key", "<u8"), ("licence", "<i4")])
-    pairs["key"], pairs["licence"] = every, np.concatenate(found)
+    pairs["key"], pairs["licence"] = every, np.concatenate(licence_numbers)
     pairs = np.unique(pairs)
     return pairs["key"], pairs["licence"]
 
@@ -220,4 +224,4 @@ def _ids(shards: Folder, files: Sequence[FileEntry]) -> Iterator[npt.NDArray[np.
 
 
 def _keys(names: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    return np.array([xxhash.xxh3_64_intdigest(one or "") for one in names.to_pylist()], np.uint64)
+    return np.array([xxhash.xxh3_64_intdigest(name or "") for name in names.to_pylist()], np.uint64)

@@ -1,4 +1,4 @@
-"""Whether a dataset folder loads as its card says, tried with `datasets` as whoever trains on it would.
+"""Check that a dataset folder loads as its card says, tried with `datasets` as whoever trains on it would.
 
 Checksums say that the files are those that were written; only loading them says that the card finds them. Every sample
 is read once, streaming, so that nothing is copied. `datasets` is imported when it is needed, since that takes a second,
@@ -37,7 +37,7 @@ _BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """What the manifest says of a pool: its files, relative to the dataset folder, and the samples in them.
+    """Statement of the manifest on a pool: its files, relative to the dataset folder, and the samples in them.
 
     Attributes:
         lines: whether these are the lines of JSON that eval has besides.
@@ -51,22 +51,22 @@ class _Pool:
     images: bool = False
 
 
-def loaded(found: Verification) -> Verification:
-    """The same with what does not load of the dataset folder, where it is sealed and its samples are whole.
+def verify_loading(verification: Verification) -> Verification:
+    """Add what does not load of the dataset folder, where it is sealed and its samples are whole.
 
     It is tried where the folder is local and no sign of its path is one of a pattern, for which `datasets` takes it.
     """
-    folder = Folder(found.out) / STAGE
-    untried = url_of(found.out) is not None or has_magic(folder.path())
+    folder = Folder(verification.out) / STAGE
+    untried = url_of(verification.out) is not None or has_magic(folder.path())
     manifest = None if untried else read_manifest(folder, MANIFEST)
-    broken = {fault.name for fault in found.faults if fault.name.startswith(f"{STAGE}/")} - {f"{STAGE}/{CARD}"}
+    broken = {fault.name for fault in verification.faults if fault.name.startswith(f"{STAGE}/")} - {f"{STAGE}/{CARD}"}
     if manifest is None or broken:
-        return found
-    return replace(found, faults=(*found.faults, *_unloadable(folder, manifest)))
+        return verification
+    return replace(verification, faults=(*verification.faults, *_unloadable(folder, manifest)))
 
 
 def _unloadable(folder: Folder, manifest: Manifest) -> Iterator[Fault]:
-    """What `datasets` does not load as the manifest says, a fault a pool."""
+    """Yield a fault for each pool that `datasets` does not load as the manifest says."""
     pools = [pool for pool in _pools(manifest) if pool.samples]
     if not pools:
         return
@@ -76,7 +76,9 @@ def _unloadable(folder: Folder, manifest: Manifest) -> Iterator[Fault]:
             name = pool.name if pool.lines else CARD
             yield from [Fault(f"{STAGE}/{name}", f"does not load with datasets: {wrong}")] if wrong else []
         more = sorted(_configs(folder.path(), cache) - {pool.name for pool in pools})
-    yield from (Fault(f"{STAGE}/{CARD}", f"names a config '{one}', of which there is no sample") for one in more)
+    yield from (
+        Fault(f"{STAGE}/{CARD}", f"names a config '{config_name}', of which there is no sample") for config_name in more
+    )
 
 
 def _pools(manifest: Manifest) -> Iterator[_Pool]:
@@ -109,17 +111,17 @@ def _alone() -> Iterator[str]:
 
 
 def _wrong(pool: _Pool, folder: str, cache: str) -> str:
-    """What is wrong with a pool as it loads; empty if nothing is."""
+    """Explain what is wrong with a pool as it loads; empty if nothing is."""
     import datasets
 
     split = "test" if pool.name == "eval" else "train"
     try:
-        made = _builder(pool, folder, cache)
-        paths = (made.config.data_files or {}).get(split, ())
+        builder = _builder(pool, folder, cache)
+        paths = (builder.config.data_files or {}).get(split, ())
         taken = sorted(os.path.relpath(os.path.realpath(path), os.path.realpath(folder)) for path in paths)
         if taken != list(pool.files):
             return f"'{pool.name}' takes {len(taken)} files, and not the {len(pool.files)} of the manifest"
-        rows = made.as_streaming_dataset(split=split)
+        rows = builder.as_streaming_dataset(split=split)
         wanted = datasets.Features.from_arrow_schema(SAMPLE_SCHEMAS[pool.name])
         if pool.images:
             wanted["images"] = datasets.List(datasets.Image())
@@ -134,7 +136,7 @@ def _wrong(pool: _Pool, folder: str, cache: str) -> str:
 
 
 def _builder(pool: _Pool, folder: str, cache: str) -> Any:
-    """What `load_dataset` makes of the pool: of the card's config, or of the lines that are for evaluation."""
+    """Build the pool as `load_dataset` does: of the card's config, or of the lines that are for evaluation."""
     import datasets
 
     if pool.lines:

@@ -15,14 +15,14 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
 
 OWNED: Final = ("group", "trajectory_id", "task_hash", "instance_hash")
-"""What samples of one pool only may have."""
+"""Values that samples of only one pool may have."""
 
 _ENDING: Final = "\n"
 """Of a document."""
 
 
 class Exchange(NamedTuple):
-    """What stood before an answer since the one before it, the answer, and whether it is learnt or asked for."""
+    """Text before an answer since the one before it, the answer, and a flag that it is learnt or asked for."""
 
     before: str
     answer: str
@@ -38,12 +38,14 @@ class Shown:
     exchanges: Sequence[Exchange]
 
     def text(self) -> str:
-        """Its actions and answers; not the states before actions, which mostly are the answers before."""
-        return "\n".join(part for one in self.exchanges for part in (one.before.rpartition(ACTION)[2], one.answer))
+        """Join its actions and answers; not the states before actions, which mostly are the answers before."""
+        return "\n".join(
+            part for exchange in self.exchanges for part in (exchange.before.rpartition(ACTION)[2], exchange.answer)
+        )
 
 
 def shown_samples(folder: Folder, pool: str, name: str) -> Iterator[Shown]:
-    """The samples of one file of a dataset folder, in its order.
+    """Read the samples of one file of a dataset folder, in its order.
 
     Args:
         folder: of the dataset.
@@ -54,9 +56,9 @@ def shown_samples(folder: Folder, pool: str, name: str) -> Iterator[Shown]:
         ShardError: the file cannot be read.
     """
     for row in _rows(folder, pool, name):
-        told = row["extra_info"] if pool == "rl" else row
-        key = row["sample_id"] if pool == "eval" else told["id"]
-        yield Shown(key, {kind: told.get(kind) for kind in OWNED}, list(_EXCHANGES[pool](row)))
+        values = row["extra_info"] if pool == "rl" else row
+        key = row["sample_id"] if pool == "eval" else values["id"]
+        yield Shown(key, {kind: values.get(kind) for kind in OWNED}, list(_EXCHANGES[pool](row)))
 
 
 def _rows(folder: Folder, pool: str, name: str) -> Iterator[dict[str, Any]]:
@@ -68,7 +70,7 @@ def _rows(folder: Folder, pool: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _of_documents(row: Mapping[str, Any]) -> Iterator[Exchange]:
-    """The turns of a document, each from its heading to the next; a passage is one answer to nothing."""
+    """Yield the turns of a document, each from its heading to the next; a passage is one answer to nothing."""
     text: str = row["text"].removesuffix(_ENDING)
     markers = [span["begin"] for span in row["spans"] if text.startswith(MARKER, span["begin"])]
     begin = text.rfind(BETWEEN + heading(1), 0, markers[0]) if markers else -1
@@ -80,35 +82,35 @@ def _of_documents(row: Mapping[str, Any]) -> Iterator[Exchange]:
         number += 1
         end = text.find(BETWEEN + heading(number), begin)
         turn = text[begin + len(BETWEEN) : end if end >= 0 else len(text)]
-        begins = [place for place in markers if begin < place < begin + len(BETWEEN) + len(turn)]
-        before, answer = _parted(turn, begins[0] - begin - len(BETWEEN) if begins else None)
+        begins = [marker for marker in markers if begin < marker < begin + len(BETWEEN) + len(turn)]
+        before, answer = _split_turn(turn, begins[0] - begin - len(BETWEEN) if begins else None)
         yield Exchange(before, answer, taught=bool(taught.intersection(begins)))
         begin = end
 
 
-def _parted(turn: str, marker: int | None) -> tuple[str, str]:
-    """User and assistant text of a turn; the marker's place is known where the turn is learnt."""
-    place = turn.find(BETWEEN + MARKER) + len(BETWEEN) if marker is None else marker
-    return turn[: place - len(BETWEEN)], turn[place + len(MARKER) :]
+def _split_turn(turn: str, marker: int | None) -> tuple[str, str]:
+    """Split a turn into user and assistant text; the marker's place is known where the turn is learnt."""
+    marker_at = turn.find(BETWEEN + MARKER) + len(BETWEEN) if marker is None else marker
+    return turn[: marker_at - len(BETWEEN)], turn[marker_at + len(MARKER) :]
 
 
 def _of_conversations(row: Mapping[str, Any]) -> Iterator[Exchange]:
     before: list[str] = []
     for message in row["messages"]:
         if message["role"] == "assistant":
-            said = message["content"].removeprefix(MARKER)
-            yield Exchange(BETWEEN.join(before), said, taught=bool(message["loss"]))
+            answer = message["content"].removeprefix(MARKER)
+            yield Exchange(BETWEEN.join(before), answer, taught=bool(message["loss"]))
             before = []
         elif message["role"] != "system":
             before.append(message["content"])
 
 
 def _of_questions(row: Mapping[str, Any]) -> Iterator[Exchange]:
-    said = [message["content"] for message in row["prompt"] if message["role"] != "system"]
-    for before, answer in zip(said[:-1:2], said[1::2], strict=True):
+    contents = [message["content"] for message in row["prompt"] if message["role"] != "system"]
+    for before, answer in zip(contents[:-1:2], contents[1::2], strict=True):
         yield Exchange(before, answer.removeprefix(MARKER), taught=False)
     truth = json.loads(row["reward_model"]["ground_truth"])["observation"]
-    yield Exchange(said[-1].removesuffix(ASKING), truth, taught=True)
+    yield Exchange(contents[-1].removesuffix(ASKING), truth, taught=True)
 
 
 def _of_benchmark_rows(row: Mapping[str, Any]) -> Iterator[Exchange]:

@@ -19,7 +19,7 @@ from trajmill.schemas.trajectory import WORLD_MODEL
 
 
 class Columns(Section):
-    """Which column holds what; names joined by dots lead into structs.
+    """Columns by role; names joined by dots lead into structs.
 
     Attributes:
         messages: of layout `messages`: the conversation, a list of chat messages or JSON text of one.
@@ -86,12 +86,12 @@ class Columns(Section):
     licence: str | None = None
 
     def named(self) -> tuple[tuple[str, str], ...]:
-        """(role, column) of every role that has a column, in the order above."""
+        """Return (role, column) of every role that has a column, in the order above."""
         return tuple((role, column) for role, column in self.model_dump().items() if column is not None)
 
 
 class Dataset(Section):
-    """Which files of a published data set are read, and how their rows are.
+    """Settings of reading a published data set: its files, and the layout of their rows.
 
     Attributes:
         config: the configuration whose files are read, as the data set's card names it; the default one if empty.
@@ -162,7 +162,7 @@ class Dataset(Section):
         return self
 
     def rows(self, domains: tuple[str, ...]) -> Rows:
-        """What connectors are told; a domain that is not stated is the recipe's, if it has just one."""
+        """Return the settings for connectors; a domain that is not stated is the recipe's, if it has just one."""
         only = domains[0] if len(domains) == 1 and self.layout not in (None, "log") else None
         return Rows(
             layout=self.layout,
@@ -178,11 +178,11 @@ class Dataset(Section):
         )
 
     def fault(self, domains: tuple[str, ...]) -> str | None:
-        """What is wrong with the domain under a recipe that takes these in; None if nothing is."""
+        """Explain what is wrong with the domain under a recipe that takes these in; None if nothing is."""
         if self.domain is not None and self.domain not in domains:
             return f"dataset.domain is {self.domain}, which is not among the recipe's domains"
-        told = self.columns.domain is not None or self.domain is not None or len(domains) == 1
-        if self.layout in (None, "log") or told:
+        is_known = self.columns.domain is not None or self.domain is not None or len(domains) == 1
+        if self.layout in (None, "log") or is_known:
             return None
         return f"dataset.domain or dataset.columns.domain should say which domain rows are of: {', '.join(DOMAINS)}"
 

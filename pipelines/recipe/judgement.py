@@ -62,7 +62,7 @@ class RuleValues(Section):
 
 
 class NearDuplicates(Section):
-    """What counts as a near duplicate; see `quality.near`.
+    """Definition of a near duplicate; see `quality.near`.
 
     Attributes:
         bands: of MinHash; with `rows` hashes each.
@@ -87,14 +87,14 @@ class NearDuplicates(Section):
     background_share: Share = 0.2
 
     def made(self) -> Bands:
-        """How candidates are found."""
+        """Build the bands by which candidates are found."""
         from trajmill.quality.near import Bands
 
         return Bands(self.bands, self.rows, self.few)
 
 
 class Replicates(Section):
-    """What is done with rows of the same environment, history and action; see `quality.replicate`.
+    """Treatment of rows of the same environment, history and action; see `quality.replicate`.
 
     Attributes:
         max: how many of them may bear the loss; the others stay as context. No bound if null.
@@ -104,7 +104,7 @@ class Replicates(Section):
 
 
 class HarnessText(Section):
-    """What is done with text of harnesses that no parser knows; see `quality.harness_text`.
+    """Treatment of text of harnesses that no parser knows; see `quality.harness_text`.
 
     Attributes:
         max: share of an answer's characters that may stand in it; what has more stays as context.
@@ -178,7 +178,7 @@ class Benchmark(Section):
 
 
 class Contamination(Section):
-    """When a trajectory shows an item of a benchmark; see `quality.contamination`.
+    """Definition of a trajectory that shows an item of a benchmark; see `quality.contamination`.
 
     Attributes:
         min_score: share of an item's text, in weighted runs of 13 words, that is shown.
@@ -190,7 +190,7 @@ class Contamination(Section):
 
 
 class Judge(Section):
-    """What is kept.
+    """Settings of judging: what is kept.
 
     Attributes:
         tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
@@ -236,7 +236,7 @@ class Judge(Section):
     @field_validator("benchmarks")
     @classmethod
     def _apart(cls, value: tuple[Benchmark, ...]) -> tuple[Benchmark, ...]:
-        names = [one.name for one in value]
+        names = [benchmark.name for benchmark in value]
         if len(set(names)) < len(names):
             raise ValueError("two benchmarks have one name")
         return value
@@ -275,7 +275,7 @@ class Judge(Section):
             fault = "" if name in self.signals else self._fault(name)
             faults += [(("measure",), fault, name)] if fault else []
         if faults:
-            raise _placed(faults)
+            raise _error_of_faults(faults)
         return self
 
     def measured(self) -> tuple[str, ...]:
@@ -283,7 +283,7 @@ class Judge(Section):
         return tuple(sorted({rule.signal for rule in self.rules.values()} | set(self.measure)))
 
     def _fault(self, name: str) -> str:
-        """Why there is no signal of that name; empty if there is one."""
+        """Explain why there is no signal of that name; empty if there is one."""
         from trajmill.quality.registry import kinds, signals
 
         if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
@@ -300,30 +300,32 @@ class Judge(Section):
         return ""
 
     def made(self, name: str) -> Signal:
-        """What measures the signal of that name.
+        """Build the signal of that name.
 
         Raises:
             ConfigError: there is none, or it cannot be made with the recipe's settings.
         """
-        from trajmill.quality.registry import configured
+        from trajmill.quality.registry import make_signal
 
         settings = dict(self.signals.get(name, {}))
-        return configured(str(settings.pop("signal", name)), settings)
+        return make_signal(str(settings.pop("signal", name)), settings)
 
     def files(self) -> dict[str, str]:
-        """Paths of the files that measuring reads, by a name for each: the tokenizer, and models by their signal."""
-        found = {} if self.tokenizer == ESTIMATE else {"tokenizer": self.tokenizer}
+        """Return paths of the files that measuring reads, by a name for each: the tokenizer, and models by their
+        signal.
+        """
+        paths = {} if self.tokenizer == ESTIMATE else {"tokenizer": self.tokenizer}
         for name in self.measured():
-            found |= {f"signals.{name}": path for path in self.made(name).files}
-        return found
+            paths |= {f"signals.{name}": path for path in self.made(name).files}
+        return paths
 
     def ordered_rules(self) -> list[Rule]:
         """The rules in the recipe's order, each with the scope of its signal."""
         return [values.named(name, self.made(values.signal).scope) for name, values in self.rules.items()]
 
 
-def _placed(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:
-    """The error of faults that are found elsewhere than they stand: (keys, what is wrong, what was met)."""
+def _error_of_faults(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:
+    """Build the error of faults that are found elsewhere than they stand: (keys, what is wrong, what was met)."""
     details = [
         InitErrorDetails(type=PydanticCustomError("value_error", "{fault}", {"fault": fault}), loc=keys, input=met)
         for keys, fault, met in faults

@@ -92,7 +92,7 @@ class Component(Section):
 
 
 class Bound(Section):
-    """How much of a stage one value may be, or has to be.
+    """Bounds on the share of a stage that one value may be, or has to be.
 
     Attributes:
         by: whose value: a sample's component, domain, source, environment, task, or kind of environment.
@@ -120,7 +120,7 @@ class Bound(Section):
 
 
 class Stage(Section):
-    """What one stage of training is drawn from.
+    """Sources of one stage of training, and how it is drawn from them.
 
     Attributes:
         budget: tokens under `judge.tokenizer`, of CPT and SFT; null for all that there is.
@@ -146,18 +146,20 @@ class Stage(Section):
     def _whole(self) -> Self:
         if not self.components:
             raise ValueError("a stage needs a component")
-        weights = {name: one.weight for name, one in self.components.items() if one.weight is not None}
+        weights = {
+            name: component.weight for name, component in self.components.items() if component.weight is not None
+        }
         if weights and len(weights) < len(self.components):
             raise ValueError("every component needs a weight, or none has one")
         if weights:
             _adds_up("weights of the components", weights)
-        weighed = weights or any(one.weights for one in self.components.values())
+        weighed = weights or any(component.weights for component in self.components.values())
         if weighed and self.budget is None and self.samples is None:
             raise ValueError("weights need a budget, or a number of samples, of which they are shares")
         return self
 
 
-def _adds_up(what: str, shares: dict[str, Any]) -> None:
+def _adds_up(kind: str, shares: dict[str, Any]) -> None:
     whole = sum(shares.values())
     if abs(whole - 1) > _SUM:
-        raise ValueError(f"the {what} add up to {whole:g}, wanted 1")
+        raise ValueError(f"the {kind} add up to {whole:g}, wanted 1")

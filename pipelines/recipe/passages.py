@@ -33,12 +33,12 @@ Values = Annotated[tuple[Value, ...], BeforeValidator(_several)]
 
 
 def is_licence(text: str) -> bool:
-    """Whether a text has the form of an SPDX expression, such as `Apache-2.0 OR MIT`."""
+    """Return True if a text has the form of an SPDX expression, such as `Apache-2.0 OR MIT`."""
     return _SPDX.fullmatch(text) is not None and text.count("(") == text.count(")")
 
 
 class PassageColumns(Section):
-    """Which column holds what; names joined by dots lead into structs.
+    """Columns by role; names joined by dots lead into structs.
 
     Attributes:
         text: of kind `text`: the text.
@@ -138,19 +138,21 @@ class Passages(Section):
         return self.columns.text if self.kind == "text" else self.columns.messages
 
     def signals(self) -> tuple[tuple[str, Signal, float], ...]:
-        """(reason, signal, smallest number that passes) of all that is measured of a row.
+        """Return (reason, signal, smallest number that passes) of all that is measured of a row.
 
         Raises:
             ConfigError: a language or a filter is not known, or datatrove is not installed.
         """
-        from trajmill.quality.registry import configured
+        from trajmill.quality.registry import make_signal
 
-        found: list[tuple[str, Signal, float]] = []
+        signals: list[tuple[str, Signal, float]] = []
         if self.language:
-            found.append(("other_language", configured("language", {"languages": [*self.language]}), self.min_language))
+            signals.append(
+                ("other_language", make_signal("language", {"languages": [*self.language]}), self.min_language)
+            )
         for name, settings in self.filters.items():
-            found.append((_reason(name), configured(DATATROVE + name, settings), 1.0))
-        return tuple(found)
+            signals.append((_reason(name), make_signal(DATATROVE + name, settings), 1.0))
+        return tuple(signals)
 
 
 def _reason(name: str) -> str:
@@ -159,12 +161,12 @@ def _reason(name: str) -> str:
 
 
 def check_names(components: tuple[Passages, ...]) -> tuple[Passages, ...]:
-    """The components themselves.
+    """Check that the names of components differ, and return the components.
 
     Raises:
         ValueError: two have one name.
     """
-    names = [one.name for one in components]
+    names = [component.name for component in components]
     if len(set(names)) < len(names):
         raise ValueError("two components have one name")
     return components

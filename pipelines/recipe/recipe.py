@@ -50,7 +50,7 @@ def _as_shares(value: Any) -> Any:
 
 
 class Normalize(Section):
-    """How raw logs are read.
+    """Settings of reading raw logs.
 
     Attributes:
         connectors: which formats are looked for; empty means all.
@@ -90,7 +90,7 @@ class Normalize(Section):
         return (*self.connectors, *self.formats.values()) if self.connectors else ()
 
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
-        """What connectors are told of it, in a recipe that takes in these domains."""
+        """Return the settings for connectors, in a recipe that takes in these domains."""
         return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
 
     @field_validator("connectors")
@@ -115,7 +115,7 @@ class Normalize(Section):
 
 
 class Mix(Section):
-    """How what is kept becomes shards.
+    """Settings of making shards of what is kept.
 
     Attributes:
         pools: share of the trajectories that each pool is given, in whole groups; scaled to sum to 1.
@@ -197,12 +197,12 @@ class Mix(Section):
 
     @property
     def asks_replays(self) -> bool:
-        """Whether samples hang on what was replayed."""
+        """True if samples depend on what was replayed."""
         return self.rl == "certified" or self.databases
 
     @property
     def asks_for_turns(self) -> bool:
-        """Whether a pool is of single turns that are asked for: RL or eval."""
+        """True if a pool is of single turns that are asked for: RL or eval."""
         return bool(self.pools.get("rl") or self.pools.get("eval"))
 
     @field_validator("loss_weights")
@@ -217,7 +217,7 @@ class Mix(Section):
 
     @model_validator(mode="after")
     def _passed_through(self) -> Self:
-        kinds = {one.name: one.kind for one in self.passages}
+        kinds = {passages.name: passages.kind for passages in self.passages}
         named: set[str] = set()
         for pool, stage in self.stages.items():
             for name, component in stage.components.items():
@@ -274,7 +274,7 @@ class Mix(Section):
 
 
 class Card(Section):
-    """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards.
+    """Facts for the dataset card that the data cannot tell: see the Hub's documentation of dataset cards.
 
     Attributes:
         pretty_name: of the dataset.
@@ -346,22 +346,22 @@ class Recipe(Section):
         return self
 
     def read_by_workers(self) -> list[str]:
-        """Paths and URLs of models, templates and passages; what comes with trajmill is on every worker already."""
+        """List paths and URLs of models, templates and passages; what comes with trajmill is on every worker already."""
         own = Path(str(files("trajmill.quality")))
         models = [path for path in self.judge.files().values() if not Path(path).is_relative_to(own)]
         templates = [self.mix.templates] if self.mix.templates is not None else []
-        return [*models, *templates, *(one.path for one in self.mix.passages)]
+        return [*models, *templates, *(passages.path for passages in self.mix.passages)]
 
     def _known_numbers(self, where: str, names: tuple[str, ...]) -> None:
-        """Nothing, if names are of signals that are measured, or of values that are given.
+        """Check that names are of signals that are measured, or of values that are given.
 
         Raises:
             ValueError: one is not.
         """
-        given = tuple(name for name in names if name.startswith(VALUES))
-        if given and self.mix.values is None:
-            raise ValueError(f"'{given[0]}' in {where} needs mix.values, the file that has it")
-        known(f"measured signal in {where}", tuple(set(names) - set(given)), self.judge.measured())
+        values = tuple(name for name in names if name.startswith(VALUES))
+        if values and self.mix.values is None:
+            raise ValueError(f"'{values[0]}' in {where} needs mix.values, the file that has it")
+        known(f"measured signal in {where}", tuple(set(names) - set(values)), self.judge.measured())
 
     def _of_turns(self) -> list[str]:
         """The signals that are measured of transitions."""

@@ -29,10 +29,14 @@ EXTENDS: Final = "extends"
 """Names the built-in recipe whose values a recipe takes where it says nothing itself."""
 
 _TAKEN: Final = ("domains", "normalize", "judge", "mix")
-"""What is taken: how logs are read, judged and mixed, not what the data set is called or whose it is."""
+"""Sections that are taken from an extended recipe: how logs are read, judged and mixed, not the data set's name or
+owner.
+"""
 
 _BY_NAME: Final = ("rules", "signals", "benchmarks")
-"""What `judge` holds by name: each stays unless the recipe has another of its name, or takes it away by null."""
+"""Parts of `judge` that are merged by name: each entry stays unless the recipe has another of its name, or removes it
+by null.
+"""
 
 SALT: Final = "TRAJMILL_SCRUB_SALT"
 """The environment variable that holds the salt of a recorded recipe."""
@@ -48,8 +52,8 @@ def _names_at(keys: tuple[int | str, ...]) -> list[str]:
 
 
 def _model(kind: Any) -> Any:
-    """The model that a type is, may be, or is a mapping or a sequence of."""
-    return next(one for one in (kind, *get_args(kind)) if hasattr(one, "model_fields"))
+    """Return the model that a type is, may be, or is a mapping or a sequence of."""
+    return next(candidate for candidate in (kind, *get_args(kind)) if hasattr(candidate, "model_fields"))
 
 
 def _message(error: Any) -> str:
@@ -70,8 +74,8 @@ def _message(error: Any) -> str:
     return f"{where}: {message} (met {error['input']!r})"
 
 
-def _extended(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """The values of a recipe with those of the built-in one that it extends, where it has none of its own.
+def _extend(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """Fill the values of a recipe with those of the built-in one that it extends, where it has none of its own.
 
     Raises:
         ConfigError: there is no such built-in recipe.
@@ -84,32 +88,32 @@ def _extended(values: dict[str, Any], name: str) -> dict[str, Any]:
         nearest = get_close_matches(wanted, known, 1)
         message = f"{name} extends '{wanted}', which is no built-in recipe; there are: {', '.join(known)}."
         raise ConfigError(message, nearest[0] if nearest else None)
-    base = _extended(yaml.load(known[wanted], yaml.CSafeLoader), wanted)
+    base = _extend(yaml.load(known[wanted], yaml.CSafeLoader), wanted)
     for section in _TAKEN:
         if section in base:
-            own[section] = _joined(base[section], own[section]) if section in own else base[section]
+            own[section] = _merge(base[section], own[section]) if section in own else base[section]
     return own
 
 
-def _joined(base: Any, own: Any) -> Any:
-    """A section of the extended recipe with the values of the own one over it; what is no section stands alone."""
+def _merge(base: Any, own: Any) -> Any:
+    """Merge the values of the own section over those of the extended recipe; what is no section stands alone."""
     if not (isinstance(base, dict) and isinstance(own, dict)):
         return own
-    found = base | own
+    merged = base | own
     for key in _BY_NAME:
         if key in base and key in own:
-            found[key] = _by_name(base[key], own[key])
-    return {key: value for key, value in found.items() if value is not None or key not in _BY_NAME}
+            merged[key] = _by_name(base[key], own[key])
+    return {key: value for key, value in merged.items() if value is not None or key not in _BY_NAME}
 
 
 def _by_name(base: Any, own: Any) -> Any:
-    """The mapping, or list of mappings with a `name`, of both; the own one's stand in the place of their namesakes."""
+    """Merge a mapping, or list of mappings with a `name`, of both; the own one's stand in the place of their namesakes."""
     if isinstance(base, dict) and isinstance(own, dict):
         return {key: value for key, value in (base | own).items() if value is not None}
-    if isinstance(own, list) and all(isinstance(one, dict) for one in own):
-        named = {str(one.get("name")): one for one in own}
-        kept = [named.get(one["name"], one) for one in base]
-        return kept + [one for one in own if one not in kept]
+    if isinstance(own, list) and all(isinstance(entry, dict) for entry in own):
+        named = {str(entry.get("name")): entry for entry in own}
+        merged = [named.get(entry["name"], entry) for entry in base]
+        return merged + [entry for entry in own if entry not in merged]
     return own
 
 
@@ -131,20 +135,22 @@ def parse_recipe(text: str, name: str) -> Recipe:
     if not isinstance(values, dict):
         raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
     try:
-        return Recipe.model_validate(_extended(values, name))
+        return Recipe.model_validate(_extend(values, name))
     except ValidationError as error:
         faults = "; ".join(_message(fault) for fault in error.errors())
         raise ConfigError(f"{name} is no valid recipe: {faults}") from error
 
 
 def builtin_recipes() -> dict[str, str]:
-    """The recipes that come with trajmill, by name (`android`), as YAML text."""
-    found = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
-    return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
+    """Read the recipes that come with trajmill, by name (`android`), as YAML text."""
+    entries = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(entries, key=lambda e: e.name)
+    }
 
 
-def _recorded(text: str, name: str) -> str:
-    """The recipe of a run's record, as YAML; empty if the text is none.
+def _read_record(text: str, name: str) -> str:
+    """Return the recipe of a run's record, as YAML; empty if the text is none.
 
     Raises:
         ConfigError: the recipe has a salt, which no record holds, and it is not given.
@@ -176,7 +182,7 @@ def recipe_in(record: bytes, name: str) -> Recipe:
         ConfigError: it holds none that is valid, or its salt is not at hand.
     """
     text = record.decode("utf-8", "replace")
-    return parse_recipe(_recorded(text, name) or text, name)
+    return parse_recipe(_read_record(text, name) or text, name)
 
 
 def load_recipe(config: str) -> Recipe:
@@ -196,7 +202,7 @@ def load_recipe(config: str) -> Recipe:
             raise ConfigError(f"The recipe {config} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise ConfigError(f"{config} is no recipe: it is no text in UTF-8.") from error
-        return parse_recipe(_recorded(text, config) or text, config)
+        return parse_recipe(_read_record(text, config) or text, config)
     known = builtin_recipes()
     if config in known:
         return parse_recipe(known[config], f"built-in recipe '{config}'")

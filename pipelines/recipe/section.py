@@ -16,11 +16,11 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-def _listed(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-LISTED: Final = BeforeValidator(_listed)
+LISTED: Final = BeforeValidator(_to_tuple)
 """Lets a tuple be written as a list, which is all that YAML has."""
 
 
@@ -34,8 +34,8 @@ Day = Annotated[date, BeforeValidator(_day)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str, ...]:
-    """The names themselves, of what the recipe calls `what`.
+def known(kind: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str, ...]:
+    """Check that the names are valid and return them; the recipe calls them `kind`.
 
     Raises:
         ValueError: one is not among the valid ones; the message says which is nearest.
@@ -45,5 +45,5 @@ def known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str,
         if name not in there:
             nearest = get_close_matches(name, there, 1)
             hint = f"; did you mean '{nearest[0]}'?" if nearest else f"; there are: {', '.join(there)}"
-            raise ValueError(f"there is no {what} '{name}'{hint}")
+            raise ValueError(f"there is no {kind} '{name}'{hint}")
     return names

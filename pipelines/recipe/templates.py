@@ -47,7 +47,7 @@ VARIABLES: Final = frozenset(
         "tagged",
     }
 )
-"""What a prompt's template may name: texts, empty where they are not known; `forms` and `dialects` lists; flags."""
+"""Variables of a prompt's template: texts, empty where they are not known; `forms` and `dialects` lists; flags."""
 
 _LISTS: Final = frozenset({"forms", "dialects"})
 _FLAGS: Final = frozenset({"ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged"})
@@ -68,12 +68,12 @@ class PromptTemplate(NamedTuple):
 
     @property
     def template(self) -> jinja2.Template:
-        """What renders it; compiled when first asked for, since a run draws few of all there are."""
-        return _compiled(self.text, self.own)
+        """Compiled template; compiled when first asked for, since a run draws few of all there are."""
+        return _compile(self.text, self.own)
 
     @property
     def reference(self) -> str:
-        """What a sample says that its prompt was made from: `terminal/sft-2@` and 12 digits of the digest."""
+        """Reference by which a sample names its prompt's template: `terminal/sft-2@` and 12 digits of the digest."""
         return f"{self.name}@{self.digest[:12]}"
 
 
@@ -86,7 +86,7 @@ def template(name: str) -> jinja2.Template:
 def prompt_template(
     domain: str, pool: str, key: str, seed: int, folder: Path | None = None, is_short: bool = False
 ) -> PromptTemplate:
-    """The template that the system prompt of a sample is made from.
+    """Choose the template of the system prompt of a sample.
 
     Args:
         domain: one of the seven.
@@ -101,8 +101,8 @@ def prompt_template(
     """
     own = folder if folder is not None and (folder / domain).exists() else None
     kinds = _of_domain(domain, own)
-    found = (kinds[_KIND[pool] + _SHORT] if is_short else ()) or kinds[_KIND[pool]]
-    return found[xxhash.xxh3_64_intdigest(f"template:{key}".encode(), seed) % len(found)]
+    templates = (kinds[_KIND[pool] + _SHORT] if is_short else ()) or kinds[_KIND[pool]]
+    return templates[xxhash.xxh3_64_intdigest(f"template:{key}".encode(), seed) % len(templates)]
 
 
 def check_templates(folder: Path) -> None:
@@ -127,42 +127,45 @@ def check_templates(folder: Path) -> None:
 
 
 def templates_digest(folder: Path | None = None) -> str:
-    """sha256 of all templates that prompts are made from, a user's own or ours, as 64 hex digits."""
-    found = [
-        (one.name, one.digest) for domain in DOMAINS for some in _of_domain(domain, folder).values() for one in some
+    """Digest all templates that prompts are made from, a user's own or ours, by sha256, as 64 hex digits."""
+    digests = [
+        (template.name, template.digest)
+        for domain in DOMAINS
+        for some in _of_domain(domain, folder).values()
+        for template in some
     ]
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+    return hashlib.sha256(repr(sorted(digests)).encode()).hexdigest()
 
 
 @cache
 def built_in_texts() -> list[str]:
-    """The texts of all templates of prompts that come with trajmill."""
-    return [one.text for domain in DOMAINS for some in _of_domain(domain, None).values() for one in some]
+    """Return the texts of all templates of prompts that come with trajmill."""
+    return [template.text for domain in DOMAINS for some in _of_domain(domain, None).values() for template in some]
 
 
 @cache
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
-    """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
-    place: Traversable = configs() / "templates" / domain if folder is None else folder / domain
+    """Return the templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
+    source_folder: Traversable = configs() / "templates" / domain if folder is None else folder / domain
     pools = ("rl", "cpt", "sft")
-    found: dict[str, list[PromptTemplate]] = {kind + end: [] for kind in pools for end in ("", _SHORT)}
+    templates: dict[str, list[PromptTemplate]] = {kind + end: [] for kind in pools for end in ("", _SHORT)}
     try:
-        names = sorted((path.name for path in place.iterdir() if not path.name.startswith(".")), key=_in_order)
+        names = sorted((path.name for path in source_folder.iterdir() if not path.name.startswith(".")), key=_in_order)
     except OSError as error:
-        raise ConfigError(f"mix.templates: {place} cannot be listed: {error.strerror}.") from error
+        raise ConfigError(f"mix.templates: {source_folder} cannot be listed: {error.strerror}.") from error
     for name in names:
         if _FILE.fullmatch(name) is None:
             raise ConfigError(
-                f"mix.templates: {place / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}, "
+                f"mix.templates: {source_folder / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}, "
                 f"{{rl,cpt,sft}}{_SHORT}{_SUFFIX}."
             )
         stem = name.removesuffix(_SUFFIX)
         kind = stem if stem.endswith(_SHORT) else stem.partition("-")[0]
-        found[kind].append(_read(place / name, f"{domain}/{stem}", own=folder is not None))
-    missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind in pools if not found[kind]]
+        templates[kind].append(_read(source_folder / name, f"{domain}/{stem}", own=folder is not None))
+    missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind in pools if not templates[kind]]
     if missing:
-        raise ConfigError(f"mix.templates: {place} holds no {', no '.join(missing)}.")
-    return {kind: tuple(held) for kind, held in found.items()}
+        raise ConfigError(f"mix.templates: {source_folder} holds no {', no '.join(missing)}.")
+    return {kind: tuple(some) for kind, some in templates.items()}
 
 
 def _in_order(name: str) -> tuple[int, str]:
@@ -170,17 +173,17 @@ def _in_order(name: str) -> tuple[int, str]:
 
 
 def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
-    """The template in a file; a user's own (`own`) is tried, and what it runs has no way out of its sandbox."""
+    """Read the template in a file; a user's own (`own`) is tried, and what it runs has no way out of its sandbox."""
     environment = _sandbox()
     try:
         text = path.read_text("utf-8")
-        found = PromptTemplate(name, hashlib.sha256(text.encode()).hexdigest(), text, own)
+        template = PromptTemplate(name, hashlib.sha256(text.encode()).hexdigest(), text, own)
         if not own:
-            return found  # tests hold ours to what follows
+            return template  # tests hold ours to what follows
         tree = environment.parse(text)
         named = jinja2.meta.find_undeclared_variables(tree)
         includes = next(iter(jinja2.meta.find_referenced_templates(tree)), "") != ""
-        _compiled(text, own)
+        _compile(text, own)
     except jinja2.TemplateSyntaxError as error:
         raise ConfigError(f"mix.templates: {path}, line {error.lineno}: {error.message}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -190,8 +193,8 @@ def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
         raise ConfigError(f"mix.templates: {path} names '{unknown[0]}', which no prompt has.", *nearest)
     if includes:
         raise ConfigError(f"mix.templates: {path} takes in another file; its digest is to tell all that it says.")
-    _try(_compiled(text, own), path)
-    return found
+    _try(_compile(text, own), path)
+    return template
 
 
 def _try(compiled: jinja2.Template, path: Traversable) -> None:
@@ -215,7 +218,7 @@ def _values(known: bool) -> dict[str, Any]:
 
 
 @cache
-def _compiled(text: str, own: bool) -> jinja2.Template:
+def _compile(text: str, own: bool) -> jinja2.Template:
     return (_sandbox() if own else _environment()).from_string(text)
 
 

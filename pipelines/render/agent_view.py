@@ -35,11 +35,11 @@ _HARNESS: Final = "harness"
 _COMPACTION: Final = "compaction"
 
 _HOSTED: Final = ("srvtoolu_", "mcptoolu_", "mcp_", "ci_", "ws_", "fs_", "ig_", "tsc_")
-"""How ids begin of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
+"""Prefixes of ids of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
 
 
 class Fidelity(NamedTuple):
-    """How far a conversation is that of its log.
+    """Degree to which a conversation is that of its log.
 
     Attributes:
         system: `logged`, or `not_logged`: the log holds no system prompt.
@@ -68,7 +68,7 @@ class Fidelity(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What an agent was told, did and was answered.
+    """Messages to, from and about an agent: what it was told, did and was answered.
 
     Attributes:
         messages: each with `role`, `content`, `reasoning_content`, `tool_calls` (JSON text of OpenAI's list),
@@ -84,7 +84,7 @@ class Conversation(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a conversation cannot be restored: the reason, and in words what was met."""
+    """Refusal to restore a conversation: the reason, and a description of the obstacle."""
 
     reason: str
     detail: str
@@ -113,7 +113,7 @@ def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conve
 
 def _parts(rows: Rows) -> Iterator[Rows]:
     """The rows between compactions: the agent saw no more of what stood before than a summary."""
-    begins = [place for place, row in enumerate(rows) if place == 0 or _is_resumed(row)]
+    begins = [number for number, row in enumerate(rows) if number == 0 or _is_resumed(row)]
     for begin, end in pairwise([*begins, len(rows)]):
         yield rows[begin:end]
 
@@ -150,30 +150,32 @@ def _require_conversation(rows: Rows) -> None:
 
 def _has_words(row: Row) -> bool:
     action = row["action"]
-    told = (row["task"]["instruction"], row["context"]["agent_system"], action["message"], action["reasoning"])
-    return action["name"] == MESSAGE or any(one is not None for one in told)
+    texts = (row["task"]["instruction"], row["context"]["agent_system"], action["message"], action["reasoning"])
+    return action["name"] == MESSAGE or any(text is not None for text in texts)
 
 
 def _opening(first: Row) -> Iterator[dict[str, Any]]:
-    """What stood before the agent's first message; words of the harness before the task, as most harnesses have it."""
+    """Yield the messages before the agent's first; words of the harness come before the task, as most harnesses have
+    it.
+    """
     if first["context"]["agent_system"] is not None:
         yield _message("system", first["context"]["agent_system"])
-    said = _said(first)
+    words = _words_before(first)
     if _is_resumed(first):
-        yield from (_heard(role, content) for role, content in said[_last_compaction(said) :])
-        said = []
-    yield from (_heard(role, content) for role, content in said if role != "user")
+        yield from (_heard(role, content) for role, content in words[_last_compaction(words) :])
+        words = []
+    yield from (_heard(role, content) for role, content in words if role != "user")
     if first["step"] == 0 and _task(first) is not None:
         yield _message("user", _task(first))
-    yield from (_heard(role, content) for role, content in said if role == "user")
+    yield from (_heard(role, content) for role, content in words if role == "user")
 
 
 def _is_resumed(row: Row) -> bool:
-    return any(role == _COMPACTION for role, _ in _said(row))
+    return any(role == _COMPACTION for role, _ in _words_before(row))
 
 
-def _last_compaction(said: Sequence[tuple[str, str]]) -> int:
-    return max(place for place, (role, _) in enumerate(said) if role == _COMPACTION)
+def _last_compaction(words: Sequence[tuple[str, str]]) -> int:
+    return max(number for number, (role, _) in enumerate(words) if role == _COMPACTION)
 
 
 def _task(first: Row) -> str | None:
@@ -182,7 +184,7 @@ def _task(first: Row) -> str | None:
 
 
 def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
-    """The messages of each turn, and the rows that they restore."""
+    """Yield the messages of each turn, and the rows that they restore."""
     last = rows[-1]["turn"]
     is_first = True
     shown = (rows[0]["observation"] or {}).get("content") if _is_resumed(rows[0]) else None
@@ -192,21 +194,28 @@ def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
         if before is not None and before["content"] != shown:
             raise _RefusedError("unasked", "the environment showed something without being asked")
         if not is_first:
-            said = [_heard(role, content) for role, content in _said(calls[0])]
-            if not said and shown is None:
+            words = [_heard(role, content) for role, content in _words_before(calls[0])]
+            if not words and shown is None:
                 raise _RefusedError("unanswered", "something stood between two turns that the log does not hold")
-            yield [], said
+            yield [], words
         is_first = False
         if len(calls) != calls[0]["num_calls"]:
             raise _RefusedError("incomplete", "calls of a turn are not there")
-        yield calls, [_spoken(calls[0]) if _is_message(calls[0]) else _called(calls)]
+        yield calls, [_spoken(calls[0]) if _is_message(calls[0]) else _call_message(calls)]
         for row in calls:
             answer = row["next_observation"]
             if answer is not None:
                 yield [], [_answer(row)]
             elif turn != last and not _is_message(row):
                 raise _RefusedError("unanswered", "a call is not answered, and the conversation goes on")
-        shown = next((one["content"] for one in (row["next_observation"] for row in reversed(calls)) if one), shown)
+        shown = next(
+            (
+                observation["content"]
+                for observation in (row["next_observation"] for row in reversed(calls))
+                if observation
+            ),
+            shown,
+        )
 
 
 def _message(role: str, content: str | None, **more: Any) -> dict[str, Any]:
@@ -226,14 +235,14 @@ def _heard(role: str, content: str) -> dict[str, Any]:
     return _message("user", content, name=None if role == "user" else _HARNESS)
 
 
-def _said(row: Row) -> list[tuple[str, str]]:
-    """(role, text) of what the agent was told before the row, in the order of the log."""
-    told = json.loads(row["interleaved"]) if row["interleaved"] else ()
-    return [(one["role"], one["content"]) for one in told if one["role"] not in _UNSEEN]
+def _words_before(row: Row) -> list[tuple[str, str]]:
+    """Return (role, text) of what the agent was told before the row, in the order of the log."""
+    entries = json.loads(row["interleaved"]) if row["interleaved"] else ()
+    return [(entry["role"], entry["content"]) for entry in entries if entry["role"] not in _UNSEEN]
 
 
 def _is_message(row: Row) -> bool:
-    """Whether the row is what the agent said to the user, and no call."""
+    """Return True if the row is a message of the agent to the user, and no call."""
     return bool(row["action"]["name"] == MESSAGE and row["action"]["call_id"] is None)
 
 
@@ -244,18 +253,18 @@ def _spoken(row: Row) -> dict[str, Any]:
     return _message("assistant", value["content"], reasoning_content=row["action"]["reasoning"], loss=True)
 
 
-def _called(calls: Sequence[Row]) -> dict[str, Any]:
-    """The agent's message with all calls of a turn, in the order of the calls."""
+def _call_message(calls: Sequence[Row]) -> dict[str, Any]:
+    """Build the agent's message with all calls of a turn, in the order of the calls."""
     return _message(
         "assistant",
-        _joined(calls, "message"),
-        reasoning_content=_joined(calls, "reasoning"),
+        _join_texts(calls, "message"),
+        reasoning_content=_join_texts(calls, "reasoning"),
         tool_calls=json_text([_call(row["action"]) for row in calls]),
         loss=True,
     )
 
 
-def _joined(calls: Sequence[Row], member: str) -> str | None:
+def _join_texts(calls: Sequence[Row], member: str) -> str | None:
     return "\n\n".join(row["action"][member] for row in calls if row["action"][member] is not None) or None
 
 
@@ -292,17 +301,17 @@ def _answer(row: Row) -> dict[str, Any]:
 def _tools(first: Row) -> str | None:
     space: str | None = first["context"]["action_space"]
     tools = value_or_none(space or "")
-    return space if isinstance(tools, list) and all(isinstance(one, dict) for one in tools) else None
+    return space if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
 def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, end: str) -> Fidelity:
-    """How far the messages, which restore these rows, are those of the log."""
+    """Grade the messages, which restore these rows, by their likeness to those of the log."""
     first = rows[0]
     is_derived = first["context"]["origin"] != "logged"
-    known = set() if tools is None or is_derived else {_name(one) for one in json.loads(tools)}
+    known = set() if tools is None or is_derived else {_name(tool) for tool in json.loads(tools)}
     calls = [row["action"] for row in rows if not _is_message(row)]
-    is_parsed = any(one["call_id"] is None and one["name"] not in known for one in calls)
-    is_hosted = any((one["call_id"] or "").startswith(_HOSTED) for one in calls)
+    is_parsed = any(call["call_id"] is None and call["name"] not in known for call in calls)
+    is_hosted = any((call["call_id"] or "").startswith(_HOSTED) for call in calls)
     is_joined = any(
         row["call_index"] and (row["action"]["message"] is not None or row["action"]["reasoning"] is not None)
         for row in rows
@@ -315,7 +324,9 @@ def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, e
         calls="parsed" if is_parsed else "hosted" if is_hosted else "logged",
         words="joined" if is_joined else "logged",
         answers="unwrapped" if is_unwrapped else "logged",
-        harness="as_user" if any(one["name"] == _HARNESS and one["role"] == "user" for one in messages) else "logged",
+        harness="as_user"
+        if any(message["name"] == _HARNESS and message["role"] == "user" for message in messages)
+        else "logged",
         begin="compacted" if _is_resumed(first) else "logged",
         end=end,
     )
@@ -329,6 +340,10 @@ def _name(tool: Row) -> Any:
 def _with_reasoning(messages: list[dict[str, Any]], reasoning: Reasoning) -> list[dict[str, Any]]:
     if reasoning == "keep":
         return messages
-    users = [place for place, one in enumerate(messages) if one["role"] == "user" and one["name"] is None]
+    users = [
+        number
+        for number, message_of in enumerate(messages)
+        if message_of["role"] == "user" and message_of["name"] is None
+    ]
     begin = len(messages) if reasoning == "strip" else max(users, default=-1) + 1
     return [{**message, "reasoning_content": None} for message in messages[:begin]] + messages[begin:]

@@ -1,4 +1,4 @@
-"""What a check is derived from: an action with its answer, what was known before it, and other answers of the tool.
+"""Sources of a check: an action with its answer, what was known before it, and other answers of the tool.
 
 Pure: nothing here reads or writes. Which checks follow is the matter of `candidates` and `checks`.
 """
@@ -26,7 +26,7 @@ Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 _WORD: Final = re.compile(r"\w+")
 _COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
 _COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
-"""What stands in arguments that may hold a command, as a value of an object or the first text of an array."""
+"""Pattern of arguments that may hold a command, as a value of an object or the first text of an array."""
 
 _PASSED_OVER: Final = re.compile(
     r"^(?:\s*(?:cd\s+\S+|export\s+\S+|set\s+-\w+|source\s+\S+|\w+=\S*)\s*(?:&&|;|\n)|\s*(?:sudo|time|env)\s+)*"
@@ -35,7 +35,7 @@ _HEAD: Final = re.compile(r"\s*([\w./+-]+)")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file", "file", "name", "id")
 _TEXTS: Final = ("file_text", "content", "text", "new_str", "new_string", "body")
 _WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
-"""What stands in the arguments of an action that writes."""
+"""Pattern in the arguments of an action that writes."""
 
 _HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
 _LONGEST: Final = 32_768
@@ -102,23 +102,23 @@ class Answered:
         if isinstance(value, dict):
             command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
         elif isinstance(value, list):
-            command = next((one for one in self.values if one.strip()), None)
+            command = next((text for text in self.values if text.strip()), None)
         if self.tool == "keystrokes" and command is None:
             command = next(iter(self.values), None)
-        found = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
-        return (self.domain, self.tool, found[1].rpartition("/")[2] if found else "")
+        match = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
+        return (self.domain, self.tool, match[1].rpartition("/")[2] if match else "")
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    held = [value]
-    while held:
-        one = held.pop()
-        if isinstance(one, Mapping):
-            held.extend(reversed(list(one.values())))
-        elif isinstance(one, list):
-            held.extend(reversed(one))
-        elif isinstance(one, str) or (isinstance(one, int | float) and not isinstance(one, bool)):
-            yield str(one)
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            stack.extend(reversed(list(node.values())))
+        elif isinstance(node, list):
+            stack.extend(reversed(node))
+        elif isinstance(node, str) or (isinstance(node, int | float) and not isinstance(node, bool)):
+            yield str(node)
 
 
 _PARTED: Final = "".join(chr(code) if code < 128 and _WORD.match(chr(code)) else " " for code in range(256)).encode()
@@ -140,7 +140,7 @@ def words_of(text: str) -> frozenset[str]:
 
 _LEADING: Final = re.compile(r"^(?:[^\S\n]*\d+[\t→:|]|[+-](?![+-]))", re.MULTILINE)
 PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
-"""What a line of a state says as a whole: a text between quotes, or a box of pixels."""
+"""Pattern of a text that a line of a state says as a whole: between quotes, or a box of pixels."""
 
 
 def bare(line: str) -> str:
@@ -155,17 +155,17 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """What lines say as a whole, texts without their quotes."""
-    return (found[1] if found[1] is not None else found[2] or found[3] or "" for found in PIECE.finditer(text))
+    """Yield the texts that lines say as a whole, without their quotes."""
+    return (match[1] if match[1] is not None else match[2] or match[3] or "" for match in PIECE.finditer(text))
 
 
-def masked(piece: str) -> str:
-    """A piece whose numbers do not tell it from others."""
+def mask_numbers(piece: str) -> str:
+    """Mask the numbers of a piece, which do not tell it from others."""
     return _DIGITS.sub("#", piece)
 
 
 class Known:
-    """What a trajectory has shown so far, and what was written where; worked out when it is asked for.
+    """Texts and written files that a trajectory has shown so far; worked out on demand.
 
     The caller asks for the checks of a turn first and adds it then, in the order of the trajectory; or keeps what was
     known then (`now`) and asks later, in any order: all that was known at some time shares one account of what was
@@ -173,7 +173,7 @@ class Known:
     """
 
     def __init__(self, shown: _Shown | None = None, end: int | None = None) -> None:
-        """What was shown; of `shown`, which is told and may grow, only the first `end`."""
+        """Start from the first `end` texts of `shown`, which may grow."""
         self._shown = shown or _Shown()
         self._end = end
         self._last: str | None = None
@@ -189,57 +189,57 @@ class Known:
             self._shown.of.append(text)
 
     def now(self) -> Known:
-        """What is known now, whatever is shown later."""
+        """Return what is known now, whatever is shown later."""
         return Known(self._shown, len(self._shown.of))
 
     def _until(self) -> int:
         return len(self._shown.of) if self._end is None else self._end
 
     def _holds(self, first: Mapping[str, int], some: Iterable[str], end: int) -> bool:
-        return all(first.get(one, end) < end for one in some)
+        return all(first.get(text, end) < end for text in some)
 
     def has_words(self, some: Iterable[str]) -> bool:
-        """Whether all of these words were shown."""
+        """Return True if all of these words were shown."""
         end = self._until()
         return self._holds(self._shown.read(end).words, some, end)
 
     def has_line(self, line: str) -> bool:
-        """Whether a bare line was shown."""
+        """Return True if a bare line was shown."""
         end = self._until()
         return self._holds(self._shown.read(end).lines, (line,), end)
 
     def has_piece(self, piece: str) -> bool:
-        """Whether a line of a state said this as a whole."""
+        """Return True if a line of a state said this as a whole."""
         end = self._until()
-        return self._holds(self._shown.parted(end).pieces, (piece,), end)
+        return self._holds(self._shown.split_pieces(end).pieces, (piece,), end)
 
     def has_masked_piece(self, piece: str) -> bool:
-        """Whether a line of a state said this as a whole, whatever numbers stood in it; boxes count none."""
+        """Return True if a line of a state said this as a whole, whatever numbers stood in it; boxes count none."""
         end = self._until()
-        return self._holds(self._shown.parted(end).masked, (masked(piece),), end)
+        return self._holds(self._shown.split_pieces(end).masked, (mask_numbers(piece),), end)
 
     def has_piece_words(self, some: Iterable[str]) -> bool:
-        """Whether all of these words stood in what lines of states said as a whole."""
+        """Return True if all of these words stood in texts that lines of states said as a whole."""
         end = self._until()
-        return self._holds(self._shown.parted(end).piece_words, some, end)
+        return self._holds(self._shown.split_pieces(end).piece_words, some, end)
 
     def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
-        """The words of lines that were shown and hold all the given ones, of so many lines at most, the first first."""
+        """Yield the words of shown lines that hold all the given ones, of so many lines at most, the first first."""
         longest = max(some, key=len, default="")
         if longest and self.has_words(some):
             lines = self._shown.first_lines(self._until())
-            held = (words(line) for line in lines if longest in line)
-            yield from islice((one for one in held if some <= one), most)
+            candidates = (words(line) for line in lines if longest in line)
+            yield from islice((line_words for line_words in candidates if some <= line_words), most)
 
     @property
     def written(self) -> Mapping[str, str]:
-        """What was written, by its path."""
-        turns = (one for one in self._shown.of[: self._until()] if isinstance(one, Answered))
+        """Texts that were written, by path."""
+        turns = (turn_or_text for turn_or_text in self._shown.of[: self._until()] if isinstance(turn_or_text, Answered))
         return {path: text for turn in turns for path, text in turn.written}
 
 
 class _Shown:
-    """What a trajectory shows, in order, and for each word, line and piece by the how manieth it was shown first.
+    """Texts that a trajectory shows, in order, and the number of the text that showed each word, line and piece first.
 
     Attributes:
         of: texts, and turns, which show their action, its values and the observation.
@@ -261,11 +261,11 @@ class _Shown:
         self._unparted: deque[tuple[int, str]] = deque()
 
     def read(self, end: int) -> _Shown:
-        """Itself, when at least so many are taken in."""
+        """Take in at least so many texts, and return itself."""
         while len(self._held) < end:
             number = len(self._held)
-            one = self.of[number]
-            for text in (one,) if isinstance(one, str) else (one.action, one.observation, *one.values):
+            entry = self.of[number]
+            for text in (entry,) if isinstance(entry, str) else (entry.action, entry.observation, *entry.values):
                 self._take(text, number)
             self._held.append(len(self.lines))
         return self
@@ -273,7 +273,7 @@ class _Shown:
     def _take(self, text: str, number: int) -> None:
         fresh = [line for line in text.split("\n") if line not in self._raw]
         self._raw.update(fresh)
-        new = {one: line for line in fresh if (one := bare(line)) not in self.lines and one}
+        new = {bare_line: line for line in fresh if (bare_line := bare(line)) not in self.lines and bare_line}
         self.lines |= dict.fromkeys(new, number)
         lines = "\n".join(new.values())  # neither a word nor a piece goes over the end of a line
         self.words |= dict.fromkeys(words(lines).difference(self.words), number)
@@ -283,41 +283,41 @@ class _Shown:
         """The lines of the first so many, bare, in the order in which they were shown first."""
         return islice(self.read(end).lines, self._held[end - 1] if end else 0)
 
-    def parted(self, end: int) -> _Shown:
-        """Itself, when the pieces of at least so many are taken in."""
+    def split_pieces(self, end: int) -> _Shown:
+        """Take in the pieces of at least so many texts, and return itself."""
         self.read(end)
         while self._unparted:
             number, lines = self._unparted.popleft()
             for piece in set(pieces(lines)).difference(self.pieces):
                 self.pieces[piece] = number
                 if not BOX.fullmatch(piece):
-                    self.masked.setdefault(masked(piece), number)
+                    self.masked.setdefault(mask_numbers(piece), number)
                     for word in words(piece):
                         self.piece_words.setdefault(word, number)
         return self
 
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
-    """(path, text) of what an action writes."""
+    """Yield (path, text) of what an action writes."""
     value = turn.given
     if isinstance(value, dict):
         path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
         text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
         if path and text:
             yield path, text
-    for one in turn.values:
-        for found in islice(_HEREDOC.finditer(one), 20) if "<<" in one else ():
-            end = one.find(f"\n{found[2]}", found.end() - 1)
-            if end >= found.end():
-                yield found[1].strip("'\""), one[found.end() : end]
+    for value_text in turn.values:
+        for match in islice(_HEREDOC.finditer(value_text), 20) if "<<" in value_text else ():
+            end = value_text.find(f"\n{match[2]}", match.end() - 1)
+            if end >= match.end():
+                yield match[1].strip("'\""), value_text[match.end() : end]
 
 
 def read_path(turn: Answered, known: Known) -> str | None:
-    """The path of what was written before and the action names, without writing it; None if there is none."""
+    """Return the path of an earlier written file that the action names without writing it; None if there is none."""
     if turn.written:
         return None
     written = known.written
-    named = [word for one in turn.values for word in (one, *one.split()) if word in written] if written else []
+    named = [word for value in turn.values for word in (value, *value.split()) if word in written] if written else []
     return named[-1] if named else None
 
 
@@ -352,20 +352,20 @@ class Distractors:
         number = xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"))
         if key not in self._held and not self._admits(key):
             return
-        held, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
-        if number in held:
+        answers, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
+        if number in answers:
             return
         if len(heap) < self._limit:
             heapq.heappush(heap, -number)
         elif number < -heap[0]:
-            del held[-heapq.heappushpop(heap, -number)]
+            del answers[-heapq.heappushpop(heap, -number)]
         else:
             return
-        held[number] = text
+        answers[number] = text
         self._of.clear()
 
     def _admits(self, key: tuple[str, ...]) -> bool:
-        """Whether a new head or tool is among those of least hash that are held; one that no more is, goes."""
+        """Return True if a new head or tool is among those of least hash that are held; one that no more is, goes."""
         rank = (xxhash.xxh3_64_intdigest("\0".join(key).encode("utf-8", "replace")), key)
         of_kind = self._ranks.setdefault(len(key), [])
         if len(of_kind) == _KEYS and rank >= of_kind[-1]:
@@ -386,22 +386,22 @@ class Distractors:
         """All that is held, of the schema `HELD`, sorted."""
         rows = [
             (*key, *([None] if len(key) == 2 else []), text)
-            for key, held in sorted(self._held.items())
-            for _, text in sorted(held.items())
+            for key, answers in sorted(self._held.items())
+            for _, text in sorted(answers.items())
         ]
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(HELD)
         arrays = [pa.array(list(column), field.type) for column, field in zip(columns, HELD, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=HELD)
 
     def of(self, turn: Answered) -> tuple[str, ...]:
-        """The answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
+        """Return the answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
         if turn.head not in self._of:
-            found = {
+            answers = {
                 number: text
                 for key in (turn.head, turn.head[:2])
                 for number, text in sorted(self._held.get(key, {}).items())
             }
-            self._of[turn.head] = tuple(found.values())
+            self._of[turn.head] = tuple(answers.values())
         return self._of[turn.head]
 
 

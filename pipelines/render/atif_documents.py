@@ -39,7 +39,7 @@ PLAIN: Final[Mapping[str, Any]] = {
     "uri": None,
     "attachments": [],
 }
-"""What an observation is if nothing else is said."""
+"""Default fields of an observation."""
 
 
 def atif_document(rows: Sequence[Row]) -> dict[str, Any]:
@@ -68,18 +68,18 @@ def atif_document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _agent(row: Row) -> dict[str, Any]:
     agent = row["agent"]
-    made = {"name": agent["name"] or UNKNOWN, "version": agent["version"] or UNKNOWN}
+    fields = {"name": agent["name"] or UNKNOWN, "version": agent["version"] or UNKNOWN}
     if agent["model"]:
-        made["model_name"] = agent["model"]
+        fields["model_name"] = agent["model"]
     tools = _tools(row)
-    return made if tools is None else {**made, "tool_definitions": tools}
+    return fields if tools is None else {**fields, "tool_definitions": tools}
 
 
 def _tools(row: Row) -> list[Any] | None:
-    """The action space as ATIF has it, a list of objects; None if it is not one."""
+    """Return the action space as ATIF has it, a list of objects; None if it is not one."""
     space = row["context"]["action_space"]
     tools = json.loads(space) if space is not None else None
-    good = isinstance(tools, list) and all(isinstance(one, dict) for one in tools)
+    good = isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
     return tools if good and json_text(tools) == space else None
 
 
@@ -88,11 +88,11 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(row: Row) -> dict[str, Any]:
-    """What is true of the whole trajectory and ATIF has no field for."""
+    """Collect what is true of the whole trajectory and ATIF has no field for."""
     context = {key: value for key, value in row["context"].items() if key != "agent_system"}
     if _tools(row) is not None:
         context.pop("action_space")
-    told = {
+    fields = {
         "domain": row["domain"],
         "source": row["source"],
         "environment": _present(row["environment"]),
@@ -104,7 +104,7 @@ def _whole(row: Row) -> dict[str, Any]:
         "parent_step": row["parent_step"],
         "provenance": _present({key: value for key, value in row["provenance"].items() if key != "offset"}),
     }
-    return {key: value for key, value in told.items() if value is not None and value != {}}
+    return {key: value for key, value in fields.items() if value is not None and value != {}}
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -117,46 +117,46 @@ def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     turns = [list(group) for _, group in groupby(rows, key=lambda row: row["turn"])]
     shown: Mapping[str, Any] | None = None
     for number, turn in enumerate(turns):
-        yield from _said(turn[0]["interleaved"])
+        yield from _interleaved_steps(turn[0]["interleaved"])
         before = turn[0]["observation"]
-        told = {} if before == shown else {"observation": before and _observed(before, True)}
+        before_turn = {} if before == shown else {"observation": before and _observation_fields(before, True)}
         after = turns[number + 1][0] if number + 1 < len(turns) else None
         answers = (row["next_observation"] for row in reversed(turn) if row["next_observation"] is not None)
-        if not told and len(turn) == 1 and _is_message(turn[0], after):
+        if not before_turn and len(turn) == 1 and _is_message(turn[0], after):
             yield from _message(turn[0])
             shown = next(answers, shown)
         else:
-            yield _acted(turn, told)
+            yield _agent_step(turn, before_turn)
             shown = next(answers, None)
 
 
-def _said(interleaved: str | None) -> Iterator[dict[str, Any]]:
-    """A step for each text that stood before a turn; its role is told, so that none passes for a prompt."""
-    for one in json.loads(interleaved) if interleaved is not None else ():
-        role, content = one["role"], one["content"]
+def _interleaved_steps(interleaved: str | None) -> Iterator[dict[str, Any]]:
+    """Yield a step for each text that stood before a turn; its role is told, so that none passes for a prompt."""
+    for entry in json.loads(interleaved) if interleaved is not None else ():
+        role, content = entry["role"], entry["content"]
         source = "user" if role == "user" else "system"
         yield {"source": source, "message": content, "extra": {OWN: {"role": role}}}
 
 
 def _is_message(row: Row, after: Row | None) -> bool:
-    """Whether the row is no more than what the agent said to the user, and perhaps what the user answered.
+    """Return True if the row is no more than a message of the agent to the user, and perhaps the user's reply.
 
     Without an answer it has to be the last, since what follows would be taken for one or for the same turn.
     """
     action, reply = row["action"], row["next_observation"]
     if action["name"] != MESSAGE or action["call_id"] is not None or action["message"] is not None:
         return False
-    said = json.loads(action["arguments"] or "null")
-    good = isinstance(said, dict) and set(said) == {"content"} and isinstance(said["content"], str)
-    if not good or not said["content"].strip() or action["arguments"] != json_text(said):
+    arguments = json.loads(action["arguments"] or "null")
+    good = isinstance(arguments, dict) and set(arguments) == {"content"} and isinstance(arguments["content"], str)
+    if not good or not arguments["content"].strip() or action["arguments"] != json_text(arguments):
         return False
-    if action["text"] != call_text(MESSAGE, said) or _ending(row):
+    if action["text"] != call_text(MESSAGE, arguments) or _ending(row):
         return False
     if reply is None:
         return after is None
-    told = _observed(reply, False)
-    told.pop("uri", None)
-    return bool(reply["content"]) and told == {"origin": "user", "media_type": "text/plain"}
+    observed_fields = _observation_fields(reply, False)
+    observed_fields.pop("uri", None)
+    return bool(reply["content"]) and observed_fields == {"origin": "user", "media_type": "text/plain"}
 
 
 def _message(row: Row) -> Iterator[dict[str, Any]]:
@@ -164,13 +164,13 @@ def _message(row: Row) -> Iterator[dict[str, Any]]:
     step: dict[str, Any] = {"source": "agent", "message": json.loads(action["arguments"])["content"]}
     if action["reasoning"] is not None:
         step["reasoning_content"] = action["reasoning"]
-    yield _timed(step, row)
+    yield _add_time(step, row)
     if reply is not None:
-        told = {"role": "user", **({"uri": reply["uri"]} if reply["uri"] is not None else {})}
-        yield {"source": "user", "message": reply["content"], "extra": {OWN: told}}
+        own_fields = {"role": "user", **({"uri": reply["uri"]} if reply["uri"] is not None else {})}
+        yield {"source": "user", "message": reply["content"], "extra": {OWN: own_fields}}
 
 
-def _timed(step: dict[str, Any], row: Row) -> dict[str, Any]:
+def _add_time(step: dict[str, Any], row: Row) -> dict[str, Any]:
     at = row["started_at"]
     return step if at is None else {"timestamp": _iso(at), **step}
 
@@ -180,14 +180,14 @@ def _iso(moment: datetime) -> str:
 
 
 def _ending(row: Row) -> dict[str, Any]:
-    """What is known of how a step went, beyond its result."""
+    """Return what is known of how a step went, beyond its result."""
     return _present({key: row[key] for key in _ENDING})
 
 
-def _acted(turn: Sequence[Row], told: dict[str, Any]) -> dict[str, Any]:
-    """The agent step of a turn; `told` is what stood before it, where that is not what was shown last."""
+def _agent_step(turn: Sequence[Row], before_turn: dict[str, Any]) -> dict[str, Any]:
+    """Build the agent step of a turn; `before_turn` is what stood before it, where that is not what was shown last."""
     first = turn[0]["action"]
-    step = _timed({"source": "agent", "message": first["message"] or ""}, turn[0])
+    step = _add_time({"source": "agent", "message": first["message"] or ""}, turn[0])
     if first["reasoning"] is not None:
         step["reasoning_content"] = first["reasoning"]
     ids = list(_ids(turn))
@@ -199,8 +199,8 @@ def _acted(turn: Sequence[Row], told: dict[str, Any]) -> dict[str, Any]:
     ]
     if results:
         step["observation"] = {"results": results}
-    if told:
-        step["extra"] = {OWN: told}
+    if before_turn:
+        step["extra"] = {OWN: before_turn}
     return step
 
 
@@ -215,35 +215,35 @@ def _call(row: Row, key: str, first: Row) -> dict[str, Any]:
     action = row["action"]
     # read as the connector will read it, so that a number that would not come back alike is told as text
     arguments = None if action["arguments"] is None else json_value(action["arguments"])
-    told: dict[str, Any] = {"call_id": action["call_id"]}
+    own_fields: dict[str, Any] = {"call_id": action["call_id"]}
     if action["arguments"] is None or not isinstance(arguments, dict) or json_text(arguments) != action["arguments"]:
-        told["arguments"] = action["arguments"]
+        own_fields["arguments"] = action["arguments"]
     shown = arguments if isinstance(arguments, dict) else {}
     if action["text"] != call_text(action["name"], shown):
-        told["text"] = action["text"]
+        own_fields["text"] = action["text"]
     for name in ("message", "reasoning"):
         if row is not first or (action[name] is not None and not action[name].strip()):
-            told[name] = action[name]
+            own_fields[name] = action[name]
     if row is not first and row["started_at"] != first["started_at"]:
-        told["started_at"] = None if row["started_at"] is None else _iso(row["started_at"])
-    told |= _ending(row)
-    return {"tool_call_id": key, "function_name": action["name"], "arguments": shown, "extra": {OWN: told}}
+        own_fields["started_at"] = None if row["started_at"] is None else _iso(row["started_at"])
+    own_fields |= _ending(row)
+    return {"tool_call_id": key, "function_name": action["name"], "arguments": shown, "extra": {OWN: own_fields}}
 
 
-def _observed(observation: Mapping[str, Any], content: bool) -> dict[str, Any]:
-    """The fields of an observation that are not what they are if nothing is said, its content if it is wanted."""
-    told: dict[str, Any] = {"content": observation["content"]} if content else {}
+def _observation_fields(observation: Mapping[str, Any], content: bool) -> dict[str, Any]:
+    """Return the fields of an observation that are not the default, with its content if it is wanted."""
+    fields: dict[str, Any] = {"content": observation["content"]} if content else {}
     for name, plain in PLAIN.items():
         if observation[name] != plain:
             value = observation[name]
-            told[name] = [_present(one) for one in value] if name == "attachments" else value
-    if "media_type" not in told:
-        told["media_type"] = observation["media_type"]
-    return told
+            fields[name] = [_present(attachment) for attachment in value] if name == "attachments" else value
+    if "media_type" not in fields:
+        fields["media_type"] = observation["media_type"]
+    return fields
 
 
 def _result(observation: Mapping[str, Any], key: str) -> dict[str, Any]:
     result: dict[str, Any] = {"source_call_id": key}
     if observation["content"] is not None:
         result["content"] = observation["content"]
-    return {**result, "extra": {OWN: _observed(observation, False)}}
+    return {**result, "extra": {OWN: _observation_fields(observation, False)}}

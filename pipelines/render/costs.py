@@ -20,22 +20,22 @@ from trajmill.pipelines.render.fixed_texts import BELOW_STATE, MARKER, STATE, he
 from trajmill.pipelines.render.pieces import (
     Numbers,
     View,
-    capped_texts,
+    cap_texts,
     endings,
     has_origin,
-    observed,
+    interleaved_texts,
+    observed_texts,
     plain_texts,
-    said_texts,
     shown_actions,
     time_limits,
 )
 from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
-from trajmill.pipelines.render.tool_list import named, tool_list, tool_texts
+from trajmill.pipelines.render.tool_list import format_name, tool_list, tool_texts
 from trajmill.pipelines.render.turns import bearable
 from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.fingerprint import struct_text, text_hashes
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
 from trajmill.schemas.verdict import KEY_FIELDS
@@ -115,20 +115,20 @@ class Costing:
         self._control = np.zeros(0, np.uint8)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The costs of `batch`, of `encoded_schema()`."""
+        """Yield the costs of `batch`, of `encoded_schema()`."""
         if batch.num_rows:
             self._control = np.zeros(batch.num_rows, np.uint8)
-            found = {
+            columns = {
                 **{name: batch[name] for name in ("segment", "num_segments", "turn", "row_id", "step")},
                 "trajectory_id": batch["trajectory_id"].cast(pa.string()),
                 "user_tokens": self._users(batch),
-                "said_tokens": self._shown(said_texts(batch, self._view), SAID),
+                "said_tokens": self._shown(interleaved_texts(batch, self._view), SAID),
                 **self._observed(batch),
                 **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
                 **self._tools(batch),
             }
-            found["control"] = self._control
-            arrays = [_column(found[field.name], field.type) for field in COSTS_SCHEMA]
+            columns["control"] = self._control
+            arrays = [_column(columns[field.name], field.type) for field in COSTS_SCHEMA]
             yield pa.RecordBatch.from_arrays(arrays, schema=COSTS_SCHEMA)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
@@ -150,12 +150,12 @@ class Costing:
         changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
         if not changed.any():
             return
-        held = np.zeros(len(changed), np.bool_)
+        has_control = np.zeros(len(changed), np.bool_)
         some = np.flatnonzero(changed)
-        held[some] = pc.match_substring_regex(texts.take(pa.array(some)), PATTERN).to_numpy(zero_copy_only=False)
+        has_control[some] = pc.match_substring_regex(texts.take(pa.array(some)), PATTERN).to_numpy(zero_copy_only=False)
         for bit, index in rows.items():
             own = ESCAPABLE if bit not in (SAID, IN_CONTEXT) else 0
-            self._control |= np.where(held[index], bit, 0).astype(np.uint8)
+            self._control |= np.where(has_control[index], bit, 0).astype(np.uint8)
             self._control |= np.where(changed[index], own, 0).astype(np.uint8)
 
     def _users(self, batch: pa.RecordBatch) -> Counts:
@@ -171,7 +171,7 @@ class Costing:
         return self._shown(texts, IN_CONTEXT)
 
     def _tools(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Columns of the tools that contexts declare, where a context declares several."""
+        """Return columns of the tools that contexts declare, where a context declares several."""
         spaces = Texts.of(struct_text(batch, "context", "action_space"))
         declared = [tool_texts(text) for text in spaces.texts.to_pylist()]
         several = np.append([len(tools) > 1 for tools in declared], False).astype(np.bool_)
@@ -181,26 +181,26 @@ class Costing:
         begins[1:] |= segment[1:] != segment[:-1]
         index = spaces.index
         rows = np.flatnonzero(several[index])
-        found: list[list[int] | None] = [None] * batch.num_rows
+        named_of_row: list[list[int] | None] = [None] * batch.num_rows
         some = batch.take(pa.array(rows))
         calls, actions, answers = (
             struct_text(some, side, leaf).to_pylist()
             for side, leaf in (("action", "name"), ("action", "text"), ("next_observation", "content"))
         )
         for row, call, action, answer in zip(rows.tolist(), calls, actions, answers, strict=True):
-            found[row] = [
+            named_of_row[row] = [
                 number
                 for number, (name, _) in enumerate(declared[index[row]])
                 if name in (action or "") or name in (answer or "") or (call and call in name)
             ]
-        columns = {"named_tools": pa.array(found, pa.list_(_I))}
-        told = np.where(begins & several[index], index, -1).tolist()
+        columns = {"named_tools": pa.array(named_of_row, pa.list_(_I))}
+        spaces_of_rows = np.where(begins & several[index], index, -1).tolist()
         for column, texts in (
             ("tool_tokens", [[text for _, text in tools] for tools in declared]),
-            ("tool_name_tokens", [[named(name) for name, _ in tools] for tools in declared]),
+            ("tool_name_tokens", [[format_name(name) for name, _ in tools] for tools in declared]),
         ):
             sizes = [self._sizes(some) for some in texts]
-            columns[column] = pa.array([None if of < 0 else sizes[of] for of in told], pa.list_(_I))
+            columns[column] = pa.array([None if space < 0 else sizes[space] for space in spaces_of_rows], pa.list_(_I))
         return columns
 
     def _sizes(self, texts: Sequence[str]) -> list[int]:
@@ -209,17 +209,19 @@ class Costing:
         return sizes
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Columns of the texts before and after the action; each distinct one is counted once."""
+        """Return columns of the texts before and after the action; each distinct one is counted once."""
         (state_text, _), (answer_text, enveloped) = (
-            observed(batch, side, self._view) for side in ("observation", "next_observation")
+            observed_texts(batch, side, self._view) for side in ("observation", "next_observation")
         )
         before, after = Texts.of(state_text), Texts.of(answer_text)
         both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
-        place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        told = has_origin(batch, "observation", "environment")
-        state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
-        answer = np.append(place[len(before.texts) :], -1)[after.index]
-        seen = capped_texts(both.dictionary, self._view)
+        indices = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        from_environment = has_origin(batch, "observation", "environment")
+        state = np.where(
+            from_environment & (before.index >= 0), np.append(indices[: len(before.texts)], -1)[before.index], -1
+        )
+        answer = np.append(indices[len(before.texts) :], -1)[after.index]
+        seen = cap_texts(both.dictionary, self._view)
         self._mark(seen, {STATE_BIT: state, ANSWER: answer})
         shown = plain_texts(seen, self._view)
         counts = np.append(self._counter.count(shown), 0)
@@ -243,13 +245,13 @@ class Costing:
         }
 
     def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
-        """Tokens of the placeholders of scrubbing in the text of each answer, at most those of the text."""
-        found = np.zeros(len(texts) + 1, np.int64)
+        """Count tokens of the placeholders of scrubbing in the text of each answer, at most those of the text."""
+        tokens = np.zeros(len(texts) + 1, np.int64)
         for number in np.unique(answer[answer >= 0]).tolist():
             text = texts[number].as_py()
-            held = pa.array([text[begin:end] for begin, end in replaced_spans(text)], pa.string())
-            found[number] = min(int(self._counter.count(held).sum()), int(counts[number]))
-        return found[answer]
+            placeholders = pa.array([text[begin:end] for begin, end in placeholder_spans(text)], pa.string())
+            tokens[number] = min(int(self._counter.count(placeholders).sum()), int(counts[number]))
+        return tokens[answer]
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
@@ -263,7 +265,7 @@ def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: Numbers) -> pa
     used = np.unique(chosen[chosen >= 0])
     met = pc.extract_regex(texts.take(pa.array(used)), rf"^[^\n]*?{SCREEN_PATTERN}")
     sizes = pc.binary_join_element_wise(pc.struct_field(met, "width"), pc.struct_field(met, "height"), " x ")
-    places = np.full(len(texts) + 1, -1)
-    places[used] = np.arange(len(used))
-    index = places[chosen]
+    positions = np.full(len(texts) + 1, -1)
+    positions[used] = np.arange(len(used))
+    index = positions[chosen]
     return sizes.take(pa.array(index, mask=index < 0))

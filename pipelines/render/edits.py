@@ -38,7 +38,7 @@ class Edit:
 
 
 def edit_of(text: str) -> Edit | None:
-    """The edit that an action's text (`{"name": …, "arguments": {…}}`) is; None if it does not tell old and new."""
+    """Return the edit of an action's text (`{"name": …, "arguments": {…}}`); None if it does not tell old and new."""
     value = value_or_none(text)
     arguments = value.get("arguments") if isinstance(value, dict) else None
     if not isinstance(arguments, dict):
@@ -48,22 +48,22 @@ def edit_of(text: str) -> Edit | None:
         names, diff = set(_PATCHES.values()), patch
     else:
         path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
-        found = _hunks(arguments) if path is not None else None
-        if found is None:
+        edit_parts = _hunks(arguments) if path is not None else None
+        if edit_parts is None:
             return None
-        names, is_new, hunks = found
+        names, is_new, hunks = edit_parts
         old = "/dev/null" if is_new else f"a/{str(path).lstrip('/')}"
         diff = "".join([f"--- {old}\n+++ b/{str(path).lstrip('/')}\n", *hunks])
-    rest = {key: one for key, one in arguments.items() if key not in names}
+    rest = {key: argument for key, argument in arguments.items() if key not in names}
     return Edit(json_text({**value, "arguments": rest}), diff if diff.endswith("\n") else f"{diff}\n")
 
 
 _WHOLE: Final = ("content", "contents", "file_text")
-"""What a call that writes a whole file gives it."""
+"""Arguments of a call that writes a whole file that hold its content."""
 
 
-def edited_path(text: str) -> str | None:
-    """The path of the file that an action's text says is edited or written; None if it is no such call."""
+def path_of_edit(text: str) -> str | None:
+    """Return the path of the file that an action's text edits or writes; None if it is no such call."""
     value = value_or_none(text)
     arguments = value.get("arguments") if isinstance(value, dict) else None
     if not isinstance(arguments, dict):
@@ -76,63 +76,69 @@ def edited_path(text: str) -> str | None:
 
 
 def _hunks(arguments: Mapping[str, Any]) -> tuple[set[str], bool, list[str]] | None:
-    """(arguments that the hunks say, whether the file is new, the hunks) of a call that names a file."""
+    """Return (arguments that the hunks say, whether the file is new, the hunks) of a call that names a file."""
     command = arguments.get("command")
-    made = arguments.get("file_text")
-    if command == "create" and isinstance(made, str):
-        return {"file_text"}, True, [_added(0, made)]
+    file_text = arguments.get("file_text")
+    if command == "create" and isinstance(file_text, str):
+        return {"file_text"}, True, [_insertion_hunk(0, file_text)]
     if command == "insert":
         line = arguments.get("insert_line")
         key = next((key for key in _INSERTED if isinstance(arguments.get(key), str)), None)
         if key is None or type(line) is not int or line < 0:
             return None
-        return {key, "insert_line"}, False, [_added(line, arguments[key])]
+        return {key, "insert_line"}, False, [_insertion_hunk(line, arguments[key])]
     edits = arguments.get("edits")
     if isinstance(edits, list) and edits:
-        several = [_replaced(one) if isinstance(one, dict) else None for one in edits]
-        held = [
-            made[2] for one, made in zip(edits, several, strict=True) if made is not None and one.keys() == set(made[0])
+        several = [_replacement_hunk(edit) if isinstance(edit, dict) else None for edit in edits]
+        hunks = [
+            replacement[2]
+            for edit, replacement in zip(edits, several, strict=True)
+            if replacement is not None and edit.keys() == set(replacement[0])
         ]
-        return ({"edits"}, False, held) if len(held) == len(edits) else None
-    single = _replaced(arguments) if command in _REPLACING else None
+        return ({"edits"}, False, hunks) if len(hunks) == len(edits) else None
+    single = _replacement_hunk(arguments) if command in _REPLACING else None
     return None if single is None else (set(single[0]), single[1], [single[2]])
 
 
-def _replaced(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], bool, str] | None:
-    """(names of the old and the new text, whether there was none, the hunk); None if they are not both told."""
+def _replacement_hunk(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], bool, str] | None:
+    """Return (names of the old and the new text, whether there was none, the hunk); None if they are not both told."""
     for old, new in _PAIRS:
-        was, becomes = arguments.get(old), arguments.get(new)
-        if isinstance(was, str) and (isinstance(becomes, str) or (becomes is None and "command" in arguments)):
-            return (old, new), not was, _changed(was, becomes or "") if was else _added(0, becomes or "")
+        old_text, new_text = arguments.get(old), arguments.get(new)
+        if isinstance(old_text, str) and (isinstance(new_text, str) or (new_text is None and "command" in arguments)):
+            return (
+                (old, new),
+                not old_text,
+                _change_hunk(old_text, new_text or "") if old_text else _insertion_hunk(0, new_text or ""),
+            )
     return None
 
 
-def _added(line: int, text: str) -> str:
-    """The hunk of lines that come behind a line of the file; 0 is its beginning."""
+def _insertion_hunk(line: int, text: str) -> str:
+    """Format the hunk of lines that come behind a line of the file; 0 is its beginning."""
     added = _lines(text)
     end = "" if not added or text.endswith("\n") or line else "\\ No newline at end of file\n"
-    return f"@@ -{line},0 +{line + 1},{len(added)} @@\n" + "".join(f"+{one}\n" for one in added) + end
+    return f"@@ -{line},0 +{line + 1},{len(added)} @@\n" + "".join(f"+{added_line}\n" for added_line in added) + end
 
 
-def _changed(was: str, becomes: str) -> str:
-    """The hunk of one text that becomes another, all lines of both in it.
+def _change_hunk(old_text: str, new_text: str) -> str:
+    """Format the hunk of one text that becomes another, all lines of both in it.
 
     Where only one of them ends in a line break, the empty line behind it counts too.
     """
-    whole = all(text.endswith("\n") or not text for text in (was, becomes))
-    before, after = (_lines(text) if whole or not text else text.split("\n") for text in (was, becomes))
+    whole = all(text.endswith("\n") or not text for text in (old_text, new_text))
+    before, after = (_lines(text) if whole or not text else text.split("\n") for text in (old_text, new_text))
     kinds = (
         SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         if len(before) * len(after) <= _COMPARED
         else [("replace", 0, len(before), 0, len(after))]
     )
-    told: list[str] = []
+    hunk_lines: list[str] = []
     for kind, a, b, c, d in kinds:
         if kind == "equal":
-            told += [f" {line}\n" for line in before[a:b]]
+            hunk_lines += [f" {line}\n" for line in before[a:b]]
         else:
-            told += [f"-{line}\n" for line in before[a:b]] + [f"+{line}\n" for line in after[c:d]]
-    return f"{_ANYWHERE}\n{''.join(told)}"
+            hunk_lines += [f"-{line}\n" for line in before[a:b]] + [f"+{line}\n" for line in after[c:d]]
+    return f"{_ANYWHERE}\n{''.join(hunk_lines)}"
 
 
 def _lines(text: str) -> list[str]:

@@ -16,28 +16,29 @@ _STEP: Final = "  "
 _EXPONENT: Final = re.compile(r"e[+-][0-9]")
 
 
-def fenced(text: str, language: str) -> str:
-    """The text between two fences, which are longer than any that begins a line of it and so could end them."""
+def put_in_fence(text: str, language: str) -> str:
+    """Put the text between two fences, which are longer than any that begins a line of it and so could end them."""
     longest = max(map(len, _RUNS.findall(text)), default=2) if "```" in text else 2
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def block(text: str, other: str = "text") -> str:
-    """The text in a fence of its own language: `json`, set out over lines, where it is an object or an array.
+def block(text: str, language: str = "text") -> str:
+    """Put the text in a fence of its own language: `json`, set out over lines, where it is an object or an array.
 
     Args:
         text: to be fenced.
         other: the language of what is neither.
     """
-    quick = _as_written(text)
+    quick = _indent_plain(text)
     if quick is not None:
-        return fenced(quick, "json")
-    return fenced(indented(text), "json") if is_structure(text) else fenced(text, other)
+        return put_in_fence(quick, "json")
+    return put_in_fence(indent_json(text), "json") if is_structure(text) else put_in_fence(text, language)
 
 
-def _as_written(text: str) -> str | None:
-    """What `indented` makes of an object or array as `json_text` writes it, in a fifth of the time; else None.
+def _indent_plain(text: str) -> str | None:
+    """Indent an object or array as `json_text` writes it, in a fifth of the time of `indent_json`; return None for
+    other texts.
 
     The library writes numbers with an exponent in its own way, so a text that may hold one is none of these.
     """
@@ -47,32 +48,32 @@ def _as_written(text: str) -> str | None:
         return None
     try:
         value = orjson.loads(text)
-        found = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        pretty = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter of what is nested deeply, too
         return None
-    return found if json_text(value) == text else None
+    return pretty if json_text(value) == text else None
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text is a JSON object or array."""
+    """Return True if a text is a JSON object or array."""
     return text.lstrip()[:1] in ("{", "[") and isinstance(value_or_none(text), dict | list)
 
 
-def indented(text: str) -> str:
-    """A JSON text set out over lines, two blanks a level; strings and numbers stay as they are written.
+def indent_json(text: str) -> str:
+    """Set a JSON text out over lines, two blanks a level; strings and numbers stay as they are written.
 
     What a JSON library reads and writes again loses digits of long numbers and the way characters are written.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     depth, before = 0, ""
     for piece in _PIECES.findall(text):
         if piece in ("}", "]"):
             depth -= 1
-            found.append(piece if before in ("{", "[") else f"\n{_STEP * depth}{piece}")
+            pieces.append(piece if before in ("{", "[") else f"\n{_STEP * depth}{piece}")
         else:
             if before in ("{", "["):
-                found.append(f"\n{_STEP * depth}")
-            found.append(piece if piece not in (",", ":") else f",\n{_STEP * depth}" if piece == "," else ": ")
+                pieces.append(f"\n{_STEP * depth}")
+            pieces.append(piece if piece not in (",", ":") else f",\n{_STEP * depth}" if piece == "," else ": ")
             depth += piece in ("{", "[")
         before = piece
-    return "".join(found)
+    return "".join(pieces)

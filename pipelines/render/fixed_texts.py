@@ -51,14 +51,16 @@ def ending(exit_code: int | None, timed_out: bool | None) -> str:
     return "" if exit_code is None else f"[exit code {exit_code}]"
 
 
-def said(interleaved: str | None) -> str:
-    """The words of harness and user before an action, each under its heading; empty if neither said anything."""
-    told = json.loads(interleaved) if interleaved else ()
-    return "".join(f"{_SPEAKERS[one['role']]}\n{one['content']}\n\n" for one in told if one["role"] in _SPEAKERS)
+def format_words(interleaved: str | None) -> str:
+    """Join the words of harness and user before an action, each under its heading; empty if neither said anything."""
+    entries = json.loads(interleaved) if interleaved else ()
+    return "".join(
+        f"{_SPEAKERS[entry['role']]}\n{entry['content']}\n\n" for entry in entries if entry["role"] in _SPEAKERS
+    )
 
 
 def known_state(folder: str, files: list[str]) -> str:
-    """The opening of a window that begins later than its trajectory; empty where nothing is known."""
-    told = [f"Folder entered last: {folder}"] if folder else []
-    told += [f"Files written before: {', '.join(files)}"] if files else []
-    return KNOWN_STATE + "\n".join(told) + "\n\n" if told else ""
+    """Format the opening of a window that begins later than its trajectory; empty where nothing is known."""
+    lines = [f"Folder entered last: {folder}"] if folder else []
+    lines += [f"Files written before: {', '.join(files)}"] if files else []
+    return KNOWN_STATE + "\n".join(lines) + "\n\n" if lines else ""

@@ -25,7 +25,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.pieces import View
 from trajmill.quality.control_strings import escape_places
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.schemas.trajectory import without_surrogates
 
 Classed: TypeAlias = tuple[int, int, str]
@@ -68,97 +68,99 @@ def in_envelope(content: str, envelope: str, spans: Sequence[Classed]) -> list[C
         spans: of the content, in order, all of it.
     """
     literals = list(_literals(envelope))
-    found: list[Classed] = []
+    mapped_spans: list[Classed] = []
     mapped: set[Literal] = set()
-    for literal, at in _texts(content, literals):
+    for literal, start in _texts(content, literals):
         mapped.add(literal)
-        places = _places(envelope, literal)
+        offsets = _offsets(envelope, literal)
         for begin, end, label in spans:
-            low, high = max(begin, at) - at, min(end, at + len(literal.value)) - at
+            low, high = max(begin, start) - start, min(end, start + len(literal.value)) - start
             if low < high:
-                found.append((places[low], places[high], label))
-    if not mapped and content and (at := envelope.find(content)) >= 0:
-        found = [(at + begin, at + end, label) for begin, end, label in spans]
+                mapped_spans.append((offsets[low], offsets[high], label))
+    if not mapped and content and (start := envelope.find(content)) >= 0:
+        mapped_spans = [(start + begin, start + end, label) for begin, end, label in spans]
     else:
         again = {content[begin:end].strip() for begin, end, label in spans if label == VOLATILE}
-        found += _repeated(envelope, sorted(again - {""})[:_MOST], literals, mapped)
-    return list(_filled(envelope, sorted(found)))
+        mapped_spans += _find_repeated(envelope, sorted(again - {""})[:_MOST], literals, mapped)
+    return list(_fill_gaps(envelope, sorted(mapped_spans)))
 
 
 def _literals(text: str) -> Iterator[Literal]:
-    """The strings of JSON text that are no names of members, in order."""
+    """Yield the strings of JSON text that are no names of members, in order."""
     key, ends = "", -1
-    for one in _LITERAL.finditer(text):
-        if one[2] is not None:
-            key, ends = one[1], one.end()
+    for match in _LITERAL.finditer(text):
+        if match[2] is not None:
+            key, ends = match[1], match.end()
             continue
-        own = key if ends >= 0 and not text[ends : one.start()].strip() else ""
-        value = one[1] if "\\" not in one[1] else without_surrogates(json.loads(f'"{one[1]}"', strict=False))
-        yield Literal(own, value, *one.span(1))
+        own = key if ends >= 0 and not text[ends : match.start()].strip() else ""
+        value = match[1] if "\\" not in match[1] else without_surrogates(json.loads(f'"{match[1]}"', strict=False))
+        yield Literal(own, value, *match.span(1))
 
 
 def _texts(content: str, literals: Sequence[Literal]) -> Iterator[tuple[Literal, int]]:
-    """The strings that a content is joined of, a line feed between each two, and where each begins in it."""
+    """Yield the strings that a content is joined of, with a line feed between each two, and the offset of each."""
     at = missed = 0
-    for one in literals:
-        if one.key not in _SHOWN:
+    for literal in literals:
+        if literal.key not in _SHOWN:
             continue
-        place = at
-        while place >= 0 and not _stands(content, one.value, place):
-            line = content.find("\n", place)
-            place = line + 1 if line >= 0 else -1
-        missed += place < 0
-        if place >= 0:
-            yield one, place
-            at = place + len(one.value) + 1
+        offset = at
+        while offset >= 0 and not _stands(content, literal.value, offset):
+            line = content.find("\n", offset)
+            offset = line + 1 if line >= 0 else -1
+        missed += offset < 0
+        if offset >= 0:
+            yield literal, offset
+            at = offset + len(literal.value) + 1
         if at > len(content) or missed > _MISSED:
             return
 
 
 def _stands(content: str, value: str, at: int) -> bool:
-    """Whether a content has a value there, up to the end of a line."""
+    """Return True if a content has a value there, up to the end of a line."""
     end = at + len(value)
     return content.startswith(value, at) and (end == len(content) or content[end] == "\n")
 
 
-def _places(text: str, literal: Literal) -> Sequence[int]:
-    """Where each character of a string begins in the JSON text, and where the last one ends."""
+def _offsets(text: str, literal: Literal) -> Sequence[int]:
+    """Return the offset in the JSON text of each character of a string, and the end of the last one."""
     if literal.end - literal.begin == len(literal.value):
         return range(literal.begin, literal.end + 1)
-    return [*(one.start() for one in _UNIT.finditer(text, literal.begin, literal.end)), literal.end]
+    return [*(match.start() for match in _UNIT.finditer(text, literal.begin, literal.end)), literal.end]
 
 
-def _repeated(text: str, words: Sequence[str], literals: Sequence[Literal], mapped: set[Literal]) -> Iterator[Classed]:
-    """Where words stand in an object besides the texts of its answer: in other strings, and as bare values."""
+def _find_repeated(
+    text: str, words: Sequence[str], literals: Sequence[Literal], mapped: set[Literal]
+) -> Iterator[Classed]:
+    """Find words of an object besides the texts of its answer: in other strings, and as bare values."""
     if not words:
         return
     ordered = sorted(words, key=lambda word: (-len(word), word))
-    asked = re.compile("|".join(map(_bounded, ordered)))
+    asked = re.compile("|".join(map(_word_pattern, ordered)))
     end = 0
     for literal in literals:
         yield from _bare(text, end, literal.begin, words)
         end = literal.end
-        if literal not in mapped and (held := list(asked.finditer(literal.value))):
-            places = _places(text, literal)
-            yield from ((places[one.start()], places[one.end()], VOLATILE) for one in held)
+        if literal not in mapped and (matches := list(asked.finditer(literal.value))):
+            offsets = _offsets(text, literal)
+            yield from ((offsets[match.start()], offsets[match.end()], VOLATILE) for match in matches)
     yield from _bare(text, end, len(text), words)
 
 
-def _bounded(word: str) -> str:
-    """A pattern of a word that is no part of a longer one."""
+def _word_pattern(word: str) -> str:
+    """Return a pattern of a word that is no part of a longer one."""
     before = r"(?<!\w)" if word[0].isalnum() else ""
     return f"{before}{re.escape(word)}" + (r"(?!\w)" if word[-1].isalnum() else "")
 
 
 def _bare(text: str, begin: int, end: int, words: Sequence[str]) -> Iterator[Classed]:
-    """Where numbers and other bare values of a stretch are one of the words."""
-    for one in _BARE.finditer(text, begin, end):
-        if one[0] in words:
-            yield (*one.span(), VOLATILE)
+    """Find numbers and other bare values of a stretch that are one of the words."""
+    for match in _BARE.finditer(text, begin, end):
+        if match[0] in words:
+            yield (*match.span(), VOLATILE)
 
 
-def _filled(text: str, spans: Sequence[Classed]) -> Iterator[Classed]:
-    """The spans, and between them what holds them together, or only the object says."""
+def _fill_gaps(text: str, spans: Sequence[Classed]) -> Iterator[Classed]:
+    """Yield the spans, and between them what holds them together, or only the object says."""
     done = 0
     for begin, end, label in [*spans, (len(text), len(text), "")]:
         if begin > done:
@@ -205,9 +207,11 @@ class SpanWeights(NamedTuple):
         return cls({str(name): share for name, share in mix.loss_weights.items()}, mix.seed)
 
     def chance(self, key: str, begin: int) -> float:
-        """A number from 0 to 1 that hangs on nothing but the place of the span: its answer's key, and its begin."""
-        place = f"{self.seed}:{key}:{begin}"
-        return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big") / _WHOLE
+        """Return a number from 0 to 1 that depends on nothing but the place of the span: its answer's key, and its
+        begin.
+        """
+        span_key = f"{self.seed}:{key}:{begin}"
+        return int.from_bytes(hashlib.blake2b(span_key.encode(), digest_size=8).digest(), "big") / _WHOLE
 
 
 class LossSpan(NamedTuple):
@@ -249,12 +253,12 @@ def answer_spans(answer: Answer) -> list[LossSpan]:
     spans = _every_span(answer)
     if not answer.scrubbed:
         return spans
-    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in replaced_spans(answer.text)]
+    invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in placeholder_spans(answer.text)]
     return [piece for span in spans for piece in _outside(span, invented)]
 
 
 def _outside(span: LossSpan, invented: Sequence[tuple[int, int]]) -> Iterator[LossSpan]:
-    """What is left of a span without what was invented."""
+    """Yield what is left of a span without the invented parts."""
     at = span.begin
     for begin, end in invented:
         if begin >= span.end:
@@ -271,7 +275,7 @@ def _every_span(answer: Answer) -> list[LossSpan]:
     view, labels, content, shown = answer.view, answer.labels, answer.content, answer.shown
     if labels is None or content is None or shown is None or view.capped(shown) is not shown:
         return [FRAME, LossSpan(head, end, None)] if head < end else [FRAME]
-    spans = list(_classed(content, labels))
+    spans = list(_classify(content, labels))
     if shown != content:
         spans = in_envelope(content, shown, spans)
     if view.escapes:
@@ -284,35 +288,35 @@ def _every_span(answer: Answer) -> list[LossSpan]:
 
 
 def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """The spans of a text in the same text whose control strings are escaped; they cover the same characters.
+    """Move the spans of a text to the same text whose control strings are escaped; they cover the same characters.
 
     A blank that escaping puts in belongs to what stands before it.
     """
-    places = escape_places(text)
+    offsets = escape_places(text)
     moved = [
-        (begin + bisect_right(places, begin), end + bisect_right(places, end), label) for begin, end, label in spans
+        (begin + bisect_right(offsets, begin), end + bisect_right(offsets, end), label) for begin, end, label in spans
     ]
-    return moved if places else list(spans)
+    return moved if offsets else list(spans)
 
 
-def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
-    """The spans of what was observed: all of it, in order."""
+def _classify(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of an observation: all of it, in order."""
     data = b"" if content.isascii() else content.encode()
     done = 0
-    for one in labels:
+    for label in labels:
         begin, last = (
-            (one["begin"], one["end"])
+            (label["begin"], label["end"])
             if content.isascii()
-            else (len(data[: one["begin"]].decode()), len(data[: one["end"]].decode()))
+            else (len(data[: label["begin"]].decode()), len(data[: label["end"]].decode()))
         )
         yield done, begin, "new"
-        yield begin, last, CLASS_OF_LABEL[one["label"]]
+        yield begin, last, CLASS_OF_LABEL[label["label"]]
         done = last
     yield done, len(content), "new"
 
 
-def drawn_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: SpanWeights) -> list[list[LossSpan]]:
-    """Of each answer of a sample the spans that are drawn by weights to bear the loss.
+def draw_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: SpanWeights) -> list[list[LossSpan]]:
+    """Draw by weights the spans of each answer of a sample that bear the loss.
 
     Without a class a span always bears it, and so does the marker that opens an answer.
 
@@ -320,19 +324,19 @@ def drawn_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: Span
         answers: key and spans of each; none of one that bears no loss.
         weights: by which they are drawn.
     """
-    kept: list[list[LossSpan]] = []
+    drawn: list[list[LossSpan]] = []
     left: list[tuple[float, int, LossSpan]] = []
     volatile = 0
     for number, (key, spans) in enumerate(answers):
-        kept.append([])
+        drawn.append([])
         for span in spans:
             chance = weights.chance(key, span.begin)
             volatile += span.label == "volatile"
             if span.label is None or span == FRAME or chance < weights.shares.get(span.label, 1.0):
-                kept[number].append(span)
+                drawn[number].append(span)
             elif span.label == "volatile":
                 left.append((chance, number, span))
     missing = -(-volatile // _LEAST_VOLATILE) - (volatile - len(left))
     for _, number, span in sorted(left)[: max(missing, 0)]:
-        kept[number].append(span)
-    return [sorted(spans) for spans in kept] if missing > 0 else kept
+        drawn[number].append(span)
+    return [sorted(spans) for spans in drawn] if missing > 0 else drawn

@@ -26,7 +26,7 @@ class Native(NamedTuple):
 
 
 def native_action(domain: str, text: str) -> Native | None:
-    """The action that a call's text says, in the grammar of its domain; None if it cannot be said in it.
+    """Translate a call's text into the grammar of its domain; return None if that cannot be said in it.
 
     Args:
         domain: one of the seven; three have a grammar.
@@ -35,14 +35,16 @@ def native_action(domain: str, text: str) -> Native | None:
     call = object_or_none(text)
     if call is None or domain not in _GRAMMARS:
         return None
-    said = _GRAMMARS[domain](str(call.get("name")), call.get("arguments") or {})
-    return None if said is None else Native(said, _LANGUAGES[domain])
+    native = _GRAMMARS[domain](str(call.get("name")), call.get("arguments") or {})
+    return None if native is None else Native(native, _LANGUAGES[domain])
 
 
 def _python(*values: Any, **named: Any) -> str:
     """Arguments of a call, as Python writes them with double quotes."""
-    told = [json.dumps(value, ensure_ascii=False) for value in values]
-    return ", ".join([*told, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())])
+    positional = [json.dumps(value, ensure_ascii=False) for value in values]
+    return ", ".join(
+        [*positional, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())]
+    )
 
 
 _WEB: Final[Mapping[str, Sequence[str]]] = {
@@ -102,22 +104,22 @@ def _web(name: str, arguments: Arguments) -> str | None:
     if name == "wait" and set(arguments) == {"seconds"} and isinstance(arguments["seconds"], int | float):
         return f"noop({arguments['seconds'] * 1000:g})"
     if name == "drag" and set(arguments) == {"from", "to"}:
-        points = [*_listed(arguments["from"]), *_listed(arguments["to"])]
+        points = [*_list_or_empty(arguments["from"]), *_list_or_empty(arguments["to"])]
         return f"mouse_drag_and_drop({_python(*points)})" if len(points) == 4 else None
     if not all(isinstance(arguments[key], str | int) for key in _IDS & set(arguments)):
         return None
-    return _filled(_WEB, name, {key: _bare(value) if key in _IDS else value for key, value in arguments.items()})
+    return _fill_form(_WEB, name, {key: _bare(value) if key in _IDS else value for key, value in arguments.items()})
 
 
-def _filled(table: Mapping[str, Sequence[str]], name: str, given: Arguments) -> str | None:
-    """The call of a table that has a place for each argument, and no other."""
-    for said in table.get(name, ()):
-        if set(_PLACE.findall(said)) == set(given):
-            return said.format(**{key: _python(value) for key, value in given.items()})
+def _fill_form(table: Mapping[str, Sequence[str]], name: str, arguments: Arguments) -> str | None:
+    """Fill the form of a table that has a place for each argument, and no other."""
+    for form in table.get(name, ()):
+        if set(_PLACE.findall(form)) == set(arguments):
+            return form.format(**{key: _python(value) for key, value in arguments.items()})
     return None
 
 
-def _listed(value: Any) -> list[Any]:
+def _list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -125,13 +127,13 @@ _ENDINGS: Final[Mapping[str, str]] = {"wait": "WAIT", "task_complete": "DONE", "
 
 
 def _os(name: str, arguments: Arguments) -> str | None:
-    given = {key: value for key, value in arguments.items() if key != "element"}
-    if name in _ENDINGS and not given:
+    own_arguments = {key: value for key, value in arguments.items() if key != "element"}
+    if name in _ENDINGS and not own_arguments:
         return _ENDINGS[name]
     if name == "sequence":
-        lines = [_os(str(call.get("name")), call.get("arguments") or {}) for call in given.get("calls") or ()]
+        lines = [_os(str(call.get("name")), call.get("arguments") or {}) for call in own_arguments.get("calls") or ()]
         return None if not lines or None in lines else "\n".join(line for line in lines if line is not None)
-    return _os_call(name, given)
+    return _os_call(name, own_arguments)
 
 
 _OS: Final[Mapping[str, Sequence[str]]] = {
@@ -169,18 +171,18 @@ _OS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def _os_call(name: str, given: Arguments) -> str | None:
-    if name == "code" and set(given) == {"code"} and isinstance(given["code"], str):
-        return given["code"]
-    if name == "drag" and "to" in given and set(given) <= {"from", "to"}:
-        started = f"pyautogui.moveTo({_python(*_listed(given['from']))})\n" if "from" in given else ""
-        return f"{started}pyautogui.dragTo({_python(*_listed(given['to']))})"
-    if name == "scroll" and "clicks" in given and set(given) <= {"clicks", "x", "y"}:
-        place = {key: given[key] for key in ("x", "y") if key in given}
-        return f"pyautogui.scroll({_python(given['clicks'], **place)})"
-    if name == "hotkey" and set(given) == {"keys"}:
-        return f"pyautogui.hotkey({_python(*given['keys'])})"
-    return _filled(_OS, name, given)
+def _os_call(name: str, arguments: Arguments) -> str | None:
+    if name == "code" and set(arguments) == {"code"} and isinstance(arguments["code"], str):
+        return arguments["code"]
+    if name == "drag" and "to" in arguments and set(arguments) <= {"from", "to"}:
+        started = f"pyautogui.moveTo({_python(*_list_or_empty(arguments['from']))})\n" if "from" in arguments else ""
+        return f"{started}pyautogui.dragTo({_python(*_list_or_empty(arguments['to']))})"
+    if name == "scroll" and "clicks" in arguments and set(arguments) <= {"clicks", "x", "y"}:
+        point = {key: arguments[key] for key in ("x", "y") if key in arguments}
+        return f"pyautogui.scroll({_python(arguments['clicks'], **point)})"
+    if name == "hotkey" and set(arguments) == {"keys"}:
+        return f"pyautogui.hotkey({_python(*arguments['keys'])})"
+    return _fill_form(_OS, name, arguments)
 
 
 _GOALS: Final[Mapping[str, str]] = {"complete": "complete", "successful": "complete", "infeasible": "infeasible"}
@@ -189,18 +191,18 @@ _KEYS: Final[Mapping[str, str]] = {"home": "navigate_home", "back": "navigate_ba
 
 
 def _android(name: str, arguments: Arguments) -> str | None:
-    place = _place(arguments)
-    if place is None:
+    point = _place(arguments)
+    if point is None:
         return None
     rest = {key: value for key, value in arguments.items() if key not in ("element", "x", "y")}
-    if name in ("click", "double_click", "long_press") and place and not rest:
-        return json_text({"action_type": "double_tap" if name == "double_click" else name, **place})
+    if name in ("click", "double_click", "long_press") and point and not rest:
+        return json_text({"action_type": "double_tap" if name == "double_click" else name, **point})
     if name == "input_text" and set(rest) == {"text"}:
-        return json_text({"action_type": name, **rest, **place})
+        return json_text({"action_type": name, **rest, **point})
     if name == "press" and rest.get("key") in _KEYS and len(rest) == 1:
         return json_text({"action_type": _KEYS[rest["key"]]})
     if name in ("swipe", "scroll") and set(rest) == {"direction"}:
-        return json_text({"action_type": name, **rest, **place})
+        return json_text({"action_type": name, **rest, **point})
     if name == "open_app" and set(rest) & {"app", "package"}:
         return json_text({"action_type": name, "app_name": rest.get("app") or rest["package"]})
     if name == "wait" and not rest:
@@ -215,7 +217,7 @@ def _android(name: str, arguments: Arguments) -> str | None:
 
 
 def _place(arguments: Arguments) -> dict[str, Any] | None:
-    """Where an action takes place, as AndroidWorld says it: an element's number, or a point; None if neither can."""
+    """Return the place of an action as AndroidWorld says it: an element's number, or a point; None if neither can."""
     element = arguments.get("element")
     if element is None:
         return {key: arguments[key] for key in ("x", "y") if key in arguments}

@@ -19,18 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.render.edits import Edits, edit_of
-from trajmill.pipelines.render.fences import block, fenced
-from trajmill.pipelines.render.fixed_texts import ACTION, COMMANDS, ending, said, time_limit
+from trajmill.pipelines.render.fences import block, put_in_fence
+from trajmill.pipelines.render.fixed_texts import ACTION, COMMANDS, ending, format_words, time_limit
 from trajmill.pipelines.render.native_actions import native_action
-from trajmill.quality.control_strings import ESCAPABLE, escaped
+from trajmill.quality.control_strings import ESCAPABLE, escape
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.texts import Texts
 
 MARK: Final = "[... {:,} characters are left out here ...]"
 
 
-def capped(text: str, most: int) -> str:
-    """The text, of which at most `most` characters stay beside the marker, half of them at either end.
+def cap(text: str, most: int) -> str:
+    """Cut the text to at most `most` characters beside the marker, half of them at either end.
 
     Args:
         text: what was observed.
@@ -63,10 +63,10 @@ def shown_action(domain: str, text: str, edits: Edits = "call", grammar: Grammar
     """
     edit = edit_of(text) if edits == "diff" else None
     if edit is not None:
-        return f"{block(edit.call)}\n{fenced(edit.diff.removesuffix(chr(10)), 'diff')}"
+        return f"{block(edit.call)}\n{put_in_fence(edit.diff.removesuffix(chr(10)), 'diff')}"
     native = native_action(domain, text) if grammar == "native" else None
     if native is not None:
-        return block(native.text) if native.language == "json" else fenced(native.text, native.language)
+        return block(native.text) if native.language == "json" else put_in_fence(native.text, native.language)
     return block(text, _LANGUAGES.get(domain, "text"))
 
 
@@ -85,7 +85,7 @@ ANSWER_LEAVES: Final = ("domain", "next_observation.content", "exit_code", "time
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a recipe's samples show trajectories; see `recipe.Mix` for what each value means."""
+    """Settings of how a recipe's samples show trajectories; see `recipe.Mix` for what each value means."""
 
     harness: Harness = "strip"
     edits: Edits = "call"
@@ -102,43 +102,45 @@ class View:
 
     def capped(self, text: str) -> str:
         """A text of an observation, which is not too long."""
-        return text if self.observation_chars is None else capped(text, self.observation_chars)
+        return text if self.observation_chars is None else cap(text, self.observation_chars)
 
     def plain(self, text: str) -> str:
         """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
-        return escaped(text) if self.escapes else text
+        return escape(text) if self.escapes else text
 
 
 def shown_actions(batch: pa.RecordBatch, view: View) -> Texts:
-    """Actions in their fences below the heading of actions."""
+    """Format actions in their fences below the heading of actions."""
     domains, actions = Texts.of(batch["domain"]), Texts.of(struct_text(batch, "action", "text"))
-    pairs, which = np.unique(domains.index * len(actions.texts) + actions.index, return_inverse=True)
+    pairs, inverse = np.unique(domains.index * len(actions.texts) + actions.index, return_inverse=True)
     names, texts = domains.texts.to_pylist(), actions.texts.to_pylist()
-    told = [(names[pair // len(texts)], texts[pair % len(texts)]) for pair in pairs.tolist()]
-    return _texts([ACTION + shown_action(*one, view.edits, view.actions) for one in told], which)
+    distinct = [(names[pair // len(texts)], texts[pair % len(texts)]) for pair in pairs.tolist()]
+    return _texts(
+        [ACTION + shown_action(*domain_and_text, view.edits, view.actions) for domain_and_text in distinct], inverse
+    )
 
 
 def time_limits(batch: pa.RecordBatch) -> Texts:
-    """The time after which the harness kills what an action starts."""
-    limits, which = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False).astype(float), return_inverse=True)
-    return _texts([time_limit(None if np.isnan(one) else float(one)) for one in limits], which)
+    """Format the time after which the harness kills what an action starts."""
+    limits, inverse = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False).astype(float), return_inverse=True)
+    return _texts([time_limit(None if np.isnan(limit) else float(limit)) for limit in limits], inverse)
 
 
-def said_texts(batch: pa.RecordBatch, view: View) -> Texts:
-    """The words of harness and user before an action; null where the view strips them or there are none."""
+def interleaved_texts(batch: pa.RecordBatch, view: View) -> Texts:
+    """Return the words of harness and user before an action; null where the view strips them or there are none."""
     if view.harness == "strip":
         return _texts([], np.full(batch.num_rows, -1))
     texts = Texts.of(batch["interleaved"])
-    return texts.mapped(pa.array([said(text) for text in texts.texts.to_pylist()], pa.string()))
+    return texts.mapped(pa.array([format_words(text) for text in texts.texts.to_pylist()], pa.string()))
 
 
 def endings(batch: pa.RecordBatch) -> Texts:
-    """The line that tells how a command ended; empty in the domains whose actions are none."""
+    """Format the line that tells how a command ended; empty in the domains whose actions are none."""
     codes = pc.fill_null(batch["exit_code"].cast(pa.int64()), _NO_CODE).to_numpy(zero_copy_only=False)
     late = pc.fill_null(batch["timed_out"], False).to_numpy(zero_copy_only=False)
     told_here = pc.is_in(batch["domain"].cast(pa.string()), pa.array(sorted(COMMANDS))).to_numpy(zero_copy_only=False)
-    known, which = np.unique(np.where(told_here, np.where(late, _LATE, codes), _NO_CODE), return_inverse=True)
-    return _texts([ending(None if one == _NO_CODE else one, one == _LATE) for one in known.tolist()], which)
+    known, inverse = np.unique(np.where(told_here, np.where(late, _LATE, codes), _NO_CODE), return_inverse=True)
+    return _texts([ending(None if code == _NO_CODE else code, code == _LATE) for code in known.tolist()], inverse)
 
 
 _NO_CODE: Final = 1 << 40
@@ -150,26 +152,26 @@ def _texts(texts: list[str], index: npt.NDArray[Any]) -> Texts:
     return Texts(pa.array(texts, pa.string()), index)
 
 
-def observed(batch: pa.RecordBatch, side: str, view: View) -> tuple[pa.Array, Flags]:
-    """The text of each observation, or the object of MCP that it stood in, and whether it is the latter."""
+def observed_texts(batch: pa.RecordBatch, side: str, view: View) -> tuple[pa.Array, Flags]:
+    """Return the text of each observation, or the object of MCP that it stood in, and whether it is the latter."""
     content = struct_text(batch, side, "content")
     envelope = struct_text(batch, side, "envelope") if view.mcp == "envelope" else None
     if envelope is None or envelope.null_count == len(envelope):
         return content, np.zeros(len(content), np.bool_)
-    held = pc.and_(envelope.is_valid(), content.is_valid())
-    shown = pc.if_else(held, envelope.cast(pa.string()), content.cast(pa.string()))
-    return shown, held.to_numpy(zero_copy_only=False)
+    is_enveloped = pc.and_(envelope.is_valid(), content.is_valid())
+    shown = pc.if_else(is_enveloped, envelope.cast(pa.string()), content.cast(pa.string()))
+    return shown, is_enveloped.to_numpy(zero_copy_only=False)
 
 
 def has_origin(batch: pa.RecordBatch, side: str, origin: str) -> Flags:
-    """Whether each observation is of an origin."""
-    found = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
-    flags: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    """Flag the observations that are of an origin."""
+    is_equal = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
+    flags: Flags = pc.fill_null(is_equal, False).to_numpy(zero_copy_only=False)
     return flags
 
 
-def capped_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
-    """Texts of observations as they are shown; none is null."""
+def cap_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
+    """Cap texts of observations as they are shown; none is null."""
     most = view.observation_chars
     if most is None or not len(texts) or pc.max(pc.binary_length(texts)).as_py() <= most:  # none has more characters
         return texts
@@ -179,25 +181,27 @@ def capped_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
 
 
 def plain_texts(texts: pa.StringArray, view: View, some: Flags | None = None) -> pa.StringArray:
-    """Texts with their control strings escaped where the view says so; `some` are those that may change, if known."""
+    """Escape the control strings of texts where the view says so; `some` are those that may change, if known."""
     if not view.escapes:
         return texts
-    held = pc.match_substring_regex(texts, ESCAPABLE) if some is None else pa.array(some)
-    fresh = [view.plain(text) for text in texts.filter(held).to_pylist()]
-    return pc.replace_with_mask(texts, held, pa.array(fresh, pa.string())) if fresh else texts
+    escapable = pc.match_substring_regex(texts, ESCAPABLE) if some is None else pa.array(some)
+    fresh = [view.plain(text) for text in texts.filter(escapable).to_pylist()]
+    return pc.replace_with_mask(texts, escapable, pa.array(fresh, pa.string())) if fresh else texts
 
 
 def spoken(texts: Texts, turn: Numbers, turns: Numbers) -> Mapping[int, str]:
-    """The words of others before some turns, by the place of a turn among them.
+    """Join the words of others before some turns, by the position of a turn among them.
 
     Args:
         texts: of rows, those of calls that are not shown too.
         turn: the turn of each row.
         turns: those that are asked for.
     """
-    told: dict[int, str] = {}
+    words_of_turn: dict[int, str] = {}
     words = texts.texts.to_pylist()
     for number, index in zip(turn.tolist(), texts.index.tolist(), strict=True):
         if index >= 0:
-            told[number] = told.get(number, "") + words[index]
-    return {place: told[number] for place, number in enumerate(turns.tolist()) if told.get(number)}
+            words_of_turn[number] = words_of_turn.get(number, "") + words[index]
+    return {
+        position: words_of_turn[number] for position, number in enumerate(turns.tolist()) if words_of_turn.get(number)
+    }

@@ -53,7 +53,7 @@ class Prompt(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """Which templates are drawn from: the pool, the seed of the draw, and a user's own folder."""
+    """Source of templates: the pool, the seed of the draw, and a user's own folder."""
 
     pool: str
     seed: int = 0
@@ -77,7 +77,7 @@ class Tool(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """How much a prompt tells.
+    """Share of its texts that a prompt tells.
 
     Attributes:
         tokens: of the prompt.
@@ -94,7 +94,7 @@ WHOLE: Final = Extent(0)
 """Of a prompt that tells everything; its tokens are not counted."""
 
 
-def shaped_prompt(
+def make_prompt(
     shape: Shape,
     context: Mapping[str, str | None],
     key: str,
@@ -102,7 +102,7 @@ def shaped_prompt(
     view: View,
     extent: Extent = WHOLE,
 ) -> Prompt:
-    """The system prompt of a trajectory.
+    """Make the system prompt of a trajectory.
 
     Args:
         shape: of it, which says which texts of the context there are.
@@ -116,14 +116,14 @@ def shaped_prompt(
     texts = tuple(
         _tools(context[name] or "", extent.tools) if name == "action_space" else context[name] or "" for name in CONTEXT
     )
-    return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
+    return Prompt(_render(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
 
 
 def prompt_tokens(
     shape: Shape, texts: Sequence[int], key: str, wording: Wording, view: View, counter: TokenCounter
 ) -> int:
     """Tokens of a system prompt, given those of the texts of its context (`CONTEXT`); the rest is as there."""
-    fixed, uses = _fixed_tokens(wording.template(shape.domain, key), shape, wording.pool, view, counter)
+    fixed, uses = _count_fixed_tokens(wording.template(shape.domain, key), shape, wording.pool, view, counter)
     return fixed + sum(use * size for use, size in zip(uses, texts, strict=True))
 
 
@@ -138,7 +138,8 @@ def fit_prompt(
     view: View,
     counter: TokenCounter,
 ) -> Extent:
-    """The extent of a prompt that is too long in full, so that it has so many tokens at most, or as few as it can.
+    """Choose the extent of a prompt that is too long in full, so that it has at most so many tokens, or as few as it
+    can.
 
     It describes the tools that the sample names and as many others as fit, by hash; those that do not are only named.
     Where even so it is too long, it is made from the short template.
@@ -151,45 +152,47 @@ def fit_prompt(
         most: tokens of the prompt.
         key: of the trajectory; by it template and tools are drawn.
         wording: the templates.
-        view: as of `shaped_prompt`.
+        view: as of `make_prompt`.
         counter: counts tokens.
     """
-    between, place = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
-    kept = [number for number in range(len(tools)) if number in named]
-    others = [number for number in range(len(tools)) if number not in named]
+    between, tool_position = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
+    described = [number for number in range(len(tools)) if number in named]
+    merely_named = [number for number in range(len(tools)) if number not in named]
     for is_short in (False, True):
         template = wording.template(shape.domain, key, is_short)
-        fixed, uses = _fixed_tokens(template, shape, wording.pool, view, counter)
+        fixed, uses = _count_fixed_tokens(template, shape, wording.pool, view, counter)
         whole = fixed + sum(use * size for use, size in zip(uses, texts, strict=True))
-        if whole <= most or (is_short and not others):
+        if whole <= most or (is_short and not merely_named):
             return Extent(whole, is_short)
-        rest = whole - uses[place] * texts[place]
-        told = sum(tools[number].described + between for number in kept) + counter.of(ALSO)
-        told += sum(tools[number].named for number in others)
-        if others and (is_short or rest + uses[place] * told <= most):
+        rest = whole - uses[tool_position] * texts[tool_position]
+        list_tokens = sum(tools[number].described + between for number in described) + counter.of(ALSO)
+        list_tokens += sum(tools[number].named for number in merely_named)
+        if merely_named and (is_short or rest + uses[tool_position] * list_tokens <= most):
             break
-    by_lot = sorted(others, key=lambda number: xxhash.xxh3_64_intdigest(f"tool:{key}:{number}".encode(), wording.seed))
+    by_lot = sorted(
+        merely_named, key=lambda number: xxhash.xxh3_64_intdigest(f"tool:{key}:{number}".encode(), wording.seed)
+    )
     for number in by_lot:
         size = tools[number].described + between - tools[number].named
-        if rest + uses[place] * (told + size) <= most:
-            kept.append(number)
-            told += size
-    return Extent(rest + uses[place] * told, is_short, tuple(sorted(kept)))
+        if rest + uses[tool_position] * (list_tokens + size) <= most:
+            described.append(number)
+            list_tokens += size
+    return Extent(rest + uses[tool_position] * list_tokens, is_short, tuple(sorted(described)))
 
 
-def _fixed_tokens(
+def _count_fixed_tokens(
     drawn: PromptTemplate, shape: Shape, pool: str, view: View, counter: TokenCounter
 ) -> tuple[int, tuple[int, ...]]:
-    """Tokens of a prompt without the texts of its context, and how often it shows each of them."""
+    """Count the tokens of a prompt without the texts of its context, and how often it shows each of them."""
     text, uses = _fixed_text(drawn, shape, pool, view)
     return counter.of(text), uses
 
 
 @lru_cache(256)
 def _fixed_text(drawn: PromptTemplate, shape: Shape, pool: str, view: View) -> tuple[str, tuple[int, ...]]:
-    """A prompt without the texts of its context, and how often it shows each of them."""
+    """Return a prompt without the texts of its context, and how often it shows each of them."""
     marks = tuple(f"\ue000{name}\ue001" if there else "" for name, there in zip(CONTEXT, shape.given, strict=True))
-    text = _rendered(drawn, shape, marks, pool, view)
+    text = _render(drawn, shape, marks, pool, view)
     uses = tuple(text.count(mark) if mark else 0 for mark in marks)
     for mark in filter(None, marks):
         text = text.replace(mark, "")
@@ -200,8 +203,8 @@ _tools: Final = lru_cache(256)(tool_list)
 
 
 @lru_cache(256)
-def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool: str, view: View) -> str:
-    """The text of a prompt; trajectories of a corpus have few."""
+def _render(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool: str, view: View) -> str:
+    """Render the text of a prompt; trajectories of a corpus have few."""
     values = {
         **dict(zip(CONTEXT, texts, strict=True)),
         "screen": shape.screen,

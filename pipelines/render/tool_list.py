@@ -26,7 +26,7 @@ ALSO: Final = "Declared too, and not described here: "
 
 
 def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
-    """An action space as Markdown.
+    """Format an action space as Markdown.
 
     Args:
         action_space: of a transition's context: definitions of tools as JSON text, or any text.
@@ -35,13 +35,13 @@ def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
     tools = tool_texts(action_space)
     if shown is None or len(shown) == len(tools):
         return BETWEEN_TOOLS.join(text for _, text in tools)
-    kept = [text for number, (_, text) in enumerate(tools) if number in shown]
+    descriptions = [text for number, (_, text) in enumerate(tools) if number in shown]
     names = [name for number, (name, _) in enumerate(tools) if number not in shown]
-    return BETWEEN_TOOLS.join([*kept, ALSO + "".join(map(named, names)).removesuffix(", ")])
+    return BETWEEN_TOOLS.join([*descriptions, ALSO + "".join(map(format_name, names)).removesuffix(", ")])
 
 
-def named(name: str) -> str:
-    """A tool that is only named, as it stands among others."""
+def format_name(name: str) -> str:
+    """Format a tool that is only named, as it stands among others."""
     return f"`{name}`, "
 
 
@@ -57,7 +57,7 @@ def tool_texts(action_space: str) -> list[tuple[str, str]]:
 
 
 def _tools(entry: Any) -> Iterator[tuple[str, str]]:
-    """Name and text of each tool that an entry declares."""
+    """Yield the name and text of each tool that an entry declares."""
     if isinstance(entry, str):
         yield entry, f"### `{entry}`"
         return
@@ -66,18 +66,18 @@ def _tools(entry: Any) -> Iterator[tuple[str, str]]:
         return
     inner = next((entry[key] for key in _LISTS if isinstance(entry.get(key), list)), None)
     if inner is not None:
-        for one in inner:
-            yield from _tools(one)
+        for inner_entry in inner:
+            yield from _tools(inner_entry)
         return
-    told = next((entry[key] for key in _INNER if isinstance(entry.get(key), dict)), entry)
-    name = told.get("name")
+    definition = next((entry[key] for key in _INNER if isinstance(entry.get(key), dict)), entry)
+    name = definition.get("name")
     if not isinstance(name, str):
         yield "", block(json_text(entry))
         return
     parts = [f"### `{name}`"]
-    if isinstance(told.get("description"), str) and told["description"].strip():
-        parts.append(told["description"].strip())
-    schema = next((_schema(told[key]) for key in _SCHEMAS if isinstance(told.get(key), dict)), None)
+    if isinstance(definition.get("description"), str) and definition["description"].strip():
+        parts.append(definition["description"].strip())
+    schema = next((_schema(definition[key]) for key in _SCHEMAS if isinstance(definition.get(key), dict)), None)
     if schema is not None:
         parts.append("\n".join(["Parameters:", *_parameters(schema)]) if schema.get("properties") else "No parameters.")
     yield name, "\n\n".join(parts)
@@ -88,25 +88,27 @@ def _schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parameters(schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """A line for each property of an object, and below it those of the objects in it."""
+    """Yield a line for each property of an object, and below it those of the objects in it."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return
     needed = set(map(str, required)) if isinstance(required, list) else set()
     for name, value in properties.items():
-        told = value if isinstance(value, dict) else {}
-        words = [_type(told), *(["REQUIRED"] if name in needed else [])]
-        yield f"{_STEP * depth}- `{name}` ({', '.join(words)}){_said(told)}"
-        inner = told.get("items") if isinstance(told.get("items"), dict) else told
+        property_schema = value if isinstance(value, dict) else {}
+        words = [_type(property_schema), *(["REQUIRED"] if name in needed else [])]
+        yield f"{_STEP * depth}- `{name}` ({', '.join(words)}){_describe(property_schema)}"
+        inner = property_schema.get("items") if isinstance(property_schema.get("items"), dict) else property_schema
         if isinstance(inner, dict) and depth < _DEEPEST:
             yield from _parameters(inner, depth + 1)
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """The type of a value, as a reader would say it: `array of string`, `string | null`."""
+    """Name the type of a value, as a reader would say it: `array of string`, `string | null`."""
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list):
-            return " | ".join(dict.fromkeys(_type(one) for one in schema[key] if isinstance(one, dict))) or "any"
+            return (
+                " | ".join(dict.fromkeys(_type(option) for option in schema[key] if isinstance(option, dict))) or "any"
+            )
     kind = schema.get("type")
     if isinstance(kind, list):
         return " | ".join(map(str, kind))
@@ -118,12 +120,14 @@ def _type(schema: Mapping[str, Any]) -> str:
     return named
 
 
-def _said(schema: Mapping[str, Any]) -> str:
-    """What else is told of a value: what it means, what it may be, what it is if not given."""
-    said = [schema["description"].strip()] if isinstance(schema.get("description"), str) else []
+def _describe(schema: Mapping[str, Any]) -> str:
+    """Describe a value: its meaning, its possible values, its default."""
+    sentences = [schema["description"].strip()] if isinstance(schema.get("description"), str) else []
     if isinstance(schema.get("enum"), list):
-        said.append("One of: " + ", ".join(json.dumps(one, ensure_ascii=False) for one in schema["enum"]) + ".")
+        sentences.append(
+            "One of: " + ", ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"]) + "."
+        )
     if "default" in schema:
-        said.append(f"Default: {json.dumps(schema['default'], ensure_ascii=False)}.")
-    text = " ".join(one for one in said if one)
+        sentences.append(f"Default: {json.dumps(schema['default'], ensure_ascii=False)}.")
+    text = " ".join(sentence for sentence in sentences if sentence)
     return f": {text}" if text else ""

@@ -25,12 +25,12 @@ from trajmill.pipelines.render.pieces import (
     Flags,
     Numbers,
     View,
-    capped_texts,
+    cap_texts,
     endings,
     has_origin,
-    observed,
+    interleaved_texts,
+    observed_texts,
     plain_texts,
-    said_texts,
     shown_actions,
     spoken,
     time_limits,
@@ -125,10 +125,10 @@ def user_texts(
     states: pa.StringArray,
     view: View,
     escapable: Flags | None = None,
-    told: Mapping[int, str] | None = None,
+    words: Mapping[int, str] | None = None,
     openings: Mapping[int, str] | None = None,
 ) -> pa.StringArray:
-    """The user message of each turn.
+    """Join the pieces of the user message of each turn.
 
     Args:
         batch: the rows of the turns, with `USER_LEAVES`.
@@ -141,12 +141,12 @@ def user_texts(
     """
     heads = pa.array([heading(number) for number in range(1, int(numbers.max(initial=0)) + 2)], pa.string())
     limits, actions = time_limits(batch), shown_actions(batch, view)
-    pieces = [heads.take(pa.array(numbers)), _headed(states, view), _each(limits), _each(actions)]
-    for place, texts in ((2, told), (1, openings)):
+    pieces = [heads.take(pa.array(numbers)), _add_headings(states, view), _each(limits), _each(actions)]
+    for position, texts in ((2, words), (1, openings)):
         if texts:
-            pieces.insert(place, pa.array([texts.get(row) for row in range(len(numbers))], pa.string()))
+            pieces.insert(position, pa.array([texts.get(row) for row in range(len(numbers))], pa.string()))
             escapable = None if escapable is None else escapable | np.isin(np.arange(len(numbers)), list(texts))
-    return plain_texts(_joined(*pieces), view, escapable)
+    return plain_texts(_join_pieces(*pieces), view, escapable)
 
 
 def answer_texts(
@@ -160,22 +160,22 @@ def answer_texts(
         escapable: as there.
         marker: leads the message; empty for the answer alone.
     """
-    content, _ = observed(batch, "next_observation", view)
-    seen = plain_texts(capped_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
+    content, _ = observed_texts(batch, "next_observation", view)
+    seen = plain_texts(cap_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
     ends = endings(batch)
     if not any(ends.texts.to_pylist()):
-        return _joined(marker, seen) if marker else seen
+        return _join_pieces(marker, seen) if marker else seen
     below = _each(ends.mapped(pa.array([f"\n{end}" if end else "" for end in ends.texts.to_pylist()], pa.string())))
-    return _joined(marker, seen, pc.if_else(pc.greater(pc.binary_length(seen), 0), below, _each(ends)))
+    return _join_pieces(marker, seen, pc.if_else(pc.greater(pc.binary_length(seen), 0), below, _each(ends)))
 
 
-def _headed(states: pa.StringArray, view: View) -> pa.StringArray:
-    """States as messages show them, each under its heading; null where they show none."""
+def _add_headings(states: pa.StringArray, view: View) -> pa.StringArray:
+    """Put each state that messages show under its heading; null where they show none."""
     known = np.flatnonzero(states.is_valid().to_numpy(zero_copy_only=False))
-    shown = _joined(STATE, capped_texts(states.take(pa.array(known)), view), BELOW_STATE)
-    places = np.full(len(states), -1)
-    places[known] = np.arange(len(known))
-    return shown.take(pa.array(places, mask=places < 0))
+    shown = _join_pieces(STATE, cap_texts(states.take(pa.array(known)), view), BELOW_STATE)
+    positions = np.full(len(states), -1)
+    positions[known] = np.arange(len(known))
+    return shown.take(pa.array(positions, mask=positions < 0))
 
 
 def _each(texts: Texts) -> pa.StringArray:
@@ -183,8 +183,8 @@ def _each(texts: Texts) -> pa.StringArray:
     return texts.texts.take(pa.array(texts.index))
 
 
-def _joined(*pieces: pa.StringArray | str) -> pa.StringArray:
-    """The pieces of each row one after the other; null is nothing."""
+def _join_pieces(*pieces: pa.StringArray | str) -> pa.StringArray:
+    """Join the pieces of each row; null is nothing."""
     return pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
 
 
@@ -233,7 +233,7 @@ _SHOWN: Final = pa.schema(
 
 
 def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]:
-    """The turns of one trajectory whose rows are Python values.
+    """Build the turns of one trajectory whose rows are Python values.
 
     Args:
         rows: all rows of a trajectory (or of one segment or window) in order, each with its `use`, and with its `spans`
@@ -244,7 +244,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
     chosen = view or View()
     batch = pa.RecordBatch.from_pylist(list(rows), schema=_SHOWN)
     use = np.array([row["use"] for row in rows], object)
-    texts = [observed(batch, side, chosen)[0] for side in ("observation", "next_observation")]
+    texts = [observed_texts(batch, side, chosen)[0] for side in ("observation", "next_observation")]
     ids = pa.concat_arrays(texts).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64) + 1
     state = np.where(has_origin(batch, "observation", "environment"), ids[: len(rows)], 0)
     outline = Outline(
@@ -254,24 +254,26 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
         state.astype(np.uint64),
         ids[len(rows) :].astype(np.uint64),
     )
-    places = np.flatnonzero(outline.visible)
-    if not len(places):
+    shown_rows = np.flatnonzero(outline.visible)
+    if not len(shown_rows):
         return []
-    excerpt = Excerpts.of(outline, places, np.array([len(places)]))
-    shown = batch.take(pa.array(places))
-    states = texts[0].take(pa.array(places, mask=~excerpt.shows))
-    firsts = np.flatnonzero(outline.first[places])
-    words = spoken(said_texts(batch, chosen), outline.turn, outline.turn[places[firsts]])
-    said = {int(firsts[place]): text for place, text in words.items()}
-    users = user_texts(shown, excerpt.numbers, states, chosen, None, said, {0: opening} if opening else None)
+    excerpt = Excerpts.of(outline, shown_rows, np.array([len(shown_rows)]))
+    shown = batch.take(pa.array(shown_rows))
+    states = texts[0].take(pa.array(shown_rows, mask=~excerpt.shows))
+    firsts = np.flatnonzero(outline.first[shown_rows])
+    words = spoken(interleaved_texts(batch, chosen), outline.turn, outline.turn[shown_rows[firsts]])
+    words_of_row = {int(firsts[position]): text for position, text in words.items()}
+    users = user_texts(shown, excerpt.numbers, states, chosen, None, words_of_row, {0: opening} if opening else None)
     answers = answer_texts(shown, chosen, marker="")
     bears = (use == "target") & bearable(batch, chosen)
-    logged, seen = struct_text(shown, "next_observation", "content").to_pylist(), texts[1].take(pa.array(places))
-    mine = [rows[place] for place in places.tolist()]
-    made = map(_answer, mine, repeat(chosen), answers.to_pylist(), logged, seen.to_pylist())
+    logged, seen = struct_text(shown, "next_observation", "content").to_pylist(), texts[1].take(pa.array(shown_rows))
+    mine = [rows[row_number] for row_number in shown_rows.tolist()]
+    answers_of_turns = map(_answer, mine, repeat(chosen), answers.to_pylist(), logged, seen.to_pylist())
     return [
         Turn(row["step"], user, answer, bears_loss, row)
-        for row, user, answer, bears_loss in zip(mine, users.to_pylist(), made, bears[places].tolist(), strict=True)
+        for row, user, answer, bears_loss in zip(
+            mine, users.to_pylist(), answers_of_turns, bears[shown_rows].tolist(), strict=True
+        )
     ]
 
 

@@ -70,17 +70,17 @@ class UnitCosts(Outline):
         self.escapable = (self._control & ESCAPABLE) > 0
         # words of others stand before the first shown row of their turn
         self.said = self._column("said_tokens")
-        said = np.bincount(self.turn, self.said)[self.turn] if len(use) else np.zeros(0)
+        words_tokens = np.bincount(self.turn, self.said)[self.turn] if len(use) else np.zeros(0)
         self._spoke = np.bincount(self.turn, (self._control & SAID) > 0)[self.turn] > 0 if len(use) else self.bears
-        self._users = self._column("user_tokens") + np.where(self.first, said, 0).astype(np.int64)
+        self._users = self._column("user_tokens") + np.where(self.first, words_tokens, 0).astype(np.int64)
 
     def _column(self, name: str) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = self._costs[name].to_numpy()
-        return found
+        values: npt.NDArray[Any] = self._costs[name].to_numpy()
+        return values
 
-    def summed(self, of: npt.NDArray[Any]) -> Numbers:
-        """The sum over each trajectory of a number of each row."""
-        return np.add.reduceat(of.astype(np.int64), self.begins) if len(of) else np.zeros(0, np.int64)
+    def summed(self, values: npt.NDArray[Any]) -> Numbers:
+        """Sum a number of each row over each trajectory."""
+        return np.add.reduceat(values.astype(np.int64), self.begins) if len(values) else np.zeros(0, np.int64)
 
     def whole(self) -> Excerpts:
         """All that is shown of each trajectory that shows anything."""
@@ -95,7 +95,7 @@ class UnitCosts(Outline):
         return users + np.where(shown.shows, self.states[shown.rows], 0)
 
     def holds(self, shown: Excerpts) -> Flags:
-        """Whether each turn of excerpts shows a control string."""
+        """Flag the turns of excerpts that show a control string."""
         bits = self._control[shown.rows]
         holds: Flags = (bits & (USER | ANSWER)) > 0
         holds |= shown.shows & ((bits & STATE_BIT) > 0)
@@ -108,13 +108,16 @@ class UnitCosts(Outline):
         return self.visible & (rows <= last[self.of])
 
     def prompts(self, pool: Pool, mix: Mix) -> Numbers:
-        """Tokens of the prompt of each trajectory."""
+        """Count the tokens of the prompt of each trajectory."""
         view, wording = View.of(mix), Wording.of(mix, pool)
-        told = zip(self.shapes, self.context_tokens, self.keys, strict=True)
-        return np.array([prompt_tokens(*one, wording, view, self._counter) for one in told], np.int64)
+        arguments = zip(self.shapes, self.context_tokens, self.keys, strict=True)
+        return np.array(
+            [prompt_tokens(*trajectory_arguments, wording, view, self._counter) for trajectory_arguments in arguments],
+            np.int64,
+        )
 
     def fitted(self, number: int, rows: Numbers, most: float, pool: Pool, mix: Mix) -> Extent:
-        """The extent of the prompt of a sample that is too long in full; see `fit_prompt`.
+        """Choose the extent of the prompt of a sample that is too long in full; see `fit_prompt`.
 
         Args:
             number: of the trajectory.
@@ -126,7 +129,7 @@ class UnitCosts(Outline):
         sizes = (
             self._costs[name][int(self.begins[number])].as_py() or [] for name in ("tool_tokens", "tool_name_tokens")
         )
-        tools = [Tool(*one) for one in zip(*sizes, strict=True)]
+        tools = [Tool(*tool_sizes) for tool_sizes in zip(*sizes, strict=True)]
         named = set(self._costs["named_tools"].take(pa.array(rows)).combine_chunks().flatten().to_pylist())
         view, wording = View.of(mix), Wording.of(mix, pool)
         shape, texts, key = self.shapes[number], self.context_tokens[number], self.keys[number]
@@ -160,13 +163,13 @@ class UnitCosts(Outline):
         ]
 
     def _words(self, name: str) -> dict[int, tuple[str, ...]]:
-        """The values of a column on the shown rows of each trajectory that has any, in order."""
+        """Collect the values of a column on the shown rows of each trajectory that has any, in order."""
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
-        words, found = texts.texts.to_pylist(), dict[int, list[str]]()
+        words, words_of = texts.texts.to_pylist(), dict[int, list[str]]()
         for pair in np.unique(self.of[rows] * len(words) + texts.index[rows]).tolist():
-            found.setdefault(pair // len(words), []).append(words[pair % len(words)])
-        return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
+            words_of.setdefault(pair // len(words), []).append(words[pair % len(words)])
+        return {number: tuple(sorted(filter(None, some))) for number, some in words_of.items()}
 
     def _screens(self) -> dict[int, str]:
         """The first size of a screen of each trajectory that has any."""

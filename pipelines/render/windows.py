@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trajmill.pipelines.recipe.recipe import Overflow
-from trajmill.pipelines.render.edits import edited_path
+from trajmill.pipelines.render.edits import path_of_edit
 from trajmill.pipelines.render.fixed_texts import COMMANDS, known_state
 from trajmill.pipelines.render.pieces import Flags, Numbers
 from trajmill.pipelines.render.turns import Excerpts
@@ -56,7 +56,7 @@ def windows(
     actions: Sequence[str] | None,
     counter: TokenCounter,
 ) -> Iterator[Window]:
-    """A trajectory in one or more windows, each with all it needs to be rendered by itself.
+    """Cut a trajectory into one or more windows, each with all it needs to be rendered by itself.
 
     A window is filled with turns up to `most` tokens of its prompt, its turns and the state that it begins with, which
     the turns before it no longer show.
@@ -79,9 +79,9 @@ def windows(
     if most is None or prompt + int(sizes.sum()) <= most:
         yield Window(start, end, rows, unit.bears[rows], "", True)
         return
-    told = list(actions) if actions is not None and unit.domain in COMMANDS else []
+    action_texts = list(actions) if actions is not None and unit.domain in COMMANDS else []
     before = _Before()
-    before.add(text for text, visible in zip(told, unit.visible[start:end], strict=False) if visible)
+    before.add(text for text, visible in zip(action_texts, unit.visible[start:end], strict=False) if visible)
     bound = counter.of(before.opening())
     firsts = np.flatnonzero(unit.first[rows])
     openings = bound + np.where(shown.shows, 0, unit.states[rows])[firsts]
@@ -92,24 +92,26 @@ def windows(
     for first, past in cuts(groups, prompt, most, overflow):
         begin = begins[first] if first else start
         visible = unit.visible[upto:begin]
-        before.add(text for text, seen in zip(told[upto - start : begin - start], visible, strict=False) if seen)
+        before.add(
+            text for text, seen in zip(action_texts[upto - start : begin - start], visible, strict=False) if seen
+        )
         upto = begin
         whole = prompt + sum(group.size for group in groups[first:past]) + (groups[first].opening if first else 0)
         own = rows[firsts[first] : firsts[past]]
         bears = unit.bears[own]
         if before.written:
-            bears &= before.independent([told[row - start] for row in own.tolist()])
+            bears &= before.independent([action_texts[row - start] for row in own.tolist()])
         yield Window(begin, begins[past], own, bears, before.opening(), whole <= most)
 
 
 def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) -> list[tuple[int, int]]:
-    """(first, past the last) group of each window of a trajectory that is longer than `most` tokens."""
+    """Return (first, past the last) group of each window of a trajectory that is longer than `most` tokens."""
     if overflow == "drop":
         return []
     if overflow == "cut_oldest":
         return [(_newest(groups, prompt, most), len(groups))]
-    found = _filled(groups, prompt, most)
-    return found[:1] if overflow == "cut_newest" else found
+    bounds = _fill_windows(groups, prompt, most)
+    return bounds[:1] if overflow == "cut_newest" else bounds
 
 
 class Group(NamedTuple):
@@ -119,8 +121,8 @@ class Group(NamedTuple):
     opening: int
 
 
-def _filled(groups: Sequence[Group], prompt: int, most: int) -> list[tuple[int, int]]:
-    """(first, past the last) group of each window, each filled in turn."""
+def _fill_windows(groups: Sequence[Group], prompt: int, most: int) -> list[tuple[int, int]]:
+    """Return (first, past the last) group of each window, each filled in turn."""
     begins, whole = [0], prompt + groups[0].size
     for number, group in enumerate(groups[1:], 1):
         whole += group.size
@@ -140,7 +142,7 @@ def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
 
 
 class _Before:
-    """What the actions before a window did that its own may depend on; their texts are added in order.
+    """Effects of the actions before a window that its own may depend on; their texts are added in order.
 
     Attributes:
         written: the paths of files that actions wrote, as they name them, in the order of their last writing.
@@ -153,7 +155,7 @@ class _Before:
     def add(self, texts: Iterable[str]) -> None:
         """Take in actions that follow those before."""
         for text in texts:
-            for path in _written(text):
+            for path in _written_paths(text):
                 self.written.pop(path, None)
                 self.written[path] = None
             for folder in _FOLDER.findall(text)[-1:]:
@@ -164,16 +166,16 @@ class _Before:
         return known_state(self._folder, list(islice(reversed(self.written), _LISTED))[::-1])
 
     def independent(self, texts: Sequence[str]) -> Flags:
-        """Of each action of a window whether it names no file whose writing was cut off."""
-        unknown, found = dict(self.written), np.ones(len(texts), np.bool_)
-        for place, text in enumerate(texts):
-            mine = _written(text)
-            found[place] = not any(path in text for path in unknown if path not in mine)
+        """Flag the actions of a window that name no file whose writing was cut off."""
+        unknown, flags = dict(self.written), np.ones(len(texts), np.bool_)
+        for position, text in enumerate(texts):
+            mine = _written_paths(text)
+            flags[position] = not any(path in text for path in unknown if path not in mine)
             for path in mine:
                 unknown.pop(path, None)
-        return found
+        return flags
 
 
-def _written(text: str) -> list[str]:
-    path = edited_path(text)
+def _written_paths(text: str) -> list[str]:
+    path = path_of_edit(text)
     return [path] if path is not None else [path for path in _REDIRECTED.findall(text) if path != "/dev/null"]

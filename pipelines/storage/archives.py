@@ -32,7 +32,7 @@ MAX_RATIO: Final = 400
 
 RATIO_FROM: Final = 64 << 20
 NESTING: Final = 1
-"""How many archives deep within an archive logs are looked for."""
+"""Largest depth of archives within an archive in which logs are looked for."""
 
 _IN_MEMORY: Final = 64 << 20
 _ZIP: Final = b"PK\x03\x04"
@@ -109,10 +109,10 @@ class Header(tarfile.TarInfo):
             digits = max(map(len, _DIGIT_RUN.findall(data)), default=0)
             if digits > _DIGITS or data.count(b"hdrcharset=") > 1:
                 raise tarfile.ReadError("an extended header is malformed")
-        found: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
-        if found.size < 0 or tar.offset <= self.offset:
-            raise tarfile.ReadError(f"a header states {found.size} bytes")
-        return found
+        member: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        if member.size < 0 or tar.offset <= self.offset:
+            raise tarfile.ReadError(f"a header states {member.size} bytes")
+        return member
 
 
 class Archive:
@@ -138,7 +138,7 @@ class Archive:
         self._zip: zipfile.ZipFile | None = None
         self._tar: tarfile.TarFile | None = None
         if kind == "zip":
-            self._zip = self._opened_zip()
+            self._zip = self._open_zip()
             infos = [(info.filename, info) for info in self._zip.infolist() if not info.is_dir()]
             self._infos = dict(infos)
             self._replaced([name for name, _ in infos])
@@ -148,7 +148,7 @@ class Archive:
             self._files = self._listed(self._tar, ended)
 
     def _filled(self, stream: io.BufferedIOBase, kind: str) -> ParseError | None:
-        """Takes the archive's bytes in; gives back the fault that ended them early, where a tar can do without."""
+        """Take the archive's bytes in; return the fault that ended them early, where a tar can do without."""
         try:
             # not `read`, which loses what it has when a fault comes
             while data := stream.read1(1 << 20):
@@ -162,8 +162,8 @@ class Archive:
             return error
         return None
 
-    def _opened_zip(self) -> zipfile.ZipFile:
-        """The archive by the directory at its end, of which nothing is believed before its entries were counted."""
+    def _open_zip(self) -> zipfile.ZipFile:
+        """Open the archive by the directory at its end, of which nothing is believed before its entries were counted."""
         count = entries(self._spool, MAX_MEMBERS)
         if count is None:
             raise self._fault("truncated", "it ends before the directory that names its members")
@@ -176,7 +176,7 @@ class Archive:
             raise self._fault("too_many_members", f"more than the {MAX_MEMBERS} members that are read at most")
 
     def _listed(self, tar: tarfile.TarFile, ended: ParseError | None) -> dict[str, tarfile.TarInfo]:
-        """The files of a tar that are whole; what else it holds is noted as lost."""
+        """List the files of a tar that are whole; note what else it holds as lost."""
         infos: list[tarfile.TarInfo] = []
         fault = (ended.reason, ended.detail) if ended is not None else None
         end = 0
@@ -198,8 +198,8 @@ class Archive:
             elif info.isfile():
                 files.append(info)
             elif not info.isdir():
-                what = f"a link to {info.linkname[:200]!r}" if info.issym() or info.islnk() else "a device or a pipe"
-                self._lose("not_a_file", f"it is {what}, which is not followed", info.name)
+                kind = f"a link to {info.linkname[:200]!r}" if info.issym() or info.islnk() else "a device or a pipe"
+                self._lose("not_a_file", f"it is {kind}, which is not followed", info.name)
         if fault is not None:
             self._lost.append(Reject("input", *fault, self._uri, offset=min(end, self._size)))
         self._replaced([info.name for info in files])

@@ -24,7 +24,7 @@ MAGIC_BYTES: Final = 6
 """First bytes of a file that tell whether it is compressed."""
 
 DECODING_ERRORS: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
-"""What reading damaged bytes may raise; an `OSError` only without a number, for one with a number is the system's."""
+"""Exceptions of reading damaged bytes; an `OSError` only without a number, for one with a number is the system's."""
 
 _MAGIC: Final = re.compile(
     rb"(?P<gz>\x1f\x8b)|(?P<zst>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)|(?P<bz2>BZh)|(?P<xz>\xfd7zXZ\x00)", re.DOTALL
@@ -140,7 +140,7 @@ class _Frames(io.RawIOBase):
         return data
 
     def _begun(self) -> bool:
-        """Whether another frame has begun behind the one that ended."""
+        """Return True if another frame has begun behind the one that ended."""
         packed = self._frame.unused_data.lstrip(b"\0")
         while not packed:
             packed = self._raw.read(_PIECE)
@@ -157,21 +157,21 @@ class _Frames(io.RawIOBase):
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is compressed."""
+    """Return True if a file that begins with these bytes is compressed."""
     return _MAGIC.match(head) is not None
 
 
-def decompressed(raw: BinaryIO, start: int = 0) -> BinaryIO:
-    """The content of a stream, from a frame of it that begins at `start`; the stream itself if it is not compressed."""
+def decompress(raw: BinaryIO, start: int = 0) -> BinaryIO:
+    """Decompress a stream from a frame that begins at `start`; return the stream itself if it is not compressed."""
     raw.seek(start)
     head = raw.read(MAGIC_BYTES)
     raw.seek(start)
-    found = _MAGIC.match(head)
-    if found is None:
+    match = _MAGIC.match(head)
+    if match is None:
         return raw
-    if found.lastgroup == "gz":
+    if match.lastgroup == "gz":
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
-    return cast("BinaryIO", _Frames(raw, str(found.lastgroup)))
+    return cast("BinaryIO", _Frames(raw, str(match.lastgroup)))
 
 
 def by_frames(raw: BinaryIO) -> Iterator[tuple[int, bytes]]:

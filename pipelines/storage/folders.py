@@ -111,7 +111,7 @@ class Folder:
 
     @classmethod
     def named(cls, raw: str) -> Folder:
-        """The folder that an argument names, which is the same from any working folder."""
+        """Return the folder that an argument names, which is the same from any working folder."""
         return cls(raw if url_of(raw) is not None else local_path(raw))
 
     @cached_property
@@ -125,7 +125,7 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder is on this machine's own file system."""
+        """True if the folder is on this machine's own file system."""
         return isinstance(self._place[0], LocalFileSystem)
 
     def path(self, name: str = "") -> str:
@@ -143,40 +143,42 @@ class Folder:
             object.__setattr__(self, name, value)
 
     def held(self, token: str, *, replaces: bool = False) -> Folder:
-        """The same output folder, as the run of that token writes to it; arguments as of `Hold`."""
+        """Return the same output folder, as the run of that token writes to it; arguments as of `Hold`."""
         return Folder(self.url, Hold(self.url, token, replaces))
 
     def exists(self, name: str = "") -> bool:
-        """Whether there is a complete file of that name, or the folder itself."""
+        """Return True if there is a complete file of that name, or the folder itself."""
         return self._place[0].exists(self.path(name)) if self.is_local else self._store.exists(self.path(name))
 
     def size(self, name: str) -> int:
-        """Bytes of a file; -1 if there is none."""
+        """Return the bytes of a file; -1 if there is none."""
         if not self.is_local:
-            found = self._store.version(self.path(name))
-            return found.bytes if found is not None else -1
+            listed = self._store.version(self.path(name))
+            return listed.bytes if listed is not None else -1
         try:
             return int(self._place[0].size(self.path(name)))
         except FileNotFoundError:
             return -1
 
     def sizes(self) -> dict[str, int]:
-        """Name → bytes of every complete file below the folder: of an object store by one listing.
+        """Map name → bytes of every complete file below the folder: of an object store by one listing.
 
         Raises:
             ShardError: it cannot be listed.
         """
         if self.is_local:
             return {name: self.size(name) for name in self.names()}
-        return {name: one.bytes for name, one in self.listed().items() if not is_unfinished(name)}
+        return {name: listed.bytes for name, listed in self.listed().items() if not is_unfinished(name)}
 
     def version(self, name: str) -> str:
-        """What is another after each write of a file in an object store; empty where there is none, or it is local."""
-        found = self.told(name)
-        return found.version if found is not None else ""
+        """Return the version of a file in an object store, another after each write; empty where there is none, or it
+        is local.
+        """
+        listed = self.told(name)
+        return listed.version if listed is not None else ""
 
     def told(self, name: str) -> Listed | None:
-        """What an object store tells of a file; None where there is none, or it is local."""
+        """Return what an object store tells of a file; None where there is none, or it is local."""
         return None if self.is_local else self._store.version(self.path(name))
 
     def latest(self, name: str) -> tuple[bytes | None, str]:
@@ -202,7 +204,7 @@ class Folder:
         return 0 if self.is_local else self._store.older(self.path())
 
     def listed(self) -> dict[str, Listed]:
-        """What an object store tells of every file below the folder, by one listing.
+        """List every file below the folder with what an object store tells of it, by one listing.
 
         Raises:
             ShardError: it cannot be listed.
@@ -213,18 +215,18 @@ class Folder:
             raise ShardError(f"{self.path()} cannot be listed: {why(error)}") from error
 
     def read(self, name: str) -> bytes:
-        """The whole file.
+        """Read the whole file.
 
         Raises:
             ShardError: it cannot be read.
         """
-        found = self.found(name)
-        if found is None:
+        data = self.found(name)
+        if data is None:
             raise ShardError(f"{self.path(name)} cannot be read: {os.strerror(errno.ENOENT)}")
-        return found
+        return data
 
     def found(self, name: str) -> bytes | None:
-        """The whole file; None if there is none.
+        """Read the whole file; return None if there is none.
 
         Raises:
             ShardError: it cannot be read.
@@ -268,7 +270,7 @@ class Folder:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
 
     def names(self, suffix: str = "", *, unfinished: bool = False) -> list[str]:
-        """Every complete file below the folder, relative to it and sorted, that ends with `suffix`.
+        """List every complete file below the folder, relative to it and sorted, that ends with `suffix`.
 
         Links are listed as files and never followed.
 
@@ -278,8 +280,8 @@ class Folder:
         """
         if self.is_local:
             root = self.path()
-            found = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
-            names = [path[len(root) + 1 :] for path in found]
+            paths = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
+            names = [path[len(root) + 1 :] for path in paths]
         else:
             names = list(self.listed())
         return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
@@ -311,7 +313,7 @@ class Folder:
                     raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
             return True
         directory, base = os.path.split(self.path(name))
-        temporary = f"{directory}/{unfinished_name(base)}"
+        temporary = f"{directory}/{make_unfinished_name(base)}"
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
             Path(temporary).write_bytes(data)
@@ -338,7 +340,7 @@ class Folder:
         """
         target = self.path(name)
         directory, base = os.path.split(target) if self.is_local else (own_scratch(), name.replace("/", "_"))
-        temporary = f"{directory}/{unfinished_name(base)}"
+        temporary = f"{directory}/{make_unfinished_name(base)}"
         mode = 0o600 if private or not self.is_local else 0o666
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
@@ -402,13 +404,13 @@ class Folder:
                     os.rmdir(self.path(str(parent)))
 
 
-def unfinished_name(name: str) -> str:
-    """A fresh name for a file of that name while it is being written."""
+def make_unfinished_name(name: str) -> str:
+    """Make a fresh name for a file of that name while it is being written."""
     return f"{_TEMPORARY}{token_hex(8)}-{name[-_BASE:]}"
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a file of that name was being written by us when its writer ended."""
+    """Return True if a file of that name was being written by us when its writer ended."""
     return _UNFINISHED.fullmatch(name.rpartition("/")[2]) is not None
 
 
@@ -418,7 +420,7 @@ def _links(at: str, folders: Sequence[str]) -> list[str]:
 
 
 def why(error: OSError) -> str:
-    """What the system says, without the path that the message names already."""
+    """Return the system's message, without the path that the message names already."""
     return error.strerror or str(error)
 
 

@@ -32,7 +32,7 @@ _AT_ONCE: Final = 64 << 20
 _CLIENTS: Final = frozenset(("aiobotocore", "aiohttp", "botocore", "gcsfs", "google", "requests"))
 _REFUSED: Final = ("preconditionfailed", "pre-conditions you specified did not hold", "conflicting")
 _LACKING: Final = ("not implemented", "notimplemented")
-"""What stores say that speak S3 and know no conditions."""
+"""Messages of stores that speak S3 and know no conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,23 @@ class ObjectStore:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether the store can refuse a write."""
+        """True if the store can refuse a write."""
         return self._kind in ("s3", "gs", "gcs")
 
     def listed(self, root: str) -> dict[str, Listed]:
-        """The objects below a path, by what follows it; copies of those that have changed are forgotten."""
+        """List the objects below a path, by what follows it; copies of those that have changed are forgotten."""
         with _told():
             self._filesystem.invalidate_cache()
             # below a bucket and by a prefix: where nothing is, other forms ask whether the folder is a file
             bucket, _, key = root.partition("/")
             where = {"path": bucket, "prefix": f"{key}/"} if key and self.has_conditions else {"path": root}
             try:
-                found = self._filesystem.find(**where, detail=True)
+                infos = self._filesystem.find(**where, detail=True)
             except FileNotFoundError:
-                found = {}
-        told = {str(path): _told_of(info) for path, info in found.items() if info["type"] != "directory"}
-        _COPIES.compare(self._filesystem, root, told)
-        return {path[len(root) + 1 :]: one for path, one in told.items() if path.startswith(f"{root}/")}
+                infos = {}
+        objects = {str(path): _listed_of(info) for path, info in infos.items() if info["type"] != "directory"}
+        _COPIES.compare(self._filesystem, root, objects)
+        return {path[len(root) + 1 :]: listed for path, listed in objects.items() if path.startswith(f"{root}/")}
 
     def version(self, path: str) -> Listed | None:
         """An object as it is now; None if there is none."""
@@ -94,25 +94,25 @@ class ObjectStore:
             self._filesystem.invalidate_cache(path)
             self._filesystem.invalidate_cache(path.rpartition("/")[0])
             try:
-                return _told_of(self._filesystem.info(path))
+                return _listed_of(self._filesystem.info(path))
             except FileNotFoundError:
                 return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object of that name, or something below it."""
+        """Return True if there is an object of that name, or something below it."""
         with _told():
             self._filesystem.invalidate_cache()
             return bool(self._filesystem.exists(path))
 
     def opened(self, path: str, *, again: bool = False) -> BinaryIO:
-        """The object, from a copy on this machine's disk; `again` makes the copy anew.
+        """Open the object from a copy on this machine's disk; `again` makes the copy anew.
 
         Raises:
             FileNotFoundError: there is none.
         """
-        held = None if again else _COPIES.opened(self._filesystem, path)
-        if held is not None:
-            return held
+        copy = None if again else _COPIES.opened(self._filesystem, path)
+        if copy is not None:
+            return copy
         local = _fresh()
         try:
             with _told():
@@ -125,11 +125,11 @@ class ObjectStore:
         return _COPIES.keep(self._filesystem, path, local)
 
     def in_pieces(self, path: str, size: int) -> BinaryIO:
-        """As `opened`, where little is read of an object of so many bytes: of a large one each read is a request."""
+        """Open the object where little of it is read: of a large one each read is a request."""
         if size <= _SMALL:
             return self.opened(path)
-        held = _COPIES.opened(self._filesystem, path)
-        return held or cast("BinaryIO", io.BufferedReader(_Pieces(self._filesystem, path, size)))
+        copy = _COPIES.opened(self._filesystem, path)
+        return copy or cast("BinaryIO", io.BufferedReader(_Pieces(self._filesystem, path, size)))
 
     def put(self, local: str, path: str) -> None:
         """Writes a whole object, whatever was there."""
@@ -138,7 +138,7 @@ class ObjectStore:
         _COPIES.drop(self._filesystem, path)
 
     def put_over(self, local: str, path: str, seen: str) -> str:
-        """Writes a whole object in place of the one that was seen, and returns the version of the new one.
+        """Write a whole object in place of the one that was seen, and return the version of the new one.
 
         Args:
             local: file with its bytes.
@@ -150,20 +150,20 @@ class ObjectStore:
         """
         try:
             with _told():
-                made = self._put_over(local, path, seen)
+                version = self._put_over(local, path, seen)
         except OSError as error:
-            said = str(error).lower()
+            message = str(error).lower()
             gone = bool(seen) and isinstance(error, FileNotFoundError)
-            if gone or isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
+            if gone or isinstance(error, FileExistsError) or any(word in message for word in _REFUSED):
                 _COPIES.drop(self._filesystem, path)
                 raise ReplacedError(f"{path} is another than it was") from error
-            if not any(word in said for word in _LACKING):
+            if not any(word in message for word in _LACKING):
                 raise
             self.put(local, path)
             return ""
         self._filesystem.invalidate_cache(path)
-        _COPIES.keep(self._filesystem, path, shutil.copyfile(local, _fresh()), made).close()
-        return made
+        _COPIES.keep(self._filesystem, path, shutil.copyfile(local, _fresh()), version).close()
+        return version
 
     def _put_over(self, local: str, path: str, seen: str) -> str:
         if not self.has_conditions:
@@ -178,9 +178,9 @@ class ObjectStore:
         data = Path(local).read_bytes()
         if self._kind == "s3":
             condition = {"IfMatch": seen} if seen else {"IfNoneMatch": "*"}
-            told = self._filesystem.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)
-            return str(told["ETag"])
-        told = self._filesystem.call(
+            response = self._filesystem.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)
+            return str(response["ETag"])
+        response = self._filesystem.call(
             "POST",
             f"{self._filesystem._location}/upload/storage/v1/b/{quote(bucket)}/o",
             uploadType="media",
@@ -190,40 +190,44 @@ class ObjectStore:
             data=data,
             json_out=True,
         )
-        return str(told["generation"])
+        return str(response["generation"])
 
     def older(self, root: str) -> int | None:
-        """Of how many objects below a path the bucket keeps versions that were replaced or removed; None: not told."""
+        """Count the objects below a path of which the bucket keeps versions that were replaced or removed; None: not
+        told.
+        """
         bucket, _, key = root.partition("/")
-        found = {"s3": self._older_of_s3, "gs": self._older_of_google, "gcs": self._older_of_google}.get(self._kind)
+        lister = {"s3": self._older_of_s3, "gs": self._older_of_google, "gcs": self._older_of_google}.get(self._kind)
         with suppress(OSError), _told():
-            return None if found is None else len(found(bucket, f"{key}/"))
+            return None if lister is None else len(lister(bucket, f"{key}/"))
         return None
 
     def _older_of_s3(self, bucket: str, lead: str) -> set[str]:
         names: set[str] = set()
-        place: dict[str, str] = {}
+        position: dict[str, str] = {}
         while True:
-            page = self._filesystem.call_s3("list_object_versions", Bucket=bucket, Prefix=lead, **place)
-            names |= {one["Key"] for one in page.get("Versions", ()) if not one["IsLatest"]}
+            page = self._filesystem.call_s3("list_object_versions", Bucket=bucket, Prefix=lead, **position)
+            names |= {entry["Key"] for entry in page.get("Versions", ()) if not entry["IsLatest"]}
             if not page.get("IsTruncated"):
                 return names
-            place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+            position = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def _older_of_google(self, bucket: str, lead: str) -> set[str]:
-        """Those of versioning, and those that are held for some days after they were removed, as by default."""
+        """List names with versions, and those that are held for some days after they were removed, as by default."""
         names: set[str] = set()
-        kept = self._filesystem.call("GET", "b/{}", bucket, json_out=True).get("softDeletePolicy", {})
-        held = int(kept.get("retentionDurationSeconds", 0)) > 0
-        for which in ({"versions": "true"}, *([{"softDeleted": "true"}] if held else [])):
-            place: dict[str, str] = {}
+        policy = self._filesystem.call("GET", "b/{}", bucket, json_out=True).get("softDeletePolicy", {})
+        keeps_removed = int(policy.get("retentionDurationSeconds", 0)) > 0
+        for selection in ({"versions": "true"}, *([{"softDeleted": "true"}] if keeps_removed else [])):
+            position: dict[str, str] = {}
             while True:
-                page = self._filesystem.call("GET", "b/{}/o", bucket, prefix=lead, json_out=True, **which, **place)
-                gone = [one for one in page.get("items", ()) if "timeDeleted" in one or "softDeleteTime" in one]
-                names |= {one["name"] for one in gone}
+                page = self._filesystem.call(
+                    "GET", "b/{}/o", bucket, prefix=lead, json_out=True, **selection, **position
+                )
+                gone = [entry for entry in page.get("items", ()) if "timeDeleted" in entry or "softDeleteTime" in entry]
+                names |= {entry["name"] for entry in gone}
                 if not page.get("nextPageToken"):
                     break
-                place = {"pageToken": page["nextPageToken"]}
+                position = {"pageToken": page["nextPageToken"]}
         return names
 
     def remove(self, path: str) -> None:
@@ -238,26 +242,26 @@ def forget() -> None:
     _COPIES.clear()
 
 
-def _told_of(info: Mapping[str, Any]) -> Listed:
+def _listed_of(info: Mapping[str, Any]) -> Listed:
     version = str(info.get("generation") or info.get("ETag") or "")
     return Listed(int(info["size"] or 0), version, _time_of(info.get("LastModified") or info.get("updated")))
 
 
-def _time_of(told: Any) -> datetime | None:
-    """A time as a store tells it: in ISO's form, or as its client has read that."""
-    if isinstance(told, str):
+def _time_of(value: Any) -> datetime | None:
+    """Parse a time as a store tells it: in ISO's form, or as its client has read that."""
+    if isinstance(value, str):
         try:
-            told = datetime.fromisoformat(told)
+            value = datetime.fromisoformat(value)
         except ValueError:
             return None
-    if not isinstance(told, datetime):
+    if not isinstance(value, datetime):
         return None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What a store's client raises of its own kind is an OSError too."""
+    """Turn exceptions of a store's client into OSErrors."""
     try:
         yield
     except OSError:
@@ -296,50 +300,54 @@ class _Copies:
     def opened(self, filesystem: Any, path: str) -> BinaryIO | None:
         key = id(filesystem), path
         with self._lock:
-            for held in (self._small, self._large):
-                if key in held:
-                    held.move_to_end(key)
-                    return open(held[key].path, "rb")
+            for copies in (self._small, self._large):
+                if key in copies:
+                    copies.move_to_end(key)
+                    return open(copies[key].path, "rb")
         return None
 
     def keep(self, filesystem: Any, path: str, local: str, version: str = "") -> BinaryIO:
-        """Keeps a file, which is this object's from now on, as the copy of an object, and returns it open."""
+        """Keep a file, which is this object's from now on, as the copy of an object, and return it open."""
         size, opened = os.path.getsize(local), open(local, "rb")  # noqa: SIM115 - closed by who reads it
         with self._lock:
             # what was read between two listings that tell the same version is of that
             version = version or self._listed.get((id(filesystem), path), "")
             self.drop(filesystem, path)
-            held, most = (self._small, _SMALL_BYTES) if size <= _SMALL else (self._large, _HELD_BYTES)
-            held[id(filesystem), path] = _Copy(local, size, version)
-            while held and sum(one.bytes for one in held.values()) > most:
-                self._let_go(held, next(iter(held)))
+            copies, most = (self._small, _SMALL_BYTES) if size <= _SMALL else (self._large, _HELD_BYTES)
+            copies[id(filesystem), path] = _Copy(local, size, version)
+            while copies and sum(copy.bytes for copy in copies.values()) > most:
+                self._let_go(copies, next(iter(copies)))
         return opened
 
     def compare(self, filesystem: Any, root: str, listed: Mapping[str, Listed]) -> None:
-        """Drops the copies below a path that are not known to be what was listed."""
+        """Drop the copies below a path that are not known to be what was listed."""
         with self._lock:
-            self._listed.update({(id(filesystem), path): one.version for path, one in listed.items()})
-            for held in (self._small, self._large):
-                for key in [one for one in held if one[0] == id(filesystem) and one[1].startswith(f"{root}/")]:
+            self._listed.update({(id(filesystem), path): object_.version for path, object_ in listed.items()})
+            for copies in (self._small, self._large):
+                for key in [
+                    copy_key
+                    for copy_key in copies
+                    if copy_key[0] == id(filesystem) and copy_key[1].startswith(f"{root}/")
+                ]:
                     now = listed.get(key[1])
-                    if now is None or not held[key].version or held[key].version != now.version:
-                        self._let_go(held, key)
+                    if now is None or not copies[key].version or copies[key].version != now.version:
+                        self._let_go(copies, key)
 
     def drop(self, filesystem: Any, path: str) -> None:
         with self._lock:
-            for held in (self._small, self._large):
-                if (id(filesystem), path) in held:
-                    self._let_go(held, (id(filesystem), path))
+            for copies in (self._small, self._large):
+                if (id(filesystem), path) in copies:
+                    self._let_go(copies, (id(filesystem), path))
 
     def clear(self) -> None:
         with self._lock:
             self._listed.clear()
-            for held in (self._small, self._large):
-                for key in list(held):
-                    self._let_go(held, key)
+            for copies in (self._small, self._large):
+                for key in list(copies):
+                    self._let_go(copies, key)
 
-    def _let_go(self, held: OrderedDict[_Key, _Copy], key: _Key) -> None:
-        Path(held.pop(key).path).unlink(missing_ok=True)
+    def _let_go(self, copies: OrderedDict[_Key, _Copy], key: _Key) -> None:
+        Path(copies.pop(key).path).unlink(missing_ok=True)
 
 
 class _Pieces(io.RawIOBase):

@@ -53,17 +53,17 @@ _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
 manifest of its folder, as a run does before it writes the first of them."""
 
 _OF_GENERATIONS: Final = re.compile(r"generations/(?:[a-z]+\.json|(?:\d{4}|[0-9a-f]{16})/.*)", re.DOTALL)
-"""What was added to the folder later; `generations` and the runs that made it know it, see there."""
+"""Files that were added to the folder later; `generations` and the runs that made it know them, see there."""
 
 _LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")
 _GENERATION: Final = re.compile(r".*/generations/[0-9a-f]{16}/?", re.DOTALL)
 """A ledger, and the folder of a generation, where ledgers are written when its run is over."""
 
 _TOLERATED: Final = re.compile(rf"(?:.*/)?\.cache/huggingface/.*|{re.escape(RECIPE)}")
-"""What loaders leave in a folder from which they read, and the user's recipe; they are never touched."""
+"""Files that loaders leave in a folder from which they read, and the user's recipe; they are never touched."""
 
 _HOLDER: Final = re.compile(rb"(?:process \d+)?")
-"""What a lock holds; a file of that name that holds anything else is somebody's."""
+"""Content of a lock; a file of that name that holds anything else is somebody's."""
 
 _CHECKED: Final = (".json", ".log")
 _SHOWN: Final = 3
@@ -71,7 +71,7 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What makes two runs the same one: then the second goes on with what the first left.
+    """Values that make two runs the same one: then the second goes on with what the first left.
 
     Attributes:
         recipe: its name.
@@ -89,16 +89,16 @@ class Identity:
         roots = sorted({_whole(raw) for raw in raws})
         return cls(recipe.name, hashlib.sha256(json.dumps(roots).encode()).hexdigest(), recipe.reading_digest())
 
-    def difference(self, other: Identity) -> str:
-        """In what another one is of another run, for a person."""
-        if other.recipe != self.recipe:
-            return f"the recipe '{other.recipe}'"
-        return "other raw logs" if other.raw != self.raw else "another normalize section of the recipe"
+    def difference(self, existing: Identity) -> str:
+        """Describe for a person in what another run differs."""
+        if existing.recipe != self.recipe:
+            return f"the recipe '{existing.recipe}'"
+        return "other raw logs" if existing.raw != self.raw else "another normalize section of the recipe"
 
 
 @dataclass(slots=True)
 class Survey:
-    """What lies in an output folder.
+    """Files of an output folder, by their owner.
 
     Attributes:
         identity: of the run that it belongs to; None if it is of none.
@@ -121,20 +121,20 @@ def _whole(raw: str) -> str:
 
 
 def survey(out: Folder) -> Survey:
-    """What lies in the folder; nothing is written.
+    """Survey the files of the folder; nothing is written.
 
     Raises:
         ConfigError: it is no folder, or cannot be listed, or a later trajmill made it.
     """
-    found = Survey()
+    result = Survey()
     if out.is_local and not Path(out.path()).is_dir():
         if os.path.lexists(out.path()):
             raise ConfigError(f"{out.path()} cannot be an output folder: it is a file.")
-        return found
+        return result
     if out.is_local and not os.access(out.path(), os.R_OK | os.W_OK | os.X_OK):
         raise ConfigError(f"{out.path()} cannot be an output folder: it may not be read and written.")
     names = out.names(unfinished=True)
-    found.generations = any(map(_OF_GENERATIONS.fullmatch, names))
+    result.generations = any(map(_OF_GENERATIONS.fullmatch, names))
     names = [name for name in names if not _OF_GENERATIONS.fullmatch(name)]
     values = _marker(out)
     if values is not None:
@@ -143,22 +143,22 @@ def survey(out: Folder) -> Survey:
                 f"{out.path()} was made by trajmill {values['program']}, whose layout this one ({PROGRAM_VERSION}) "
                 "does not know. Choose another --out, or use that version."
             )
-        found.identity, found.listed = Identity(**values["identity"]), {*_ALWAYS, *values["names"]}
+        result.identity, result.listed = Identity(**values["identity"]), {*_ALWAYS, *values["names"]}
     elif LOCK in names and _HOLDER.fullmatch(out.read(LOCK)):  # a run that was killed before it wrote its marker
-        found.listed = {LOCK}
-    found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
+        result.listed = {LOCK}
+    result.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in result.listed else set()
     if _GENERATION.fullmatch(out.url):
-        found.listed |= set(filter(_LEDGER.fullmatch, names))
+        result.listed |= set(filter(_LEDGER.fullmatch, names))
     for name in names:
-        if name in found.listed or is_unfinished(name) or _SPILLED.fullmatch(name):
-            found.ours.add(name)
+        if name in result.listed or is_unfinished(name) or _SPILLED.fullmatch(name):
+            result.ours.add(name)
         elif not _TOLERATED.fullmatch(name) and JUNK.isdisjoint(PurePosixPath(name).parts):
-            found.foreign.append(name)
-    return found
+            result.foreign.append(name)
+    return result
 
 
 def unlike_checksums(out: Folder) -> list[str]:
-    """The names of files that are not as they were when the last run in a folder was over; none where one is at work.
+    """List files that are not as they were when the last run in a folder was over; none where one is at work.
 
     Raises:
         ShardError: a file cannot be read.
@@ -167,10 +167,10 @@ def unlike_checksums(out: Folder) -> list[str]:
     if data is None:
         return []
     try:
-        told = dict(json.loads(data))
+        checksums = dict(json.loads(data))
     except (ValueError, TypeError):
         return [CHECKSUMS]
-    return [name for name, sha256 in told.items() if out.sha256(name) != sha256]
+    return [name for name, sha256 in checksums.items() if out.sha256(name) != sha256]
 
 
 def identity_of(out: Folder) -> Identity | None:
@@ -186,7 +186,7 @@ def identity_of(out: Folder) -> Identity | None:
 
 
 def _marker(out: Folder) -> dict[str, Any] | None:
-    """What the marker says; None if there is none that can be read."""
+    """Read the marker; return None if there is none that can be read."""
     return _read_marker(out.found(MARKER))
 
 
@@ -226,7 +226,7 @@ class Ownership:
         self._ends = ExitStack()
 
     def check(self, raws: Sequence[str]) -> Survey:
-        """What lies in the folder, if this run may have it; nothing is written.
+        """Survey the folder if this run may have it; nothing is written.
 
         Raises:
             ConfigError: it may not: it lies among the raw logs, holds what no run of ours wrote, holds another run, or
@@ -234,36 +234,36 @@ class Ownership:
         """
         self._check_apart(raws)
         forget()  # what an earlier run of this process read
-        found = survey(self.out)
+        content = survey(self.out)
         where = self.out.path()
-        if found.foreign:
-            shown = ", ".join(repr(name) for name in found.foreign[:_SHOWN])
-            more = f" and {len(found.foreign) - _SHOWN} more" if len(found.foreign) > _SHOWN else ""
+        if content.foreign:
+            shown = ", ".join(repr(name) for name in content.foreign[:_SHOWN])
+            more = f" and {len(content.foreign) - _SHOWN} more" if len(content.foreign) > _SHOWN else ""
             raise ConfigError(
                 f"{where} holds files that no run wrote: {shown}{more}. Choose another --out, or move them away; they "
                 "are never touched, with --overwrite either."
             )
-        if found.generations and not self.adding:
+        if content.generations and not self.adding:
             raise ConfigError(
                 f"{where} holds generations that were added to a run, which stay as they are. Add to it with --append, "
                 "or choose another --out."
             )
-        if found.identity not in (None, self.identity) and not self.overwrite:
+        if content.identity not in (None, self.identity) and not self.overwrite:
             raise ConfigError(
-                f"{where} holds another run: of {self.identity.difference(found.identity)}. Choose another --out, or "
+                f"{where} holds another run: of {self.identity.difference(content.identity)}. Choose another --out, or "
                 "replace it with --overwrite."
             )
         self._check_free()
-        return found
+        return content
 
     def _check_apart(self, raws: Sequence[str]) -> None:
-        """Refuses a folder that is, lies in, or holds raw logs; a pattern stands for all that it can match."""
+        """Refuse a folder that is, lies in, or holds raw logs; a pattern stands for all that it can match."""
         out = PurePosixPath(_real(self.out.url))
         around = [str(out), *map(str, out.parents)]
         for raw in raws:
             root = _real(raw.rstrip("/") or "/")
             pattern = re.compile("$^" if Folder(raw).exists() else glob_translate(root))
-            if any(one == root or pattern.match(one) or pattern.match(f"{one}/") for one in around):
+            if any(folder == root or pattern.match(folder) or pattern.match(f"{folder}/") for folder in around):
                 raise ConfigError(
                     f"The output folder {self.out.path()} lies in the raw logs '{raw}': the next run would read what "
                     "this one writes. Choose an --out beside them."
@@ -294,7 +294,7 @@ class Ownership:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds the folder for this run: makes it, locks it, marks it, and clears what a killed run left.
+        """Hold the folder for this run: make it, lock it, mark it, and clear what a killed run left.
 
         Only local folders are locked: object stores have no lock that goes with a process. A folder that this run made
         is taken away again where it ends before `keep` is called.
@@ -307,11 +307,11 @@ class Ownership:
         try:
             with self._locked():
                 self._version = self.out.version(MARKER)  # who writes it from now on is met by our own first write
-                found = survey(self.out)
-                if found.foreign:  # since it was checked
-                    raise ConfigError(f"{self.out.path()} holds a file that no run wrote: {found.foreign[0]!r}.")
+                content = survey(self.out)
+                if content.foreign:  # since it was checked
+                    raise ConfigError(f"{self.out.path()} holds a file that no run wrote: {content.foreign[0]!r}.")
                 try:
-                    self._take(found)
+                    self._take(content)
                     yield
                     if self._stale:
                         self._write_marker()
@@ -332,16 +332,16 @@ class Ownership:
         if not self.out.is_local:
             return
         folder = Path(self.out.path())
-        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        missing = [ancestor for ancestor in (folder, *folder.parents) if not ancestor.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{folder} cannot be an output folder: {error.strerror}.") from error
-        self._made = [str(one) for one in reversed(missing)]
+        self._made = [str(ancestor) for ancestor in reversed(missing)]
 
     @contextmanager
     def shared(self, names: Iterable[str]) -> Iterator[None]:
-        """Holds the folder for a share of this run's work, beside processes that do other shares of it.
+        """Hold the folder for a share of this run's work, beside processes that do other shares of it.
 
         A run that holds the folder keeps shares out, and they keep out a run. Each lists the names of all shares, which
         are the same, so that whoever writes the marker last loses no name of another; one after the other where the
@@ -360,10 +360,12 @@ class Ownership:
             with self._marking():
                 values = _marker(self.out)
                 if values is not None:
-                    other = Identity(**values["identity"])
-                    if other != self.identity:
-                        what = self.identity.difference(other)
-                        raise ConfigError(f"{self.out.path()} holds another run: of {what}. Choose another --out.")
+                    marked = Identity(**values["identity"])
+                    if marked != self.identity:
+                        difference = self.identity.difference(marked)
+                        raise ConfigError(
+                            f"{self.out.path()} holds another run: of {difference}. Choose another --out."
+                        )
                     self.token, self._names = values.get("token", self.token), set(values["names"])
                 if values is None or set(names) - self._names:
                     self._names |= set(names)
@@ -372,17 +374,17 @@ class Ownership:
 
     @contextmanager
     def _marking(self) -> Iterator[None]:
-        """While it lasts, no other share of this run writes the marker."""
+        """Keep other shares of this run from writing the marker while it lasts."""
         if not self.out.is_local:
             yield
             return
-        held = os.open(self.out.path(), os.O_RDONLY)
+        lock = os.open(self.out.path(), os.O_RDONLY)
         try:
             with suppress(OSError):  # file systems of a network may lock no folders
-                fcntl.flock(held, fcntl.LOCK_EX)
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(held)
+            os.close(lock)
 
     @contextmanager
     def _locked(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
@@ -401,15 +403,15 @@ class Ownership:
                 stream.flush()
             yield
 
-    def _take(self, found: Survey) -> None:
-        """Marks the folder as this run's, and removes what it does not go on with."""
-        blobs = {name for name in found.ours if _BLOB.fullmatch(name)}
-        self._names = {name for name in found.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
+    def _take(self, content: Survey) -> None:
+        """Mark the folder as this run's, and remove what it does not go on with."""
+        blobs = {name for name in content.ours if _BLOB.fullmatch(name)}
+        self._names = {name for name in content.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
         self._names = self._names - blobs - _ALWAYS | ({f"{BLOBS}/{MANIFEST}"} if blobs else set())
         self._write_marker()
         self.out.remove(CHECKSUMS)
-        leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
-        replaced = found.identity not in (None, self.identity)
+        leftovers = {name for name in content.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
+        replaced = content.identity not in (None, self.identity)
         self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN, REPORT} if replaced else ())})
         if replaced:
             self._names = set()
@@ -429,8 +431,8 @@ class Ownership:
         """Notes what the files hold that no manifest names; those of a generation stand with those of its run."""
         if self.out.is_local and not _GENERATION.fullmatch(self.out.url):
             names = [name for name in self.out.names() if name.endswith(_CHECKED) and not _TOLERATED.fullmatch(name)]
-            told = {name: self.out.sha256(name) for name in names if name != CHECKSUMS}
-            self.out.write(CHECKSUMS, json.dumps(told, indent=0).encode() + b"\n")
+            checksums = {name: self.out.sha256(name) for name in names if name != CHECKSUMS}
+            self.out.write(CHECKSUMS, json.dumps(checksums, indent=0).encode() + b"\n")
 
     def _joins(self) -> bool:
         """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.
@@ -487,7 +489,7 @@ class Ownership:
             self._write_marker()
 
     def prune(self, folders: Sequence[str], wanted: Iterable[str]) -> None:
-        """Removes our files in these folders that are not wanted.
+        """Remove our files in these folders that are not wanted.
 
         Args:
             folders: relative to the output folder, without a slash at the end.
@@ -496,7 +498,9 @@ class Ownership:
         lead = tuple(f"{folder}/" for folder in folders)
         mine = {name for name in self._names if name.startswith(lead)}
         if BLOBS in folders:
-            mine |= {name for name in (f"{BLOBS}/{one}" for one in (self.out / BLOBS).names()) if _BLOB.fullmatch(name)}
+            mine |= {
+                name for name in (f"{BLOBS}/{blob}" for blob in (self.out / BLOBS).names()) if _BLOB.fullmatch(name)
+            }
         gone = mine - set(wanted)
         if gone:
             self._remove(gone if self.out.is_local else gone & self._there(folders, gone))
@@ -510,7 +514,9 @@ class Ownership:
 
     @property
     def spill(self) -> Folder:
-        """Where workers of this machine spill blocks: in the output folder; where that is in a store, on its disk."""
+        """Folder in which workers of this machine spill blocks: in the output folder; where that is in a store, on its
+        disk.
+        """
         if self.out.is_local:
             return self.out / SPILL
         if not self._scratch:
@@ -539,6 +545,6 @@ def _real(raw: str) -> str:
 
 
 def is_held(out: Folder, token: str) -> bool:
-    """Whether a worker sees the folder that the run with this token holds."""
+    """Return True if a worker sees the folder that the run with this token holds."""
     values = _marker(out)
     return values is not None and values.get("token") == token

@@ -19,7 +19,7 @@ from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder, sha256_of, wh
 from trajmill.schemas import DOMAINS, ConfigError, ShardError
 from trajmill.schemas.manifest import FileEntry
 from trajmill.schemas.migrations import Migration
-from trajmill.schemas.transition import dictionary_columns, encoded_schema
+from trajmill.schemas.transition import dictionary_columns, encode_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
 """Text after which a row group of transitions is closed, at the end of a trajectory or of a block of a long one."""
@@ -147,20 +147,20 @@ def read_batches(
     Raises:
         ShardError: the file is missing or damaged.
     """
-    with _opened(folder, name) as reader:
+    with _open_file(folder, name) as reader:
         for group in range(reader.num_row_groups) if groups is None else groups:
             with _damage(folder, name):
-                batch = _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+                batch = _single_batch(reader.read_row_group(group, columns=columns, use_threads=False))
             yield batch
 
 
 def rows_of(folder: Folder, name: str) -> int:
-    """How many rows a file has, by its footer.
+    """Return the number of rows of a file, by its footer.
 
     Raises:
         ShardError: the file is missing or damaged.
     """
-    with _opened(folder, name) as reader:
+    with _open_file(folder, name) as reader:
         return int(reader.metadata.num_rows)
 
 
@@ -176,7 +176,7 @@ def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | No
     Raises:
         ShardError: the file is missing or damaged.
     """
-    with _opened(folder, name, size=size) as reader, _damage(folder, name):
+    with _open_file(folder, name, size=size) as reader, _damage(folder, name):
         return reader.read(columns=list(columns), use_threads=False).combine_chunks()
 
 
@@ -187,13 +187,13 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
         ConfigError: the file holds no transitions, or those of a schema version that is not known.
         ShardError: the file is missing or damaged.
     """
-    target = encoded_schema()
-    with _opened(folder, name, dictionary_columns()) as reader:
+    target = encode_schema()
+    with _open_file(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
             with _damage(folder, name):
-                table = migration.migrated(reader.read_row_group(group, use_threads=False))
-                batch = _one_batch(table.cast(target))
+                table = migration.migrate(reader.read_row_group(group, use_threads=False))
+                batch = _single_batch(table.cast(target))
             yield batch
 
 
@@ -218,13 +218,15 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
         ConfigError: as of `read_transitions`.
         ShardError: the file is missing or damaged.
     """
-    with _opened(folder, name, dictionary_columns()) as reader:
+    with _open_file(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)
 
         def read(group: int, leaves: Sequence[str] | None) -> pa.RecordBatch:
             with _damage(folder, name):
                 columns = None if leaves is None else list(leaves)
-                return _one_batch(migration.migrated(reader.read_row_group(group, columns=columns, use_threads=False)))
+                return _single_batch(
+                    migration.migrate(reader.read_row_group(group, columns=columns, use_threads=False))
+                )
 
         for group in range(reader.num_row_groups):
             if migration.is_needed:
@@ -235,21 +237,21 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 
 @contextmanager
-def _opened(
+def _open_file(
     folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
 ) -> Iterator[pq.ParquetFile]:
-    """The file, open for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
+    """Open the file for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
             metadata = pq.read_metadata(stream)
-            held = {metadata.schema.column(place).path for place in range(metadata.num_columns)} if encoded else ()
+            paths = {metadata.schema.column(number).path for number in range(metadata.num_columns)} if encoded else ()
             reader = stack.enter_context(
                 pq.ParquetFile(
                     stream,
                     metadata=metadata,
                     page_checksum_verification=True,
-                    read_dictionary=[path for path in encoded if path in held],
+                    read_dictionary=[path for path in encoded if path in paths],
                 )
             )
         yield reader
@@ -257,7 +259,7 @@ def _opened(
 
 @contextmanager
 def _damage(folder: Folder, name: str) -> Iterator[None]:
-    """What goes wrong in the block is told with the file's name and the remedy."""
+    """Report faults of the block with the file's name and the remedy."""
     try:
         yield
     except FileNotFoundError as error:
@@ -285,6 +287,6 @@ def transition_files(path: str) -> tuple[Folder, list[str]]:
     raise ConfigError(f"There are no transitions below '{path}'; a run's folder is wanted.")
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def _single_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().unify_dictionaries().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

@@ -1,4 +1,4 @@
-"""Where raw bytes lie: a local file by its literal path, a URL, or a member of an archive; and how names become text.
+"""Locations of raw bytes: a local file by its literal path, a URL, or a member of an archive; and names as text.
 
 A local path is never parsed: whatever its name holds, `::`, `!/`, `*` or bytes that are no text, it is opened as it is
 called. A URL is what begins with a scheme that is known.
@@ -27,12 +27,12 @@ _LOCAL: Final = ("file", "local")
 _NOT_TEXT: Final = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE: Final = re.compile(r"(?:\\x[0-9a-f]{2})+")
 _BYTES: Final = range(0xDC80, 0xDD00)
-"""What Python makes of the bytes of a name that are no UTF-8."""
+"""Code points that Python puts for the bytes of a name that are no UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where the bytes of a raw file lie.
+    """Location of the bytes of a raw file.
 
     Attributes:
         path: an absolute local path, or a URL.
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """Whether the file, or the archive that it lies in, is on this machine's own file system."""
+        """True if the file, or the archive that it lies in, is on this machine's own file system."""
         return self.path.startswith("/")
 
     @property
@@ -78,40 +78,44 @@ def text_of(name: str) -> str:
     A byte that is no UTF-8 becomes `\xNN`; so that no other name can be taken for it, a backslash that would begin such
     a sign becomes `\x5c`. Any other name is its own text.
     """
-    return _NOT_TEXT.sub(_escaped, name)
+    return _NOT_TEXT.sub(_escape, name)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    data = bytes([code - 0xDC00]) if code in _BYTES else found[0].encode("utf-8", "surrogatepass")
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    data = bytes([code - 0xDC00]) if code in _BYTES else match[0].encode("utf-8", "surrogatepass")
     return "".join(f"\\x{byte:02x}" for byte in data)
 
 
 def name_of(text: str) -> str:
     """The name that `text_of` made the text of."""
-    return _ESCAPE.sub(_unescaped, text)
+    return _ESCAPE.sub(_unescape, text)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[0].replace("\\x", "")).decode("utf-8", "surrogateescape")
+def _unescape(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("\\x", "")).decode("utf-8", "surrogateescape")
 
 
 def url_of(raw: str) -> str | None:
-    """The argument if it is a URL, that is if it begins with a scheme that fsspec knows; None if it is a local path."""
-    found = _URL.match(raw)
-    return raw if found and found[1] not in _LOCAL and found[1] in fsspec.available_protocols() else None
+    """Return the argument if it is a URL, that is if it begins with a scheme that fsspec knows; None if it is a local
+    path.
+    """
+    match = _URL.match(raw)
+    return raw if match and match[1] not in _LOCAL and match[1] in fsspec.available_protocols() else None
 
 
 def local_path(raw: str) -> str:
-    """The absolute path that an argument names; only a `~` before it, and `file://`, are not taken literally."""
-    found = _URL.match(raw)
-    if found and found[1] in _LOCAL:
-        raw = raw[found.end() :]
+    """Return the absolute path that an argument names; only a `~` before it, and `file://`, are not taken literally."""
+    match = _URL.match(raw)
+    if match and match[1] in _LOCAL:
+        raw = raw[match.end() :]
     return os.path.abspath(raw if os.path.lexists(raw) else os.path.expanduser(raw))
 
 
 def missing_package(error: BaseException) -> str:
-    """What to do where fsspec lacks the package of a file system, or knows no file system of that name; else empty."""
+    """Advise what to do where fsspec lacks the package of a file system, or knows no file system of that name; else
+    empty.
+    """
     if isinstance(error, ImportError) and str(error):
         lacking = [name for name, known in known_implementations.items() if known.get("err") == str(error)]
         if lacking:
@@ -162,7 +166,7 @@ def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
 
 
 def opened(path: str) -> BinaryIO:
-    """The bytes of a local path or URL, as they lie there.
+    """Open a local path or URL, to read its bytes as they are.
 
     Raises:
         OSError: it cannot be opened.

@@ -24,9 +24,9 @@ _LOCK: Final = ".lock"
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """The path of a folder of its own, which goes with all that it holds when the block ends."""
-    made = tempfile.TemporaryDirectory(prefix=f"trajmill-{os.getpid()}-")
-    with made as folder, open(f"{folder}/{_LOCK}", "w") as lock:
+    """Make a folder, which goes with all that it holds when the block ends."""
+    temporary = tempfile.TemporaryDirectory(prefix=f"trajmill-{os.getpid()}-")
+    with temporary as folder, open(f"{folder}/{_LOCK}", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
 
@@ -44,16 +44,16 @@ def _of_process(_: int) -> str:
 
 
 def clear_scratch() -> None:
-    """Removes the folders that processes of this user left which were killed."""
-    with os.scandir(tempfile.gettempdir()) as found:
-        left = [Path(one.path) for one in found if _is_left(one)]
+    """Remove the folders that processes of this user left which were killed."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        left = [Path(entry.path) for entry in entries if _is_left(entry)]
     for folder in left:
         with suppress(OSError):
             shutil.rmtree(folder)
 
 
 def is_running(process: int) -> bool:
-    """Whether there is a process of that number."""
+    """Return True if there is a process of that number."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, Self, cast
 from trajmill.connectors.connector import DEFAULT_CHOICES, Choices, FileSlice
 from trajmill.connectors.reading.arrays import ElementLines
 from trajmill.pipelines.storage.archives import MAX_RATIO, RATIO_FROM, TAR_HEAD, Archive, kind_of
-from trajmill.pipelines.storage.compression import DECODING_ERRORS, MAGIC_BYTES, decompressed, is_compressed
+from trajmill.pipelines.storage.compression import DECODING_ERRORS, MAGIC_BYTES, decompress, is_compressed
 from trajmill.pipelines.storage.paths import Place, opened, text_of
 from trajmill.schemas import ParseError, ShardError
 
@@ -61,7 +61,7 @@ class _Guarded(io.RawIOBase):
         """At most `size` bytes; what could be decompressed before a fault is returned before the fault is raised."""
         chunks: list[bytes] = []
         wanted = size if size >= 0 else self._limit + 1
-        while wanted and (data := self._next(min(wanted, _CHUNK), held=bool(chunks))):
+        while wanted and (data := self._next(min(wanted, _CHUNK), has_bytes=bool(chunks))):
             chunks.append(data)
             wanted -= len(data)
             self._offset += len(data)
@@ -73,7 +73,7 @@ class _Guarded(io.RawIOBase):
                     raise self._fault("bomb", f"{packed} bytes became {self._offset}: more than {MAX_RATIO} to one")
         return b"".join(chunks)
 
-    def _next(self, size: int, *, held: bool) -> bytes:
+    def _next(self, size: int, *, has_bytes: bool) -> bytes:
         """The next bytes, as they come; a fault waits for the next call while bytes before it are held."""
         if self._waiting is None:
             try:
@@ -86,7 +86,7 @@ class _Guarded(io.RawIOBase):
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 self._waiting = self._fault("bad_compression", f"it cannot be decompressed: {error}")
-        if held:
+        if has_bytes:
             return b""
         raise self._waiting
 
@@ -97,25 +97,27 @@ class _Guarded(io.RawIOBase):
         super().close()
 
 
-def _opened(place: Place, uri: str, member: str, limit: int, frame: int = 0) -> _Guarded:
+def _open_guarded(location: Place, uri: str, member: str, limit: int, frame: int = 0) -> _Guarded:
     """Open a stored file as `open_raw` does, not buffered; of a compressed one, from a frame on that begins there."""
     try:
-        inner = opened_archive(place.archive, limit).open(place.within[-1]) if place.within else _file(place)
-        content = decompressed(inner, frame)
+        inner = (
+            opened_archive(location.archive, limit).open(location.within[-1]) if location.within else _file(location)
+        )
+        content = decompress(inner, frame)
     except ParseError as error:
         raise ParseError(uri, 0, error.reason, error.detail, member) from error
     return _Guarded(content, uri, member, limit, inner if content is not inner else None)
 
 
-def _file(place: Place) -> BinaryIO:
+def _file(location: Place) -> BinaryIO:
     try:
-        return opened(place.path)
+        return opened(location.path)
     except OSError as error:
-        raise ShardError(f"{text_of(place.path)} cannot be opened: {error.strerror or error}") from error
+        raise ShardError(f"{text_of(location.path)} cannot be opened: {error.strerror or error}") from error
 
 
-def open_raw(place: Place, uri: str, member: str, limit: int) -> io.BufferedReader:
-    """A raw file as a stream, decompressed.
+def open_raw(location: Place, uri: str, member: str, limit: int) -> io.BufferedReader:
+    """Open a raw file as a stream, decompressed.
 
     Args:
         place: where it lies.
@@ -127,18 +129,18 @@ def open_raw(place: Place, uri: str, member: str, limit: int) -> io.BufferedRead
         ShardError: the file cannot be opened.
         ParseError: the archive cannot be read; faults of the stream itself come while it is read.
     """
-    return io.BufferedReader(_opened(place, uri, member, limit), _CHUNK)
+    return io.BufferedReader(_open_guarded(location, uri, member, limit), _CHUNK)
 
 
-def uncompressed(place: Place) -> BinaryIO | None:
-    """The file at a place, open at its beginning; None if it is compressed or a member of an archive.
+def open_uncompressed(location: Place) -> BinaryIO | None:
+    """Open the file at a location at its beginning; return None if it is compressed or a member of an archive.
 
     Raises:
         ShardError: it cannot be opened.
     """
-    if place.within:
+    if location.within:
         return None
-    stream = _file(place)
+    stream = _file(location)
     head = stream.read(MAGIC_BYTES)
     stream.seek(0)
     if not is_compressed(head):
@@ -148,14 +150,14 @@ def uncompressed(place: Place) -> BinaryIO | None:
 
 
 @lru_cache(maxsize=4)
-def opened_archive(place: Place, limit: int) -> Archive:
-    """The archive at a place, kept open while its members are read one after the other.
+def opened_archive(location: Place, limit: int) -> Archive:
+    """Open the archive at a location, and keep it open while its members are read one after the other.
 
     Raises:
         ParseError: it is no archive, damaged, or beyond a cap.
     """
-    uri = text_of(place.name)
-    with open_raw(place, uri, "", limit) as stream:
+    uri = text_of(location.name)
+    with open_raw(location, uri, "", limit) as stream:
         kind = kind_of(stream.peek(TAR_HEAD)[:TAR_HEAD])
         if kind is None:
             raise ParseError(uri, 0, "bad_archive", "it is neither a zip nor a tar file")
@@ -171,10 +173,10 @@ class _FromFrame(io.RawIOBase):
         wanted: a slice with a frame.
     """
 
-    def __init__(self, place: Place, uri: str, wanted: FileSlice) -> None:
+    def __init__(self, location: Place, uri: str, wanted: FileSlice) -> None:
         super().__init__()
-        self._place, self._uri, self._wanted = place, uri, wanted
-        self._inner = _opened(place, uri, "", sys.maxsize)
+        self._place, self._uri, self._wanted = location, uri, wanted
+        self._inner = _open_guarded(location, uri, "", sys.maxsize)
         self._offset = 0
 
     def readable(self) -> bool:
@@ -191,7 +193,7 @@ class _FromFrame(io.RawIOBase):
         if whence or offset not in (0, self._wanted.begin - 1):
             raise io.UnsupportedOperation("only to its beginning and to that of a frame")
         self._inner.close()
-        self._inner = _opened(self._place, self._uri, "", sys.maxsize, (self._wanted.frame or 0) if offset else 0)
+        self._inner = _open_guarded(self._place, self._uri, "", sys.maxsize, (self._wanted.frame or 0) if offset else 0)
         self._offset = offset
         return offset
 
@@ -266,7 +268,7 @@ class StoredBlob:
         """
         if member in self._held:
             return io.BytesIO(self._held[member])
-        stored = uncompressed(self._places[member])
+        stored = open_uncompressed(self._places[member])
         if stored is not None:
             if self.file_slice is None and stored.seek(0, io.SEEK_END) > self._limit:
                 stored.close()
@@ -282,7 +284,7 @@ class StoredBlob:
 
     def _small(self, member: str) -> bytes | None:
         """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""
-        with _opened(self._places[member], self.uri, member, self._limit) as stream:
+        with _open_guarded(self._places[member], self.uri, member, self._limit) as stream:
             try:
                 data = stream.read(IN_MEMORY + 1)
                 if len(data) <= IN_MEMORY and not stream.read(1):  # a fault may wait behind what was read
@@ -305,12 +307,12 @@ class StoredBlob:
         return data
 
     def digest(self, member: str = "") -> str:
-        """sha256 of the decompressed member; of what can be decompressed, if the file is damaged."""
+        """Digest the decompressed member by sha256; of what can be decompressed, if the file is damaged."""
         if member not in self._digests:
             digest = hashlib.sha256()
-            held = self._held.get(member)
+            data_held = self._held.get(member)
             try:
-                with self._stream(member) if held is None else io.BytesIO(held) as stream:
+                with self._stream(member) if data_held is None else io.BytesIO(data_held) as stream:
                     while data := stream.read(_CHUNK):
                         digest.update(data)
             except ParseError:

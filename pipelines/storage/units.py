@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder
 from trajmill.schemas import ShardError
-from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, summed_counts
+from trajmill.schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, sum_counts
 from trajmill.schemas.transition import SCHEMA_VERSION
 
 UNITS: Final = "_units"
@@ -30,13 +30,13 @@ def manifest_name(unit: str) -> str:
 
 
 def units_folder(stage: str) -> str:
-    """Where the manifests of a stage's units lie, for a stage by its folder relative to the output folder."""
+    """Return the folder of the manifests of a stage's units, for a stage by its folder relative to the output folder."""
     parent, _, name = stage.rpartition("/")
     return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
 
 
-def written_names(stage: str, units: Iterable[str]) -> set[str]:
-    """The names of all manifests of a stage, its own and its units', relative to the folder in which it lies.
+def manifest_names(stage: str, units: Iterable[str]) -> set[str]:
+    """Return the names of all manifests of a stage, its own and its units', relative to the folder in which it lies.
 
     Args:
         stage: the stage's folder, relative to the same, such as `rejects/judge`.
@@ -46,10 +46,10 @@ def written_names(stage: str, units: Iterable[str]) -> set[str]:
 
 
 def stage_names(root: Folder, stage: str, units: Iterable[str]) -> set[str]:
-    """The names of everything that a finished stage holds, and of its manifests, as `written_names` gives them."""
+    """Return the names of everything that a finished stage holds, and of its manifests."""
     labels = list(units)
-    files = {f"{stage}/{file.name}" for one in unit_manifests(root / stage, labels) for file in one.files}
-    return files | written_names(stage, labels)
+    files = {f"{stage}/{file.name}" for manifest in unit_manifests(root / stage, labels) for file in manifest.files}
+    return files | manifest_names(stage, labels)
 
 
 def read_manifest(folder: Folder, name: str) -> Manifest | None:
@@ -77,7 +77,8 @@ def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
 
 
 def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | None = None) -> bool:
-    """Whether this version finished the unit: its manifest has that digest, and every file named in it is as it says.
+    """Return True if this version finished the unit: its manifest has that digest, and every file named in it is as it
+    says.
 
     Local files are read for it; object stores check what they hold by themselves, and only sizes are compared there.
 
@@ -123,15 +124,15 @@ def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
 
 
 def check_file(stage: Folder, name: str, sha256: str) -> None:
-    """Nothing, if a file that is read for the first time holds what was written.
+    """Check that a file that is read for the first time holds what was written.
 
     Raises:
         ShardError: it does not, or is not there.
     """
-    found = stage.sha256(name)
-    if found != sha256:
-        what = "is damaged: its sha256 is not that of its manifest" if found else "is missing"
-        raise ShardError(f"{stage.path(name)} {what}. {MADE_AGAIN}.")
+    digest = stage.sha256(name)
+    if digest != sha256:
+        fault = "is damaged: its sha256 is not that of its manifest" if digest else "is missing"
+        raise ShardError(f"{stage.path(name)} {fault}. {MADE_AGAIN}.")
 
 
 def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:
@@ -141,18 +142,18 @@ def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:
 
 
 def unit_manifests(stage: Folder, units: Iterable[str]) -> list[Manifest]:
-    """The manifests of the units, in the order given; units without one are left out."""
-    found = (read_manifest(units_of(stage), manifest_name(unit)) for unit in units)
-    return [manifest for manifest in found if manifest is not None]
+    """Read the manifests of the units, in the order given; units without one are left out."""
+    manifests = (read_manifest(units_of(stage), manifest_name(unit)) for unit in units)
+    return [manifest for manifest in manifests if manifest is not None]
 
 
 def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
-    """The files of units by name, each once: a file that its content names may be of several."""
-    return sorted({file for one in manifests for file in one.files}, key=lambda file: file.name)
+    """List the files of units by name, each once: a file that its content names may be of several."""
+    return sorted({file for manifest in manifests for file in manifest.files}, key=lambda file: file.name)
 
 
 def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **more: Any) -> Manifest:
-    """Writes the stage's manifest over all its units.
+    """Write the stage's manifest over all its units.
 
     Args:
         stage: the stage's folder.
@@ -171,7 +172,9 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
     lost = sorted(set(units) - {manifest.unit for manifest in manifests})
     if not lost:
         lost = [
-            one.unit for one in manifests if any(_size(stage, file.name, sizes) != file.bytes for file in one.files)
+            manifest_of_unit.unit
+            for manifest_of_unit in manifests
+            if any(_size(stage, file.name, sizes) != file.bytes for file in manifest_of_unit.files)
         ]
     if lost:
         raise ShardError(
@@ -179,7 +182,7 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
             "worked on them did not write there. Workers have to see the output folder under the same path or URL."
         )
     files = tuple(files_of(manifests))
-    whole = Manifest(name, "", digest, SCHEMA_VERSION, files, summed_counts(manifests), **more)
+    whole = Manifest(name, "", digest, SCHEMA_VERSION, files, sum_counts(manifests), **more)
     data = whole.to_json()
     if sizes is None or sizes.get(MANIFEST) != len(data) or stage.found(MANIFEST) != data:
         stage.write(MANIFEST, data)

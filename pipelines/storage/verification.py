@@ -15,7 +15,7 @@ from trajmill.pipelines.storage.ownership import Survey, survey
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import MANIFEST, UNITS, files_of, read_manifest, units_of
 from trajmill.schemas import ConfigError, ShardError
-from trajmill.schemas.manifest import FileEntry, Manifest, summed_counts
+from trajmill.schemas.manifest import FileEntry, Manifest, sum_counts
 
 _ORDER: Final = (
     "rejects/plan",
@@ -34,7 +34,7 @@ _READERS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a file: its name in the output folder, and what was met."""
+    """Fault of a file: its name in the output folder, and a description."""
 
     name: str
     what: str
@@ -61,7 +61,7 @@ class StageState:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What checking an output folder found.
+    """Result of checking an output folder.
 
     Attributes:
         out: the folder.
@@ -77,11 +77,11 @@ class Verification:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every stage that has begun is sealed, and every file is what was written."""
+        """True if every stage that has begun is sealed, and every file is what was written."""
         return not self.faults and all(stage.sealed for stage in self.stages)
 
 
-def verified_folder(out: str) -> Verification:
+def verify_folder(out: str) -> Verification:
     """Check the files of one run against its manifests.
 
     Raises:
@@ -89,58 +89,62 @@ def verified_folder(out: str) -> Verification:
         ShardError: a file cannot be read.
     """
     folder = Folder(out)
-    found = survey(folder)
-    if found.identity is None:
+    content = survey(folder)
+    if content.identity is None:
         raise ConfigError(f"{folder.path()} is no output folder of a run: there is no {MARKER}.")
     stages: list[StageState] = []
     faults: list[Fault] = []
     whole: dict[str, Manifest] = {}
-    for stage in _stages(found):
-        state, manifest, wrong = _checked(folder, stage, found)
+    for stage in _stages(content):
+        state, manifest, wrong = _check_stage(folder, stage, content)
         stages.append(state)
         faults += wrong
         if manifest is not None and not wrong:
             whole[stage] = manifest
     faults += _alignment(folder, whole)
-    return Verification(folder.path(), tuple(stages), tuple(faults), tuple(found.foreign))
+    return Verification(folder.path(), tuple(stages), tuple(faults), tuple(content.foreign))
 
 
-def _stages(found: Survey) -> list[str]:
-    """The stages' folders that have begun, in the order of the flow."""
-    manifests = {one for one in found.listed if one.endswith(f"/{MANIFEST}")}
-    names = {one.rpartition("/")[0] for one in manifests | found.ours if one.endswith(".json")}
+def _stages(content: Survey) -> list[str]:
+    """List the stages' folders that have begun, in the order of the flow."""
+    manifests = {path for path in content.listed if path.endswith(f"/{MANIFEST}")}
+    names = {path.rpartition("/")[0] for path in manifests | content.ours if path.endswith(".json")}
     stages = {name.replace(f"{UNITS}/", "", 1) for name in names if name}
     return sorted(stages, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
 
-def _checked(out: Folder, stage: str, found: Survey) -> tuple[StageState, Manifest | None, list[Fault]]:
-    """A stage's state, its manifest where that is readable, and what is wrong in it."""
+def _check_stage(out: Folder, stage: str, content: Survey) -> tuple[StageState, Manifest | None, list[Fault]]:
+    """Return a stage's state, its manifest where that is readable, and its faults."""
     folder = out / stage
     lead = units_of(folder).path()[len(out.path()) + 1 :]
     faults: list[Fault] = []
     manifests: list[Manifest] = []
-    for name in sorted(one for one in found.ours if one.startswith(f"{lead}/")):
+    for name in sorted(path for path in content.ours if path.startswith(f"{lead}/")):
         manifest = read_manifest(out, name)
         if manifest is None:
             faults.append(Fault(name, "is no manifest that can be read"))
         else:
             manifests.append(manifest)
     sealed = read_manifest(folder, MANIFEST)
-    if sealed is None and f"{stage}/{MANIFEST}" in found.ours:
+    if sealed is None and f"{stage}/{MANIFEST}" in content.ours:
         faults.append(Fault(f"{stage}/{MANIFEST}", "is no manifest that can be read"))
-    entries = {file.name: file for one in (*manifests, *([sealed] if sealed else [])) for file in one.files}
-    faults += [Fault(f"{stage}/{name}", what) for name, what in _damaged(folder, entries.values())]
+    entries = {
+        file.name: file
+        for manifest_of_files in (*manifests, *([sealed] if sealed else []))
+        for file in manifest_of_files.files
+    }
+    faults += [Fault(f"{stage}/{name}", fault) for name, fault in _find_damaged(folder, entries.values())]
     if sealed is not None:
         faults += _disagreement(stage, sealed, manifests)
     size = sum(file.bytes for file in entries.values())
     return StageState(stage, sealed is not None, len(manifests), len(entries), size), sealed, faults
 
 
-def _damaged(folder: Folder, files: Iterable[FileEntry]) -> list[tuple[str, str]]:
-    """(name, what is wrong) of the files that are not as their manifest says."""
+def _find_damaged(folder: Folder, files: Iterable[FileEntry]) -> list[tuple[str, str]]:
+    """Return (name, fault) of the files that are not as their manifest says."""
     with ThreadPoolExecutor(_READERS) as pool:
-        told = pool.map(lambda file: (file.name, _damage(folder, file)), sorted(files, key=lambda file: file.name))
-        return [(name, what) for name, what in told if what]
+        results = pool.map(lambda file: (file.name, _damage(folder, file)), sorted(files, key=lambda file: file.name))
+        return [(name, fault) for name, fault in results if fault]
 
 
 def _damage(folder: Folder, file: FileEntry) -> str:
@@ -153,14 +157,16 @@ def _damage(folder: Folder, file: FileEntry) -> str:
 
 
 def _disagreement(stage: str, sealed: Manifest, units: Sequence[Manifest]) -> list[Fault]:
-    """Where a stage's manifest is not the sum of its units'."""
-    if list(sealed.files) == files_of(units) and sealed.counts == summed_counts(list(units)):
+    """Return the fault of a stage's manifest that is not the sum of its units'."""
+    if list(sealed.files) == files_of(units) and sealed.counts == sum_counts(list(units)):
         return []
     return [Fault(f"{stage}/{MANIFEST}", "is not the sum of the manifests of its units")]
 
 
 def _alignment(out: Folder, whole: dict[str, Manifest]) -> list[Fault]:
-    """Where verdicts, and replays if there are any, do not lie beside their transitions row by row."""
+    """Return the faults of verdicts, and of replays if there are any, that do not lie beside their transitions row by
+    row.
+    """
     beside = [stage for stage in ("verdicts", "replays") if stage in whole]
     if "transitions" not in whole:
         return []

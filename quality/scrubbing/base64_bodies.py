@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from trajmill.quality.scrubbing.kinds import Encoded, Finds
-from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.matching import compile_pattern, matches
 from trajmill.quality.scrubbing.units import Ints
 
 _PLACES: Final = (
@@ -27,11 +27,11 @@ _TEXT: Final = rb"(?:" + b"".join(_PLACES) + rb"){6}"
 TRIGGER: Final = rb"(?:[^A-Za-z0-9+_-]|\\[nrt])" + _TEXT
 """Only where a run begins: anywhere in it would cost the scan a third of its speed. See `beginnings` for texts."""
 
-_START: Final = compiled(rb"(?:^|[^A-Za-z0-9+_-]|\\[nrt])(" + _TEXT + rb")")
-_BEGINS: Final = compiled(_TEXT)
-_RUNS: Final = (compiled(rb"[A-Za-z0-9+/]*={0,2}"), compiled(rb"[A-Za-z0-9_-]*={0,2}"))
+_START: Final = compile_pattern(rb"(?:^|[^A-Za-z0-9+_-]|\\[nrt])(" + _TEXT + rb")")
+_BEGINS: Final = compile_pattern(_TEXT)
+_RUNS: Final = (compile_pattern(rb"[A-Za-z0-9+/]*={0,2}"), compile_pattern(rb"[A-Za-z0-9_-]*={0,2}"))
 _WHOLE: Final = re.compile(rb"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
-_BREAK: Final = compiled(rb"(?:\\+r)?\\+n|\r?\n")
+_BREAK: Final = compile_pattern(rb"(?:\\+r)?\\+n|\r?\n")
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _WIDTHS: Final = frozenset({60, 64, 72, 76})
 SHORTEST: Final = 18
@@ -55,18 +55,20 @@ def bodies(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Encoded]:
     after = lo
     for match in matches(_START, text, lo, hi):
         start, end = match.span(1)
-        if start >= after and _text_bytes(_decoded(text[start:end])) >= SHORTEST:
+        if start >= after and _text_bytes(_decode(text[start:end])) >= SHORTEST:
             body = _body(text, start, inner)
             yield body
             after = body.end
 
 
 def beginnings(data: Any, starts: Ints) -> list[int]:
-    """The numbers of the texts that begin as base64 of text; `starts` is where each begins, and where the last ends."""
+    """Return the numbers of the texts that begin as base64 of text; `starts` is where each begins, and where the last
+    ends.
+    """
     numbers = np.flatnonzero(np.diff(starts) >= _BYTES)
     values = np.frombuffer(data, np.uint8)
-    for place in (0, 1, 2, 4, 5, 6):  # what is left then is about one in a hundred
-        numbers = numbers[_IN_PLACE[place % 4][values[starts[numbers] + place]]]
+    for byte_number in (0, 1, 2, 4, 5, 6):  # what is left then is about one in a hundred
+        numbers = numbers[_IN_PLACE[byte_number % 4][values[starts[numbers] + byte_number]]]
     return [number for number in numbers.tolist() if _BEGINS.match(data, int(starts[number]), int(starts[number + 1]))]
 
 
@@ -76,7 +78,7 @@ def _body(text: bytes, start: int, inner: Inner) -> Encoded:
     data, size, width, at = bytearray(), 0, 0, start
     while True:
         end = max(run.match(text, at, at + _STEP).end() for run in _RUNS)
-        data += _decoded(text[at:end].rstrip(b"="))
+        data += _decode(text[at:end].rstrip(b"="))
         size += _text_bytes(bytes(data[size:]))
         if pieces and pieces[-1][1] == at:
             pieces[-1] = (pieces[-1][0], end)
@@ -92,30 +94,30 @@ def _body(text: bytes, start: int, inner: Inner) -> Encoded:
         at = wrapped.end() if wrapped else end
 
 
-def decoded_body(text: bytes, start: int, end: int, inner: Inner) -> Encoded | None:
-    """The body that stands, announced as a secret, between `start` and `end`; None unless all of it is text."""
+def decode_body(text: bytes, start: int, end: int, inner: Inner) -> Encoded | None:
+    """Decode the body that stands, announced as a secret, between `start` and `end`; None unless all of it is text."""
     value = text[start:end]
-    data = _decoded(value.rstrip(b"=")) if _WHOLE.fullmatch(value) else b""
+    data = _decode(value.rstrip(b"=")) if _WHOLE.fullmatch(value) else b""
     if not data or _text_bytes(data) < len(data):
         return None
     return Encoded(((start, end),), data, len(data), b"-" in value or b"_" in value, inner(data), announced=True)
 
 
-def _decoded(part: bytes) -> bytes:
-    """The bytes of base64 in either alphabet, without padding; a last character that says nothing is left out."""
+def _decode(part: bytes) -> bytes:
+    """Decode base64 in either alphabet, without padding; a last character that says nothing is left out."""
     part = part.translate(_TO_PLAIN)
     if len(part) % 4 == 1:
         part = part[:-1]
     return binascii.a2b_base64(part + b"=" * (-len(part) % 4))
 
 
-def encoded(data: bytes) -> bytes:
-    """The base64 of the bytes, without padding."""
+def encode(data: bytes) -> bytes:
+    """Encode the bytes as base64, without padding."""
     return binascii.b2a_base64(data, newline=False).rstrip(b"=")
 
 
 def _text_bytes(data: bytes) -> int:
-    """How many of the first bytes are UTF-8 without control characters."""
+    """Count the first bytes that are UTF-8 without control characters."""
     control = _NO_TEXT.search(data)
     size = control.start() if control else len(data)
     try:
@@ -125,8 +127,8 @@ def _text_bytes(data: bytes) -> int:
     return size
 
 
-def patched(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
-    """(start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
+def patch_body(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
     data = bytearray(body.data)
     for start, end, fresh in inner:
         data[start:end] = fresh

@@ -122,7 +122,7 @@ class Texts:
         return self.whole[self.offsets[number] : self.offsets[number + 1]]
 
     def used(self, trajectory: int, trajectory_of: Ints) -> Ints:
-        """The texts that a trajectory uses, each once, ascending; `trajectory_of` is that of all rows."""
+        """Return the texts that a trajectory uses, each once, ascending; `trajectory_of` is that of all rows."""
         if self._used is None:
             number, texts = self.pairs(range(len(self.array)), trajectory_of).T
             starts = np.searchsorted(number, np.arange(int(trajectory_of[-1]) + 2))
@@ -130,7 +130,7 @@ class Texts:
         texts, begins = self._used
         return texts[begins[trajectory] : begins[trajectory + 1]]
 
-    def _counted_between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
+    def _rows_between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
         for rows, texts in compress(zip(self._rows, self._texts, strict=True), self._counted):
             low, high = np.searchsorted(rows, (first, last))
             yield rows[low:high], texts[low:high]
@@ -141,24 +141,24 @@ class Texts:
         return [number for number in numbers if number not in used]
 
     def pairs(self, numbers: Sequence[int], trajectory_of: Ints) -> Ints:
-        """(trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in order."""
+        """Return (trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in order."""
         count = len(self.array)
         chosen = np.zeros(count, np.bool_)
         chosen[np.asarray(numbers, np.int64)] = True
-        found = []
+        pair_numbers = []
         for rows, texts in zip(self._rows, self._texts, strict=True):
             among = chosen[texts]
-            found.append(trajectory_of[rows[among]] * count + texts[among])
-        return np.stack(np.divmod(distinct(np.concatenate(found)), max(count, 1)), axis=1)
+            pair_numbers.append(trajectory_of[rows[among]] * count + texts[among])
+        return np.stack(np.divmod(distinct(np.concatenate(pair_numbers)), max(count, 1)), axis=1)
 
     def count(self, first: int, last: int, patches: Mapping[int, Sequence[Patch]], counts: Ints) -> None:
-        """Adds to each row from `first` to `last` the number of patches of the counted texts that it uses."""
+        """Add to each row from `first` to `last` the number of patches of the counted texts that it uses."""
         numbers = np.array(sorted(patches), np.int64)
         sizes = np.array([len(patches[number]) for number in numbers.tolist()], np.int64)
-        for rows, texts in self._counted_between(first, last):
-            places = np.searchsorted(numbers, texts).clip(max=len(numbers) - 1)
-            hit = numbers[places] == texts
-            np.add.at(counts, rows[hit], sizes[places[hit]])
+        for rows, texts in self._rows_between(first, last):
+            positions = np.searchsorted(numbers, texts).clip(max=len(numbers) - 1)
+            hit = numbers[positions] == texts
+            np.add.at(counts, rows[hit], sizes[positions[hit]])
 
 
 class Rewriter:
@@ -231,8 +231,8 @@ class Columns:
 
     def _collect(self, column: pa.Array, path: str) -> None:
         if pa.types.is_struct(column.type):
-            for place, field in enumerate(column.type.fields):
-                self._collect(column.field(place), f"{path}.{field.name}")
+            for field_number, field in enumerate(column.type.fields):
+                self._collect(column.field(field_number), f"{path}.{field.name}")
         elif pa.types.is_list(column.type):
             offsets = column.offsets.to_numpy().astype(np.int64)
             rows = np.repeat(np.arange(len(column), dtype=np.int64), np.diff(offsets))
@@ -249,41 +249,43 @@ class Columns:
     def _add(self, path: str, array: pa.StringArray, rows: Ints, numbers: Ints) -> None:
         if not len(array) or array.buffers()[2] is None or not array.buffers()[2].size:
             return
-        place = (*(buffer.address for buffer in array.buffers() if buffer), array.offset, len(array))
-        known = self._by_buffer.get(place)
+        buffer_key = (*(buffer.address for buffer in array.buffers() if buffer), array.offset, len(array))
+        known = self._by_buffer.get(buffer_key)
         if known is None:
-            known = self._by_buffer[place] = len(self.texts)
+            known = self._by_buffer[buffer_key] = len(self.texts)
             self.texts.append(Texts(array, corpus_wide=path in CORPUS_WIDE))
         self._of_path[path] = known
         self.texts[known].add_uses(rows, numbers, path in OWN)
 
     def rebuilt(self, rewriters: Sequence[Rewriter], trajectory_of: Ints) -> pa.RecordBatch:
-        """The batch with each of `texts` replaced by what its rewriter gives; untouched columns are the same arrays."""
-        results = {place: one.result(trajectory_of) for place, one in enumerate(rewriters) if one}
+        """Replace each of `texts` in the batch by what its rewriter gives; untouched columns are the same arrays."""
+        results = {
+            text_number: rewriter.result(trajectory_of) for text_number, rewriter in enumerate(rewriters) if rewriter
+        }
 
         def replaced(column: pa.Array, path: str) -> pa.Array:
             if pa.types.is_list(column.type):
-                places = {name: self._of_path.get(f"{path}.{name}") for name in _OF_ATTACHMENTS}
-                fresh = {name: results[place][0] for name, place in places.items() if place in results}
+                numbers = {name: self._of_path.get(f"{path}.{name}") for name in _OF_ATTACHMENTS}
+                fresh = {name: results[number][0] for name, number in numbers.items() if number in results}
                 return _with_fresh(column, fresh) if fresh else column
             if self._of_path.get(path) not in results:
                 return column
             array, moves = results[self._of_path[path]]
             if pa.types.is_dictionary(column.type):
-                return pa.DictionaryArray.from_arrays(_moved(column.indices, moves, trajectory_of), array)
+                return pa.DictionaryArray.from_arrays(_renumber(column.indices, moves, trajectory_of), array)
             return array
 
         return with_columns(self._batch, replaced)
 
 
 def with_columns(batch: pa.RecordBatch, replaced: Callable[[pa.Array, str], pa.Array]) -> pa.RecordBatch:
-    """The batch with each column, fields of structs one by one, as `replaced` gives it for (column, path).
+    """Replace each column of the batch, fields of structs one by one, by what `replaced` gives for (column, path).
 
     Where all come back as they are, the batch itself.
     """
     columns = batch.columns
     arrays = [_with_fields(column, field.name, replaced) for field, column in zip(batch.schema, columns, strict=True)]
-    if all(one is other for one, other in zip(arrays, columns, strict=True)):
+    if all(new_array is old_array for new_array, old_array in zip(arrays, columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
@@ -291,16 +293,16 @@ def with_columns(batch: pa.RecordBatch, replaced: Callable[[pa.Array, str], pa.A
 def _with_fields(column: pa.Array, path: str, replaced: Callable[[pa.Array, str], pa.Array]) -> pa.Array:
     if not pa.types.is_struct(column.type):
         return replaced(column, path)
-    old = [column.field(place) for place in range(column.type.num_fields)]
+    old = [column.field(field_number) for field_number in range(column.type.num_fields)]
     names = [f"{path}.{field.name}" for field in column.type.fields]
     new = [_with_fields(child, name, replaced) for child, name in zip(old, names, strict=True)]
-    if all(one is other for one, other in zip(old, new, strict=True)):
+    if all(old_child is new_child for old_child, new_child in zip(old, new, strict=True)):
         return column
     mask = column.is_null() if column.null_count else None
     return pa.StructArray.from_arrays(new, fields=list(column.type.fields), mask=mask)
 
 
-def _moved(indices: pa.Int32Array, moves: Mapping[int, Mapping[int, int]], trajectory_of: Ints) -> pa.Int32Array:
+def _renumber(indices: pa.Int32Array, moves: Mapping[int, Mapping[int, int]], trajectory_of: Ints) -> pa.Int32Array:
     if not moves:
         return indices
     numbers = indices.fill_null(-1).to_numpy(zero_copy_only=False).copy()
@@ -312,11 +314,11 @@ def _moved(indices: pa.Int32Array, moves: Mapping[int, Mapping[int, int]], traje
 
 
 def _with_fresh(column: pa.ListArray, fresh: Mapping[str, pa.StringArray]) -> pa.ListArray:
-    """The lists with these fields of what they hold."""
+    """Replace these fields of the items of lists."""
     values = column.values
     fields = list(values.type.fields)
-    children = [fresh.get(field.name, values.field(place)) for place, field in enumerate(fields)]
+    children = [fresh.get(field.name, values.field(field_number)) for field_number, field in enumerate(fields)]
     mask = values.is_null() if values.null_count else None
-    held = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    items = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     buffers = column.buffers()[:2]
-    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset, children=[held])
+    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset, children=[items])

@@ -11,19 +11,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
+from trajmill.quality.scrubbing.base64_bodies import Inner, decode_body
 from trajmill.quality.scrubbing.kinds import Encoded, Finds, Loose
-from trajmill.quality.scrubbing.matching import SLACK, compiled, matches, opens, past_escape, quoted_end
+from trajmill.quality.scrubbing.matching import SLACK, compile_pattern, matches, opens, past_escape, quoted_end
 from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
 from trajmill.quality.scrubbing.sensitive_names import LONG_WORDS, SHORT_WORDS, Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_cookie, is_password, is_secret
 
 URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
-_URL: Final = compiled(rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@")
+_URL: Final = compile_pattern(
+    rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@"
+)
 _PORT: Final = re.compile(rb"\d{1,5}[?#]")
 """`http://localhost:8080?mail=a@b.c`, which names no user."""
 
-_URL_TOKEN: Final = compiled(rb"://([A-Za-z0-9_.~-]{20,256})@")
+_URL_TOKEN: Final = compile_pattern(rb"://([A-Za-z0-9_.~-]{20,256})@")
 
 
 def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
@@ -50,7 +52,7 @@ _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
 
 _QUOTE: Final = rb"(?:" + _ANY_QUOTE + rb")?"
 _GAP: Final = rb"(?:\s|\\+[nrt])"
-_HEADER: Final = compiled(
+_HEADER: Final = compile_pattern(
     rb"(?i)((?:proxy-)?authorization|set-cookie2?|cookie)"
     + _QUOTE
     + rb"\s{0,4}[:=,]"
@@ -62,7 +64,7 @@ _HEADER: Final = compiled(
     + rb")?"
 )
 _TAB: Final = rb"(?:\t|\\{1,8}t)"
-_JAR: Final = compiled(
+_JAR: Final = compile_pattern(
     _TAB
     + rb"(?:TRUE|FALSE)"
     + _TAB
@@ -78,7 +80,7 @@ _JAR: Final = compiled(
 )
 """A line of Netscape's file of cookies, which curl and yt-dlp write."""
 
-_BEARER: Final = compiled(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
+_BEARER: Final = compile_pattern(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME: Final = re.compile(
     rb"(?i)(bearer|basic|(?:api-?)?token|digest|oauth|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+"
@@ -94,7 +96,7 @@ _HEADER_BYTES: Final = 2048
 
 _BY_CURL: Final = re.compile(rb"(?:\bcurl\b[^\n|;]*|--cookie[ =][\"'\\]*)\Z")
 _WORD_END: Final = re.compile(rb"[\s\"'`\\]")
-_SENT_COOKIES: Final = compiled(rb"\s(?:-b|--cookie)[ =](" + _ANY_QUOTE + rb")?([\w.-]+=)")
+_SENT_COOKIES: Final = compile_pattern(rb"\s(?:-b|--cookie)[ =](" + _ANY_QUOTE + rb")?([\w.-]+=)")
 
 _MORE_COOKIES: Final = re.compile(rb"(?:\r?\n[ \t]{2,}(?:- )?[^:\r\n]{0,400}=[^\r\n]{0,4000}){1,50}")
 """Lines that go on with a cookie header in YAML, folded or as a list."""
@@ -103,7 +105,9 @@ is_credential: Final = partial(is_secret, quoted=True)
 
 
 def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """What authorization headers and cookies say, in HTTP, JSON, HAR, YAML, source code, `curl` commands and jars."""
+    """Find secrets of authorization headers and cookies, in HTTP, JSON, HAR, YAML, source code, `curl` commands and
+    jars.
+    """
     after = lo
     for match in matches(_HEADER, text, lo, hi):
         before = text[max(0, match.start() - 1) : match.start()]
@@ -143,7 +147,7 @@ def _plain(quote: bytes) -> bytes:
 
 
 def _end_of_parameters(text: bytes, start: int) -> int:
-    """Where an unquoted header ends, with its quoted parameters: `Digest username="x", response="y"`."""
+    """Return the end of an unquoted header, with its quoted parameters: `Digest username="x", response="y"`."""
     at, limit = start, min(len(text), start + _HEADER_BYTES)
     while stop := _UNQUOTED_END.search(text, at, limit):
         parameter = _PARAMETER.match(text, stop.start(), limit)
@@ -172,9 +176,9 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
     if not value:
         return [*_pairs(text, scheme.end(), end, is_credential)] if scheme else []
     if scheme and scheme[1].lower() == b"basic":
-        found = decoded_body(text, *value.span(), partial(user_and_password, inner))
-        if found and b":" in found.data:
-            return [found]
+        body = decode_body(text, *value.span(), partial(user_and_password, inner))
+        if body and b":" in body.data:
+            return [body]
     if _PARAMETER_NAME.match(text, value.start()):
         pairs = _pairs(text, value.start(), end, is_credential)
         return [*pairs] or [Loose(value.start(), value.end(), "header", is_credential)]
@@ -182,10 +186,10 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
 
 
 def user_and_password(inner: Inner, data: bytes) -> Finds:
-    """What the text `user:password` of a body holds; all of it where no user is named."""
-    found = inner(data)
+    """Find the secrets of the text `user:password` of a body; all of it where no user is named."""
+    finds = inner(data)
     password = Loose(data.find(b":") + 1, len(data), "header", is_password)
-    return Finds(found.spans, (*found.loose, password), found.encoded)
+    return Finds(finds.spans, (*finds.loose, password), finds.encoded)
 
 
 _NEITHER: Final = rb"(?:[^ft\s\"'`\\]|f(?:[^a]|a(?:[^l]|l[^s]))|t(?:[^r]|r(?:[^u]|u[^e])))"
@@ -230,10 +234,12 @@ ASSIGNMENT_TRIGGER: Final = (
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
     rb"|-[a-z0-9-]*(?:" + LONG_WORDS + rb"|key|auth|pass)[\w-]*\s{1,2}[^\s]{8}"
 )
-"""What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
+"""Trigger of assignments; what is counted in the pattern below is only looped over here, since one automaton runs the
+triggers of all kinds.
+"""
 
-_SEED: Final = compiled(ASSIGNMENT_TRIGGER)
-_ASSIGNMENT: Final = compiled(
+_SEED: Final = compile_pattern(ASSIGNMENT_TRIGGER)
+_ASSIGNMENT: Final = compile_pattern(
     rb"(?i)((?:" + LONG_WORDS + rb"|" + SHORT_WORDS + rb")" + _OF_NAME + rb"*)"
     rb"(" + _ANY_QUOTE + rb")?"
     rb"((?:"
@@ -278,7 +284,7 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
         begin = min(past_escape(text, begin), match.start())
         name = text[begin : match.end(1)]
         kind = sensitivity(name)
-        value = _assigned(text, match, begin) if kind else None
+        value = _value_span(text, match, begin) if kind else None
         if kind and value:
             if not match.group(4) and value[1] - value[0] > _NESTED:
                 at = value[1]
@@ -286,11 +292,11 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
             if kind == "key" and environment and b"_" in name:
                 kind = "secret"
             accepts = partial(is_secret, sensitivity=kind, quoted=environment or match.group(4) is not None)
-            yield _opened(text, value, accepts, inner)
+            yield _decode_value(text, value, accepts, inner)
 
 
-def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
-    """Where the value stands, or None if this is no assignment of a secret."""
+def _value_span(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
+    """Return the span of the value, or None if this is no assignment of a secret."""
     named_in, separator, quote = match.group(2), match.group(3), match.group(4)
     if text[max(0, begin - 2) : begin] == b"::":  # a type: `AWS::IAM::AccessKey`
         return None
@@ -317,7 +323,9 @@ def _assigned(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
 
 
 def _is_setting(text: bytes, begin: int, match: Any, kind: Sensitivity) -> bool:
-    """Whether an assignment is no source code: `password=x` among arguments of a command or of a form, or an option."""
+    """Return True if an assignment is no source code: `password=x` among arguments of a command or of a form, or an
+    option.
+    """
     if text[begin : begin + 1] == b"-":
         return kind == "password"
     value = _UNQUOTED.match(text, match.end())
@@ -330,7 +338,7 @@ _JOINS: Final = frozenset((b",", b"&", b"?"))
 
 
 def _is_apart(text: bytes, begin: int, match: Any) -> bool:
-    """Whether a name and a value with nothing but blanks between them are an option, or two columns of a line."""
+    """Return True if a name and a value with nothing but blanks between them are an option, or two columns of a line."""
     separator = match.group(3)
     if text[begin : begin + 1] == b"-":
         return len(separator) <= 2
@@ -339,23 +347,25 @@ def _is_apart(text: bytes, begin: int, match: Any) -> bool:
 
 
 def _is_argument(text: bytes, start: int, quote: bytes | None) -> bool:
-    """Whether a name in quotes is the first argument of a call: `setProperty("API_TOKEN", "…")`."""
+    """Return True if a name in quotes is the first argument of a call: `setProperty("API_TOKEN", "…")`."""
     return quote is not None and text[max(0, start - 1 - len(quote)) : start] == b"(" + quote
 
 
-def _opened(text: bytes, span: tuple[int, int], accepts: Callable[[bytes], bool], inner: Inner) -> Loose | Encoded:
-    """The value itself, or what it says if it is base64 of text."""
+def _decode_value(
+    text: bytes, span: tuple[int, int], accepts: Callable[[bytes], bool], inner: Inner
+) -> Loose | Encoded:
+    """Return the value itself, or what it says if it is base64 of text."""
     value = text[slice(*span)]
     if len(value) >= 12 and len(value) % 4 == 0 and not is_placeholder(core_of(value)):
-        found = decoded_body(text, *span, partial(whole, inner))
-        if found:
-            return found
+        body = decode_body(text, *span, partial(whole, inner))
+        if body:
+            return body
     return Loose(*span, "assignment", accepts)
 
 
 def whole(inner: Inner, data: bytes) -> Finds:
-    """What the text of a body that is a secret holds, or all of it; certificates are none."""
-    found = inner(data)
-    if found or b"CERTIFICATE-----" in data:
-        return found
+    """Find the secrets of the text of a body that is a secret, or take all of it; certificates are none."""
+    finds = inner(data)
+    if finds or b"CERTIFICATE-----" in data:
+        return finds
     return Finds(loose=(Loose(0, len(data), "assignment", is_password),))

@@ -1,4 +1,4 @@
-"""What a text holds: all finders together, behind one scan for where it is worth calling them.
+"""Detection of secrets and personal data: all finders together, behind one scan for where it is worth calling them.
 
 The scan runs one automaton over many texts at once, as they lie one after the other in an Arrow buffer. It marks
 regions; finders look only there. What a finder finds always contains a match of its kind's trigger, so nothing is lost.
@@ -29,14 +29,14 @@ from trajmill.quality.scrubbing import (
     structures,
 )
 from trajmill.quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
-from trajmill.quality.scrubbing.matching import compiled
+from trajmill.quality.scrubbing.matching import compile_pattern
 from trajmill.quality.scrubbing.personal import USER_BYTES, is_common_account, line_prompts
 from trajmill.quality.scrubbing.views import View, views
 
 _HOME: Final = re.compile(rb"/(home|Users)/([A-Za-z](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9_])?)(?=[/\s\"',;)\]])")
 _BEFORE: Final = frozenset(b"\n\t\"'`=:(,")
 _AFTER_SPACE: Final = frozenset(b"$#%:,;|&'\"=abcdfghijklmnopqrsuvwxyz-0123456789")
-"""What may stand before a space before a path; not the `T` and `D` of an HTTP request's method."""
+"""Bytes that may stand before a space before a path; not the `T` and `D` of an HTTP request's method."""
 
 _HOST: Final = re.compile(rb"@[A-Za-z][A-Za-z0-9-]{0,62}:[~/]")
 _SLASH_BYTE: Final = ord("/")
@@ -80,7 +80,7 @@ def _plain_home(data: bytes, start: int, begin: int, end: int) -> list[Span]:
 
 BEFORE: Final = 256
 AFTER: Final = 128
-"""How far before and after the beginning of a trigger its find may begin."""
+"""Largest distance before and after the beginning of a trigger at which its find may begin."""
 
 STRIDE: Final = 512
 """Bytes from a trigger in which no further one is looked for, since the region covers them."""
@@ -89,7 +89,7 @@ SHORT: Final = 4096
 """Texts of at most so many bytes are one region, since looking on for its end costs more."""
 
 TRIGGER_BYTES: Final = 512
-"""How long a trigger can be at most in what people write; a URL with user and password is the longest."""
+"""Largest length of a trigger in what people write; a URL with user and password is the longest."""
 
 _NESTING: Final = 3
 _RANK: Final = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -99,7 +99,7 @@ AnyFind = TypeVar("AnyFind", Span, Encoded)
 Finder = Callable[[bytes, int, int], Iterator[Find]]
 Region = tuple[int, int]
 Sight = tuple[Callable[[], View], list[Region]]
-"""How a view of a text is had, and the regions of it that the scan marked."""
+"""Function that makes a view of a text, and the regions of it that the scan marked."""
 
 
 _PASSED: Final = 4
@@ -156,7 +156,7 @@ _SLASH: Final = ord("/")
 
 
 def _past_common(data: bytes, start: int, begin: int, end: int) -> int:
-    """Where to go on after a home or prompt that tells nobody, 0 if none begins at `start`."""
+    """Return where to go on after a home or prompt that tells nobody, 0 if none begins at `start`."""
     return personal.common_home(data, start, end) or personal.common_prompt(data, start, begin)
 
 
@@ -176,13 +176,14 @@ class Detection:
         for group, trigger, finder in chosen:
             groups.setdefault(group, []).append((trigger, finder))
         self._groups = [
-            (_any_of(rows), [(compiled(trigger), finder) for trigger, finder in rows]) for rows in groups.values()
+            (_any_of(rows), [(compile_pattern(trigger), finder) for trigger, finder in rows])
+            for rows in groups.values()
         ]
-        others = [row for group, rows in groups.items() if group != "forms" for row in rows]
-        self._scans = [_any_of(rows) for rows in (groups.get("forms"), others) if rows]
+        other_rows = [row for group, rows in groups.items() if group != "forms" for row in rows]
+        self._scans = [_any_of(rows) for rows in (groups.get("forms"), other_rows) if rows]
 
     def seeks(self, kind: Kind) -> bool:
-        """Whether the kind is one of those that are looked for."""
+        """Return True if the kind is one of those that are looked for."""
         return kind in self._kinds
 
     @staticmethod
@@ -194,7 +195,7 @@ class Detection:
     def regions(
         self, data: bytes, offsets: Sequence[int], names: dict[int, list[Span]] | None = None, *, common: bool = False
     ) -> dict[int, list[Region]]:
-        """Text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
+        """Return text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
 
         Args:
             data: the texts one after the other.
@@ -202,11 +203,11 @@ class Detection:
             names: takes in, by text, what needs no finder; homes are looked for where it is given.
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
-        found: dict[int, list[Region]] = {}
+        regions_of_texts: dict[int, list[Region]] = {}
         starts = np.asarray(offsets, np.int64)
         for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
-            found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
-        data, bounds = _parted(data, offsets)
+            regions_of_texts[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
+        data, bounds = _separate(data, offsets)
         at, limit = 0, len(data)
         scans = [_Hits(scan, data, at, limit) for scan in self._scans]
         while at < limit:
@@ -234,21 +235,21 @@ class Detection:
                 begin, text_end = bounds[text], bounds[text + 1] - 1
                 if text_end - begin <= SHORT:
                     at = text_end
-                    found[text] = [(0, text_end - begin)]
+                    regions_of_texts[text] = [(0, text_end - begin)]
                     continue
                 at = min(max(start, begin) + STRIDE, text_end)
                 region = max(begin, start - BEFORE) - begin, min(at + AFTER, text_end) - begin
-                _join(found.setdefault(text, []), region)
-        return found
+                _join(regions_of_texts.setdefault(text, []), region)
+        return regions_of_texts
 
     def sights(self, data: bytes, offsets: Sequence[int]) -> dict[int, list[Sight]]:
-        """Text number → its views, each with the regions of it in which something may begin."""
-        found: dict[int, list[Sight]] = {}
+        """Return text number → its views, each with the regions of it in which something may begin."""
+        sights_of_texts: dict[int, list[Sight]] = {}
         for seen in views(data, offsets):
             regions = self.regions(seen.data, seen.bounds, common=True)  # the text may cut such a name
-            for place, number in enumerate(seen.numbers):
-                found.setdefault(number, []).append((partial(seen.of, place), regions.get(place, [])))
-        return found
+            for position, number in enumerate(seen.numbers):
+                sights_of_texts.setdefault(number, []).append((partial(seen.of, position), regions.get(position, [])))
+        return sights_of_texts
 
     def finds(
         self,
@@ -257,7 +258,7 @@ class Detection:
         sights: Iterable[Sight] = (),
         names: Sequence[Span] = (),
     ) -> Finds:
-        """What the text holds: in these regions of it, by these views, and these names; without regions, anywhere."""
+        """Find what the text holds: in these regions of it, by these views, and these names; without regions, anywhere."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
             sights = self.sights(text, (0, len(text))).get(0, ())
@@ -269,14 +270,14 @@ class Detection:
         viewed = []
         for view_of, some in sights:
             view = view_of()
-            found = self._found(view.data, some)
+            finds_of_view = self._found(view.data, some)
             if not view.wrapped:
-                sighted.add_plain(text, view, found, spans, loose, encoded)
-            viewed.append(Viewed(view, _settled(view.data, *sighted.joined(view, found))))
-        return _settled(text, spans, loose, encoded, tuple(viewed))
+                sighted.add_plain(text, view, finds_of_view, spans, loose, encoded)
+            viewed.append(Viewed(view, _settle(view.data, *sighted.only_in_view(view, finds_of_view))))
+        return _settle(text, spans, loose, encoded, tuple(viewed))
 
     def _found(self, text: bytes, regions: Iterable[Region]) -> tuple[list[Span], list[Loose], list[Encoded]]:
-        """Everything that the finders yield in these regions of a text."""
+        """Collect everything that the finders yield in these regions of a text."""
         spans: list[Span] = []
         loose: list[Loose] = []
         encoded: list[Encoded] = []
@@ -292,7 +293,7 @@ class Detection:
         return spans, loose, encoded
 
     def _finds_in(self, text: bytes, lo: int, hi: int, shown: bytes) -> Iterator[Find]:
-        """What the finders yield in a region, of which `shown` has all that can trigger one."""
+        """Yield the finds in a region, of which `shown` has all that can trigger one."""
         for any_of, finders in self._groups:
             if any_of.search(shown):
                 for trigger, finder in finders:
@@ -300,23 +301,27 @@ class Detection:
                         yield from finder(text, lo, hi)
 
 
-def _settled(
+def _settle(
     text: bytes, spans: list[Span], loose: list[Loose], encoded: list[Encoded], viewed: tuple[Viewed, ...] = ()
 ) -> Finds:
     disjoint = _without_overlap(spans, _precedence)
-    suspects = [one for one in loose if _holds_any(one, disjoint) or one.accepts(text[one.start : one.end])]
+    suspects = [
+        suspect
+        for suspect in loose
+        if _holds_any(suspect, disjoint) or suspect.accepts(text[suspect.start : suspect.end])
+    ]
     suspects.sort(key=_precedence)
     return Finds(disjoint, tuple(suspects), _without_overlap(encoded, _announced), viewed)
 
 
 def _holds_any(suspect: Loose, spans: Sequence[Span]) -> bool:
-    """Whether a span overlaps the suspect, of which then only a part is judged."""
-    place = bisect_left(spans, suspect.end, key=_start)
-    return place > 0 and spans[place - 1].end > suspect.start
+    """Return True if a span overlaps the suspect, of which then only a part is judged."""
+    position = bisect_left(spans, suspect.end, key=_start)
+    return position > 0 and spans[position - 1].end > suspect.start
 
 
-def _parted(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
-    """The texts with a line end before each, and where each begins: few triggers go on over it into other texts."""
+def _separate(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
+    """Put a line end before each text, and return where each begins: few triggers go on over it into other texts."""
     begins = np.asarray(offsets, np.int64) - offsets[0]
     values = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     bounds = begins + np.arange(1, len(offsets) + 1)
@@ -336,7 +341,7 @@ def _join(regions: list[Region], region: Region) -> None:
 
 def _any_of(rows: Iterable[tuple[bytes, Finder]]) -> Any:
     """One automaton for the triggers of some finders."""
-    return compiled(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128)
+    return compile_pattern(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128)
 
 
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
@@ -347,7 +352,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
     group tells whether its finders are asked.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
-        ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
+        ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.find_issued, wanted=kinds)),
         ("forms", {"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
         ("forms", {"private_key"}, own_form.PEM_TRIGGER, own_form.private_keys),
         ("words", {"url_password"}, context.URL_TRIGGER, context.url_passwords),
@@ -366,8 +371,8 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
         ("words", {"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ("words", {"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ("forms", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
-        ("forms", {"assignment"}, statements.TRIGGER, statements.stated),
-        ("words", {"assignment"}, structures.TRIGGER, structures.structured),
+        ("forms", {"assignment"}, statements.TRIGGER, statements.find_stated),
+        ("words", {"assignment"}, structures.TRIGGER, structures.find_structured),
     )
     chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]
     codecs = (base64_bodies, hex_bodies)
@@ -387,32 +392,32 @@ def _start(find: Span | Encoded) -> int:
 
 
 def _without_overlap(finds: Sequence[AnyFind], rank: Callable[[AnyFind], Any]) -> tuple[AnyFind, ...]:
-    """The finds in order of place; where some overlap, the one of the lowest rank stays."""
+    """Return the finds in order of place; where some overlap, the one of the lowest rank stays."""
     if len(finds) < 2:
         return tuple(finds)
     ordered = sorted(finds, key=_start)
-    if all(one.end <= other.start for one, other in pairwise(ordered)):
+    if all(find.end <= following.start for find, following in pairwise(ordered)):
         return tuple(ordered)
     finds = sorted(finds, key=rank)
-    kept: list[AnyFind] = []
+    chosen: list[AnyFind] = []
     cluster: list[int] = []
     end = 0
-    for place in sorted(range(len(finds)), key=lambda place: finds[place].start):
-        if finds[place].start >= end:
-            kept += _apart([finds[number] for number in sorted(cluster)])
+    for position in sorted(range(len(finds)), key=lambda position: finds[position].start):
+        if finds[position].start >= end:
+            chosen += _apart([finds[number] for number in sorted(cluster)])
             cluster = []
-        cluster.append(place)
-        end = max(end, finds[place].end)
-    return tuple(kept + _apart([finds[number] for number in sorted(cluster)]))
+        cluster.append(position)
+        end = max(end, finds[position].end)
+    return tuple(chosen + _apart([finds[number] for number in sorted(cluster)]))
 
 
 def _apart(finds: Sequence[AnyFind]) -> list[AnyFind]:
-    """Those of the finds that overlap none that stands before them in the sequence, in order of place."""
-    kept: list[AnyFind] = []
+    """Choose the finds that overlap none that stands before them in the sequence, in order of place."""
+    chosen: list[AnyFind] = []
     taken: list[Region] = []
     for find in finds:
         at = bisect_left(taken, (find.start, find.end))
         if (not at or taken[at - 1][1] <= find.start) and (at == len(taken) or find.end <= taken[at][0]):
             taken.insert(at, (find.start, find.end))
-            kept.append(find)
-    return sorted(kept, key=_start)
+            chosen.append(find)
+    return sorted(chosen, key=_start)

@@ -1,4 +1,5 @@
-"""What scrubbing would still replace in finished texts: each place with its kind and a digest, never what stands there.
+"""Findings of what scrubbing would still replace in finished texts: each place with its kind and a digest, never what
+stands there.
 
 For whoever publishes texts that were made of scrubbed ones: rendering cuts, joins and quotes, and what was no secret in
 its place may look like one in another, or be one. Nothing is replaced here.
@@ -45,7 +46,7 @@ class Finding:
 
 
 def findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
-    """Every place of the texts that scrubbing would replace, each text by itself, in order.
+    """Find every place of the texts that scrubbing would replace, each text by itself, in order.
 
     Args:
         texts: an array of strings, nulls among them or not.
@@ -59,7 +60,9 @@ def findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
     whole = bytes(data[: bounds[-1]])
     detection = Detection.of(KINDS)
     regions, sights = detection.regions(whole, bounds), detection.sights(whole, bounds)
-    for number in sorted({*regions, *(one for one, seen in sights.items() if any(some for _, some in seen))}):
+    for number in sorted(
+        {*regions, *(text_number for text_number, seen in sights.items() if any(some for _, some in seen))}
+    ):
         if array[number].is_valid:
             text = whole[bounds[number] : bounds[number + 1]]
             finds = detection.finds(text, regions.get(number, ()), sights.get(number, ()))
@@ -77,9 +80,9 @@ def _of(number: int, text: bytes, finds: Finds) -> Iterator[Finding]:
             end = stop
 
 
-def digest_of(kind: str, found: bytes) -> str:
-    """The digest that a finding of this kind and these bytes has."""
-    return blake2b(kind.encode() + b"\0" + found, digest_size=16, person=b"trajmill find").hexdigest()
+def digest_of(kind: str, data: bytes) -> str:
+    """Return the digest of a finding of this kind and these bytes."""
+    return blake2b(kind.encode() + b"\0" + data, digest_size=16, person=b"trajmill find").hexdigest()
 
 
 def _kind(finds: Finds, start: int, end: int) -> str:

@@ -1,4 +1,4 @@
-"""How a secret may be written: in JSON, quoted for a shell, percent-encoded, in base64."""
+"""Forms in which a secret may be written: in JSON, quoted for a shell, percent-encoded, in base64."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from trajmill.quality.scrubbing import base64_bodies
 
 
 def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
-    """How a secret may be written (plain, in JSON up to twice over, shell-quoted, percent-encoded) → its placeholder.
+    """Map the forms of a secret (plain, in JSON up to twice over, shell-quoted, percent-encoded) → its placeholder.
 
     Args:
         raw: as it was found, perhaps in JSON.
         placed: gives the placeholder of plain bytes.
     """
-    found = {raw: placed(raw)}
+    forms = {raw: placed(raw)}
     if _ALWAYS_PLAIN.fullmatch(raw):
-        return found
+        return forms
     try:
-        plain = _unescaped(raw.decode())
+        plain = _unescape(raw.decode())
     except UnicodeDecodeError:
-        return found
+        return forms
     fresh = placed(plain.encode()).decode()
     for written in _WRITINGS:
-        found[written(plain).encode()] = written(fresh).encode()
-    return found
+        forms[written(plain).encode()] = written(fresh).encode()
+    return forms
 
 
 def base64_forms(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
-    """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
+    """Map the base64 forms of a secret too short to be told as a body, without padding → its placeholder so.
 
     Alone, and behind and before anything else: then without the characters that are of both. Where what follows begins
     with bits 0, as a line feed does, the first is also how both together begin.
     """
-    plain, other = _as_it_is(raw), _as_it_is(fresh)
-    found = {base64_bodies.encoded(plain): base64_bodies.encoded(other)}
+    plain, plain_fresh = _as_it_is(raw), _as_it_is(fresh)
+    forms = {base64_bodies.encode(plain): base64_bodies.encode(plain_fresh)}
     for before in range(3):
-        found[_within(plain, before)] = _within(other, before)
+        forms[_within(plain, before)] = _within(plain_fresh, before)
     tables = (None, base64_bodies.TO_URLSAFE)
-    return {one.translate(table): two.translate(table) for one, two in found.items() for table in tables}
+    return {form.translate(table): two.translate(table) for form, two in forms.items() for table in tables}
 
 
 def _within(data: bytes, before: int) -> bytes:
     """The characters of base64 that tell of these bytes alone, where so many stand before them."""
-    return base64_bodies.encoded(bytes(before) + data)[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
+    return base64_bodies.encode(bytes(before) + data)[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
 
 
 def _as_it_is(raw: bytes) -> bytes:
     try:
-        return _unescaped(raw.decode()).encode()
+        return _unescape(raw.decode()).encode()
     except UnicodeDecodeError:
         return raw
 
 
-def _unescaped(text: str) -> str:
-    """The text without the escapes of JSON, of however many levels."""
+def _unescape(text: str) -> str:
+    """Remove the escapes of JSON from the text, of however many levels."""
     for _ in range(_LEVELS):
-        text, before = _JSON_ESCAPE.sub(_unescaped_char, text), text
+        text, before = _JSON_ESCAPE.sub(_unescape_char, text), text
         if text == before:
             break
     return text
 
 
-def _unescaped_char(match: re.Match[str]) -> str:
+def _unescape_char(match: re.Match[str]) -> str:
     code = match[1]
     return str(json.loads(f'"{match[0]}"')) if code is not None else match[0][1:]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from trajmill.quality.scrubbing.kinds import Encoded, Finds
-from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.matching import compile_pattern, matches
 from trajmill.quality.scrubbing.units import Ints
 
 _BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
@@ -18,7 +18,7 @@ _SHORTEST: Final = 12
 
 _BEGIN: Final = rb"(?:[^A-Za-z0-9+/_-]|\\[nrtx]|0[xX])"
 TRIGGER: Final = _BEGIN + _BYTE + rb"{%d}" % _SHORTEST
-_START: Final = compiled(rb"(?:^|" + _BEGIN + rb")(" + _BYTE + rb"{%d})" % _SHORTEST)
+_START: Final = compile_pattern(rb"(?:^|" + _BEGIN + rb")(" + _BYTE + rb"{%d})" % _SHORTEST)
 _RUNS: Final = (re.compile(rb"(?:[0-9a-f]{2})*+"), re.compile(rb"(?:[0-9A-F]{2})*+"))
 _BREAK: Final = re.compile(rb"(?:\\+r)?\\+n|\r?\n")
 _WIDTHS: Final = frozenset({32, 60, 64, 72, 76, 80})
@@ -40,11 +40,13 @@ def bodies(text: bytes, lo: int, hi: int, inner: Callable[[bytes], Finds]) -> It
 
 
 def beginnings(data: Any, starts: Ints) -> list[int]:
-    """The numbers of the texts that begin as such a body; `starts` is where each begins, and where the last ends."""
+    """Return the numbers of the texts that begin as such a body; `starts` is where each begins, and where the last
+    ends.
+    """
     numbers = np.flatnonzero(np.diff(starts) >= 2 * _SHORTEST)
     values = np.frombuffer(data, np.uint8)
-    for place in range(0, 2 * _LOOK, 2):
-        numbers = numbers[_HIGH[values[starts[numbers] + place]]]
+    for digit_number in range(0, 2 * _LOOK, 2):
+        numbers = numbers[_HIGH[values[starts[numbers] + digit_number]]]
     return [number for number in numbers.tolist() if _START.match(data, int(starts[number]), int(starts[number + 1]))]
 
 
@@ -69,8 +71,8 @@ def _body(text: bytes, start: int, inner: Callable[[bytes], Finds]) -> Encoded |
     return Encoded(tuple(pieces), data, len(data), False, inner(data), hexadecimal=True)
 
 
-def patched(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
-    """(start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
+def patch_body(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
     data = bytearray(body.data)
     for start, end, fresh in inner:
         data[start:end] = fresh

@@ -28,7 +28,7 @@ class Form(NamedTuple):
 
 _UUID: Final = rb"[0-9A-Za-z]{8}(?:-[0-9A-Za-z]{4}){3}-[0-9A-Za-z]{12}"
 _CUT: Final = rb"\\{0,2}\$"
-"""What parts a hash of crypt(5), with the backslashes that a shell needs."""
+"""Separator of the parts of a hash of crypt(5), with the backslashes that a shell needs."""
 
 BY_BEGINNING: Final = tuple(
     Form(*row)

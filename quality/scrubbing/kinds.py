@@ -1,4 +1,4 @@
-"""What can be scrubbed, and how a find is described; it neither finds nor replaces anything."""
+"""Kinds of what can be scrubbed, and the description of a find; it neither finds nor replaces anything."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Span:
 
     @property
     def secret(self) -> int:
-        """Where what is replaced begins."""
+        """Beginning of what is replaced."""
         return self.start + self.kept
 
 
@@ -121,7 +121,7 @@ class Viewed:
 
 @record
 class Finds:
-    """What a text holds.
+    """Finds of a text.
 
     Attributes:
         spans: disjoint, in order.
@@ -139,8 +139,8 @@ class Finds:
         return bool(self.spans or self.loose or self.encoded or self.viewed)
 
 
-def checked_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:
-    """The kinds in order of precedence, each once.
+def check_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:
+    """Check the kinds and return them in order of precedence, each once.
 
     Raises:
         ConfigError: there is no such kind, with the nearest name.

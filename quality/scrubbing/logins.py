@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from trajmill.quality.scrubbing.base64_bodies import Inner, decoded_body
+from trajmill.quality.scrubbing.base64_bodies import Inner, decode_body
 from trajmill.quality.scrubbing.context import is_credential, user_and_password, whole
 from trajmill.quality.scrubbing.kinds import Encoded, Loose
-from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.matching import compile_pattern, matches
 from trajmill.quality.scrubbing.values import is_password, is_typed
 
 _AT_WORD: Final = rb"(?:\b|\\[nrt])"
-"""Where a word begins, also after a line end that JSON escapes."""
+"""Pattern of the beginning of a word, also after a line end that JSON escapes."""
 
 _QUOTED: Final = rb"[\"'\\]{0,8}"
 _OF_WHOM: Final = (
@@ -35,8 +35,8 @@ _LINE: Final = rb"(?:^|[\r\n]|\\[rn])[ \t]{0,8}"
 _BARE: Final = rb"(?:(?:New|Old|Current|Root|UNIX|Login|Vault|MySQL|Admin) )?(?:Password|Passphrase)"
 _END: Final = rb"[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
 _PROMPTED: Final = (
-    compiled(rb"(?i)(?:" + _OF_WHOM + rb"): {0,2}([^\s\"'`\\\x1b]{3,128})" + _END),
-    compiled(_LINE + _BARE + rb": {0,2}([^\s\"'`\\\x1b]{3,127}[^\s\"'`\\\x1b,;(){}\[\]])" + _END),
+    compile_pattern(rb"(?i)(?:" + _OF_WHOM + rb"): {0,2}([^\s\"'`\\\x1b]{3,128})" + _END),
+    compile_pattern(_LINE + _BARE + rb": {0,2}([^\s\"'`\\\x1b]{3,127}[^\s\"'`\\\x1b,;(){}\[\]])" + _END),
 )
 """The second without what would be source code: `Password: password,`."""
 
@@ -61,8 +61,8 @@ _NAMED: Final = (
 )
 _DATABASE: Final = rb":(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]{1,64}:[\w.*@-]{1,64}:"
 _FILES: Final = (
-    compiled(_NAMED + rb"password" + _GAP + rb"([^\s\\\"']{1,256})"),
-    compiled(
+    compile_pattern(_NAMED + rb"password" + _GAP + rb"([^\s\\\"']{1,256})"),
+    compile_pattern(
         rb"(?:^|\n|\\n|[\"'])[\w.*/-]{1,128}" + _DATABASE + rb"([^\s:\"'\\]{3,128})(?:\r?\n|\\{1,8}[rn]|[\"'`]|$)"
     ),
 )
@@ -72,9 +72,9 @@ FILE_TRIGGER: Final = (
 )
 
 _AUTH: Final = rb"(?:[\"']auth" + _QUOTED + rb"\s{0,4}:\s{0,4}|" + _AT_WORD + rb"_auth ?= ?)" + _QUOTED
-_BASIC: Final = compiled(_AUTH + rb"([A-Za-z0-9+/_-]{6,400}={0,2})")
-_SECRET: Final = compiled(rb"(?i)" + _AT_WORD + rb"kind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b")
-_DATA: Final = compiled(_AT_WORD + rb"(?:data|stringData)" + _QUOTED + rb":[ \t]{0,4}(?:\{|\r?\n|(?:\\+r)?\\+n)")
+_BASIC: Final = compile_pattern(_AUTH + rb"([A-Za-z0-9+/_-]{6,400}={0,2})")
+_SECRET: Final = compile_pattern(rb"(?i)" + _AT_WORD + rb"kind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b")
+_DATA: Final = compile_pattern(_AT_WORD + rb"(?:data|stringData)" + _QUOTED + rb":[ \t]{0,4}(?:\{|\r?\n|(?:\\+r)?\\+n)")
 _ENTRY: Final = re.compile(
     rb"(?:\s|\\[nt]|,|#[^\n\\]*)*+[\"'\\]{0,8}[\w.-]{1,253}[\"'\\]{0,8}:[ \t]*(?:[|>]-?\s+)?[\"'\\]{0,8}"
     rb"([A-Za-z0-9+/]{4,4096}={0,2})(?![\w:])[\"'\\]{0,8}"
@@ -90,7 +90,7 @@ TRIGGER: Final = b"|".join(b"(?:" + one + b")" for one in (PROMPT_TRIGGER, FILE_
 
 
 def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """What stands after a prompt to the end of its line, and what files of logins hold.
+    """Find what stands after a prompt to the end of its line, and what files of logins hold.
 
     Files are `.netrc`, `.pgpass`, Docker's and npm's settings and Kubernetes secrets, the last three in base64.
     """
@@ -103,7 +103,7 @@ def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | E
             yield Loose(start, end, "assignment", is_password)
     for match in matches(_BASIC, text, lo, hi):
         start, end = match.span(1)
-        body = decoded_body(text, start, end, partial(user_and_password, inner))
+        body = decode_body(text, start, end, partial(user_and_password, inner))
         yield body if body and b":" in body.data else Loose(start, end, "assignment", is_credential)
     yield from _kubernetes(text, lo, hi, inner)
 
@@ -120,5 +120,5 @@ def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
             while entry := _ENTRY.match(text, at):
                 at = done = entry.end()
                 start, end = entry.span(1)
-                body = decoded_body(text, start, end, partial(whole, inner))
+                body = decode_body(text, start, end, partial(whole, inner))
                 yield body or Loose(start, end, "assignment", is_password)

@@ -11,11 +11,15 @@ import re2
 from trajmill.quality.lazy_regex import Later
 
 SLACK: Final = 512
-"""How far past the end of a region a match that begins in it may reach; patterns of finders are bounded by it."""
+"""Largest distance past the end of a region that a match that begins in it may reach; patterns of finders are bounded
+by it.
+"""
 
 
-def compiled(pattern: bytes, megabytes: int = 16) -> Any:
-    """The RE2 pattern over single bytes (Latin-1: a byte is a character), with that much memory for its automaton."""
+def compile_pattern(pattern: bytes, megabytes: int = 16) -> Any:
+    """Compile the RE2 pattern over single bytes (Latin-1: a byte is a character), with that much memory for its
+    automaton.
+    """
     return Later(lambda: re2.compile(pattern, _options(megabytes)))
 
 
@@ -47,7 +51,7 @@ _BEGINS_ESCAPE: Final = re.compile(rb"[\x1b\\%]")
 
 
 def opens(text: bytes, start: int) -> bool:
-    r"""Whether a word may begin at `start`: no letter, digit or `_` is before it, or an escape's (`\n`, `%20`)."""
+    r"""Return True if a word may begin at `start`: no letter, digit or `_` is before it, or an escape's (`\n`, `%20`)."""
     if start == 0 or text[start - 1] not in _WORD:
         return True
     return _ESCAPED.search(text, max(0, start - _ESCAPE_BYTES), start) is not None
@@ -66,30 +70,31 @@ def past_escape(text: bytes, start: int) -> int:
 
 
 def closes(text: bytes, end: int) -> bool:
-    """Whether a word may end at `end`: no letter, digit or `_` is there."""
+    """Return True if a word may end at `end`: no letter, digit or `_` is there."""
     return end >= len(text) or text[end] not in _WORD
 
 
 def quoted_end(text: bytes, start: int, quote: bytes) -> int:
-    r"""Where a value ends that `quote` opened: `"`, `'` or a backtick, after the backslashes of its level of nesting.
+    r"""Return the end of a value that `quote` opened: `"`, `'` or a backtick, after the backslashes of its level of
+    nesting.
 
     A quote after more backslashes belongs to the value, one after fewer ends it too (it closes what is around), and so
     does a line end.
     """
     mark, depth = quote[-1:], len(quote) - 1
     limit = _line_end(text, start)
-    place = text.find(mark, start, limit)
-    while place >= 0:
-        first = place
+    quote_at = text.find(mark, start, limit)
+    while quote_at >= 0:
+        first = quote_at
         while first > start and text[first - 1] == _BACKSLASH:
             first -= 1
-        if place - first <= depth:
+        if quote_at - first <= depth:
             return first
-        place = text.find(mark, place + 1, limit)
+        quote_at = text.find(mark, quote_at + 1, limit)
     return limit
 
 
 def _line_end(text: bytes, start: int) -> int:
     limit = min(len(text), start + 8192)
-    place = text.find(b"\n", start, limit)
-    return place if place >= 0 else limit
+    line_feed = text.find(b"\n", start, limit)
+    return line_feed if line_feed >= 0 else limit

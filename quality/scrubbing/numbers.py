@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Span
-from trajmill.quality.scrubbing.matching import closes, compiled, matches, opens
+from trajmill.quality.scrubbing.matching import closes, compile_pattern, matches, opens
 from trajmill.quality.scrubbing.placeholders import (
     core_of,
     country_code,
@@ -38,7 +38,7 @@ _WRITTEN: Final = {form for word in _WORDS.split() for form in (word.encode(), j
 _SAID_PHONE: Final = (
     rb"(?i)(?:" + b"|".join(map(re.escape, sorted(_WRITTEN, reverse=True))) + rb")\.?(?: ?(?:number|no\.?|nr\.?))?"
 )
-_NATIONAL: Final = compiled(
+_NATIONAL: Final = compile_pattern(
     _SAID_PHONE
     + rb"[\"'\\]{0,6}\s{0,2}[:=#]?\s{0,2}[\"'\\]{0,6}"
     + rb"((?:\(\d{2,5}\)|\(?(?:0|[6-9]|1[3-9]\d)\d{0,4}\)?)(?:[ ./-]{0,2}\d{1,8}){1,5})"
@@ -53,8 +53,8 @@ _OPEN: Final = ord("(")
 _MOBILE: Final = {"1": (11,), "6": (9, 10), "7": (9, 10), "8": (10,), "9": (9, 10)}
 """First digit of a number without a leading zero → how many digits it has: of China, Spain, Poland, India."""
 
-_NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
-_PHONE: Final = compiled(
+_NAMED_PHONE: Final = compile_pattern(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
+_PHONE: Final = compile_pattern(
     rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
 )
 _SAID: Final = re.compile(rb"(?i)(?:phone|tel|mobile|cell|call|sms|whatsapp|fax|contact|number)[^\n\d]{0,16}\Z")
@@ -63,7 +63,7 @@ _NUMBER_RIGHT: Final = re.compile(rb"[.,-]\d|%")
 
 
 def _stands_alone(text: bytes, start: int, end: int) -> bool:
-    """Whether a number is not part of a longer word, number, path or identifier."""
+    """Return True if a number is not part of a longer word, number, path or identifier."""
     left = start == 0 or text[start - 1] in _NUMBER_LEFT or (text[start - 1 : start].isalnum() and opens(text, start))
     return left and closes(text, end) and not _NUMBER_RIGHT.match(text, end)
 
@@ -100,19 +100,19 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
-    """Whether the number is fictional; None if it is no phone number."""
+    """Return True if the number is fictional; None if it is no phone number."""
     raw, numerals = text[start:end], _numerals(text[start:end])
-    said = _SAID.search(text, max(0, start - 40), start) is not None
+    is_announced = _SAID.search(text, max(0, start - 40), start) is not None
     if not raw.startswith(b"+"):
-        written = (b"(" in raw) == (b")" in raw) and (b"(" in raw or raw.count(b"-") >= 2 or said)
+        written = (b"(" in raw) == (b")" in raw) and (b"(" in raw or raw.count(b"-") >= 2 or is_announced)
         national = numerals[-10:]
         return is_fictional("", national) if written and len(set(national)) > 2 else None
     code = country_code(numerals)
     separated = len(raw) > len(numerals) + 1
     after_line_end = text[start - 1 : start] == b"\n" or text[start - 2 : start] == b"\\n"
-    if not code or not 8 <= len(numerals) <= 15 or (after_line_end and not separated and not said):
+    if not code or not 8 <= len(numerals) <= 15 or (after_line_end and not separated and not is_announced):
         return None
-    if (code == "1" and len(numerals) != 11) or (not separated and not said and len(numerals) < 10):
+    if (code == "1" and len(numerals) != 11) or (not separated and not is_announced and len(numerals) < 10):
         return None
     return is_fictional(code, numerals[len(code) :])
 
@@ -121,7 +121,7 @@ CARD_TRIGGER: Final = (
     rb"[a-zA-Z \t\r\n\"'`([:>=,;<|*](?:(?:4\d|5[1-5]|2[2-7]|60|65|35|62)\d\d[ -]?\d{4}[ -]?\d{4}[ -]?\d\d"
     rb"|3\d{3}[ -]?\d{6}[ -]?\d{4})"
 )
-_CARD: Final = compiled(
+_CARD: Final = compile_pattern(
     rb"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d|62\d\d)(?:\d{12}|(?: \d{4}){3}|(?:-\d{4}){3})"
     rb"|3[47]\d\d(?:\d{11}| \d{6} \d{5}|-\d{6}-\d{5})|3(?:0[0-5]|[689]\d)\d(?: \d{6} \d{4}|-\d{6}-\d{4})"
 )
@@ -157,7 +157,7 @@ _IBAN_BYTES: Final = dict(
 
 _COUNTRY: Final = b"(?:" + b"|".join(sorted(_IBAN_BYTES)) + b")"
 IBAN_TRIGGER: Final = _COUNTRY + rb"\d\d(?: [A-Z0-9]{4} [A-Z0-9]{4} |[A-Z0-9]{11})"
-_IBAN: Final = compiled(_COUNTRY + rb"\d\d(?:(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?|[A-Z0-9]{11,30})")
+_IBAN: Final = compile_pattern(_COUNTRY + rb"\d\d(?:(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?|[A-Z0-9]{11,30})")
 
 _SAMPLE_IBANS: Final = frozenset(
     b"GB82WEST12345698765432 DE89370400440532013000 FR1420041010050500013M02606 GB29NWBK60161331926819 "
@@ -182,15 +182,15 @@ def ibans(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _end_of(text: bytes, start: int, end: int, size: int) -> int:
-    """Where the first `size` characters other than spaces end, 0 if there are fewer."""
-    for place in range(start + size, end + 1):
-        if place - start - text.count(b" ", start, place) == size:
-            return place if size else 0
+    """Return where the first `size` characters other than spaces end, 0 if there are fewer."""
+    for position in range(start + size, end + 1):
+        if position - start - text.count(b" ", start, position) == size:
+            return position if size else 0
     return 0
 
 
 def _is_checked(plain: bytes) -> bool:
-    """Whether the number, its first four characters at the end and letters as 10 to 35, is 1 modulo 97."""
+    """Return True if the number, its first four characters at the end and letters as 10 to 35, is 1 modulo 97."""
     return int("".join(str(int(chr(byte), 36)) for byte in plain[4:] + plain[:4])) % 97 == 1
 
 
@@ -200,7 +200,7 @@ SSN_TRIGGER: Final = rb"(?i)ssns?[^a-z]|social.?security|soc\.? sec"
 the end of another text."""
 
 _NUMBERED: Final = re.compile(rb"(?<![\w-])(\d{3})([- ]?)(\d\d)\2(\d{4})(?![\w-])")
-_SSN_NAMED: Final = compiled(_SSN_SAID)
+_SSN_NAMED: Final = compile_pattern(_SSN_SAID)
 _SSN_NEAR: Final = 256
 """Bytes after the words in which such numbers are meant, as in a table that they head."""
 
@@ -211,15 +211,15 @@ _SAMPLE_SSNS: Final = frozenset({b"078051120", b"219099999", b"123456789"})
 
 
 def social_security(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """US social security numbers near the words, without those never issued: areas 000, 666 and 9xx, zero groups."""
+    """Find US social security numbers near the words, without those never issued: areas 000, 666 and 9xx, zero groups."""
     after = lo
-    ends = [said.end() for said in matches(_SSN_NAMED, text, lo, hi)]
+    ends = [announcement.end() for announcement in matches(_SSN_NAMED, text, lo, hi)]
     for end in ends:
         at = max(after, end)
         after = max(after, end + _SSN_NEAR)
         for match in _NUMBERED.finditer(text, at, min(len(text), after)):
             area, gap, group, serial = match.groups()
             issued = area not in (b"000", b"666") and area[:1] != b"9" and group != b"00" and serial != b"0000"
-            said = ends[bisect_right(ends, match.start()) - 1]
-            if issued and (gap or match.start() - said <= _SSN_DIRECTLY):
+            announced_at = ends[bisect_right(ends, match.start()) - 1]
+            if issued and (gap or match.start() - announced_at <= _SSN_DIRECTLY):
                 yield Span(*match.span(), "ssn", area + group + serial in _SAMPLE_SSNS)

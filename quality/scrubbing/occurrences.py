@@ -1,4 +1,4 @@
-"""Where texts hold learned secrets, in any of the forms that these are written in."""
+"""Occurrences of learned secrets in texts, in any of the forms that these are written in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEP: Final = 1 << 20
 """Bytes that are looked up at once: bounds memory."""
 
 _Place = tuple[int, int, Kind]
-"""Where a form begins, its length as a negative number, and its kind: sorted, the longest at a place comes first."""
+"""Beginning of a form, its length as a negative number, and its kind: sorted, the longest at a place comes first."""
 
 
 class Forms:
@@ -36,18 +36,18 @@ class Forms:
         self._heads: dict[int, np.ndarray[Any, np.dtype[np.uint64]]] = {}
 
     def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
-        """(text number, where in it) of each form: from the left, the longest that begins at a place, disjoint.
+        """Yield (text number, span in it) of each form: from the left, the longest that begins at a place, disjoint.
 
         Args:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
         """
         whole = data if isinstance(data, bytes) else bytes(data)
-        found = self._each(whole, offsets) if len(self._kinds) <= _FEW else self._by_head(whole, offsets)
-        found.sort()
+        sightings = self._each(whole, offsets) if len(self._kinds) <= _FEW else self._by_head(whole, offsets)
+        sightings.sort()
         end = begin = text_end = offsets[0]
         after = 0
-        for start, size, kind in found:
+        for start, size, kind in sightings:
             if start < end:
                 continue
             if start >= text_end:
@@ -58,20 +58,20 @@ class Forms:
                 yield after - 1, Span(start - begin, end - begin, kind)
 
     def _each(self, data: bytes, offsets: Sequence[int]) -> list[_Place]:
-        found = []
+        sightings = []
         first, limit = offsets[0], offsets[-1]
         for form, kind in self._kinds.items():
             at = data.find(form, first, limit)
             while at >= 0:
-                found.append((at, -len(form), kind))
+                sightings.append((at, -len(form), kind))
                 at = data.find(form, at + 1, limit)
-        return found
+        return sightings
 
     def _by_head(self, data: bytes, offsets: Sequence[int]) -> list[_Place]:
-        """Each place is looked at once, whatever the number of forms; where some begin so, once for each length."""
+        """Look at each place once, whatever the number of forms; where some begin so, once for each length."""
         if not self._heads:
             self._index()
-        found = []
+        sightings = []
         for low in range(offsets[0], offsets[-1], _STEP):
             high = min(low + _STEP, offsets[-1])
             values = np.frombuffer(data, np.uint8)[low : min(high + _WIDTHS[0] - 1, offsets[-1])].astype(np.uint64)
@@ -80,14 +80,14 @@ class Forms:
                 if count <= 0:
                     continue
                 here = _heads(values, width, count)
-                places = np.searchsorted(heads, here).clip(max=len(heads) - 1)
-                for place in np.flatnonzero(heads[places] == here).tolist():
-                    start = low + place
-                    for size in self._sizes[width, int(here[place])]:
+                positions = np.searchsorted(heads, here).clip(max=len(heads) - 1)
+                for position in np.flatnonzero(heads[positions] == here).tolist():
+                    start = low + position
+                    for size in self._sizes[width, int(here[position])]:
                         kind = self._kinds.get(data[start : start + size])
                         if kind is not None:
-                            found.append((start, -size, kind))
-        return found
+                            sightings.append((start, -size, kind))
+        return sightings
 
     def _index(self) -> None:
         sizes: dict[tuple[int, int], set[int]] = {}
@@ -102,8 +102,8 @@ class Forms:
 
 
 def _heads(values: np.ndarray[Any, np.dtype[np.uint64]], width: int, count: int) -> Any:
-    """The first `width` bytes at each of the first places, as one number."""
+    """Return the first `width` bytes at each of the first places, as one number."""
     heads = values[:count].copy()
-    for place in range(1, width):
-        heads |= values[place : place + count] << np.uint64(8 * place)
+    for byte_number in range(1, width):
+        heads |= values[byte_number : byte_number + count] << np.uint64(8 * byte_number)
     return heads

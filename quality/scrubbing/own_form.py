@@ -13,13 +13,13 @@ from typing import Final
 from trajmill.quality.lazy_regex import Later
 from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, trigger
 from trajmill.quality.scrubbing.kinds import Kind, Span
-from trajmill.quality.scrubbing.matching import compiled, matches, opens
+from trajmill.quality.scrubbing.matching import compile_pattern, matches, opens
 from trajmill.quality.scrubbing.values import is_dummy, is_wordy
 
 ISSUED_TRIGGER: Final = b"|".join(
     [*(b"(?:" + trigger(form) + b")" for form in BY_BEGINNING), *(b"(?:" + middle + b")" for middle, _, _ in BY_MIDDLE)]
 )
-_SEED: Final = compiled(ISSUED_TRIGGER, 64)
+_SEED: Final = compile_pattern(ISSUED_TRIGGER, 64)
 _FORMS: Final = (*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE))
 _ISSUED: Final = Later(
     lambda: re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(?![A-Za-z0-9_])" for form in _FORMS))
@@ -31,28 +31,28 @@ _BEFORE_MIDDLE: Final = 80
 _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
-def issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
-    """Keys and tokens of known issuers. What is documented as an example stays; words that begin alike are none."""
+def find_issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
+    """Find keys and tokens of known issuers. What is documented as an example stays; words that begin alike are none."""
     after = lo
     for seed in matches(_SEED, text, lo, hi):
         start = seed.start()
-        found = _issued_at(text, start, after) or _issued_around(text, start, after)
-        if found:
-            after = found.end
-            if found.kind in wanted:
-                yield found
+        span = _find_at(text, start, after) or _find_around(text, start, after)
+        if span:
+            after = span.end
+            if span.kind in wanted:
+                yield span
 
 
-def _issued_around(text: bytes, middle: int, after: int) -> Span | None:
-    """What is issued and has its fixed letters at `middle`, and begins at `after` or later."""
+def _find_around(text: bytes, middle: int, after: int) -> Span | None:
+    """Find what is issued and has its fixed letters at `middle`, and begins at `after` or later."""
     for pattern, before in _MIDDLES:
         if pattern.match(text, middle):
             back = before.search(text, max(after, middle - _BEFORE_MIDDLE), middle)
-            return _issued_at(text, back.start(), after) if back else None
+            return _find_at(text, back.start(), after) if back else None
     return None
 
 
-def _issued_at(text: bytes, start: int, after: int) -> Span | None:
+def _find_at(text: bytes, start: int, after: int) -> Span | None:
     match = _ISSUED.match(text, start) if start >= after and opens(text, start) else None
     if match is None:
         return None
@@ -64,9 +64,9 @@ def _issued_at(text: bytes, start: int, after: int) -> Span | None:
 
 
 JWT_TRIGGER: Final = rb"eyJ[\w-]{8}"
-_JWT_HEAD: Final = compiled(JWT_TRIGGER)
-_JWT_CLAIMS: Final = compiled(rb"eyJ[A-Za-z0-9_-]+\.e[wy][A-Za-z0-9_-]+\.")
-_JWT_PART: Final = compiled(rb"[A-Za-z0-9_-]*")
+_JWT_HEAD: Final = compile_pattern(JWT_TRIGGER)
+_JWT_CLAIMS: Final = compile_pattern(rb"eyJ[A-Za-z0-9_-]+\.e[wy][A-Za-z0-9_-]+\.")
+_JWT_PART: Final = compile_pattern(rb"[A-Za-z0-9_-]*")
 _JWT_SHORTEST: Final = 16
 
 
@@ -85,7 +85,7 @@ def signatures(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 PEM_TRIGGER: Final = rb"PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d"
-_PEM_BEGIN: Final = compiled(rb"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d{1,3}")
+_PEM_BEGIN: Final = compile_pattern(rb"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d{1,3}")
 _PEM_PART: Final = re.compile(
     rb"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;?]*[A-Za-z]"  # a colour
     rb"|(?P<gap>\s|\\+[nrt])(?:[A-Za-z]+-?[A-Za-z]+: [^\n\\\"]{0,80})?"  # with a header of the key after it
@@ -102,7 +102,8 @@ _PEM_FULL_LINE: Final = 40
 
 
 def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; frame and headers stay.
+    """Find each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; frame and headers
+    stay.
 
     Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
     stands there, behind a number, the bar of a frame or the sign of a diff.
@@ -111,9 +112,9 @@ def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     for match in matches(_PEM_BEGIN, text, lo, hi):
         at, limit = match.end(), min(len(text), match.end() + _PEM_BYTES)
         if end < at:
-            found = _PEM_END.search(text, max(at, sought), limit)
-            end = found.start() if found else -1
-            sought = end if found else limit - _PEM_END_BYTES
+            end_match = _PEM_END.search(text, max(at, sought), limit)
+            end = end_match.start() if end_match else -1
+            sought = end if end_match else limit - _PEM_END_BYTES
         shortest = _PEM_FIRST if end >= 0 else _PEM_FULL_LINE
         for start, stop in _pem_lines(text, at, end if end >= 0 else limit):
             if stop - start < shortest and stop < len(text):

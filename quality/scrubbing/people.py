@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Span
-from trajmill.quality.scrubbing.matching import closes, compiled, matches, past_escape
+from trajmill.quality.scrubbing.matching import closes, compile_pattern, matches, past_escape
 from trajmill.quality.scrubbing.personal import is_common_user
 from trajmill.quality.scrubbing.placeholders import core_of, is_placeholder
 
@@ -28,11 +28,13 @@ _ROLE: Final = (
 _FIELD: Final = rb"(?:full|first|last|display|real|given|family|author|owner)_?[nN]ame"
 
 _PERSON: Final = (
-    compiled(rb"(" + _ANY_NAME + rb") {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]{1,64}@"),  # RFC 5322, 3.4: name-addr
-    compiled(rb"(?:@author |(?:\b|\\[nrt])(?:" + _ROLE + rb"):) {0,8}(" + _NAME + rb")[ \t]{0,4}" + _END),
-    compiled(rb"(?:\b|\\[nrt])user\.name(?:=|\"? \\{0,8}[\"']?)(" + _ANY_NAME + rb")[ \t]{0,4}" + _END),
-    compiled(rb"(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=" + _QUOTE + rb"?(" + _NAME + rb")[ \t]{0,4}" + _END),
-    compiled(
+    compile_pattern(
+        rb"(" + _ANY_NAME + rb") {1,2}(?:<|&lt;|\\u003c)[\w.+\x80-\xff-]{1,64}@"
+    ),  # RFC 5322, 3.4: name-addr
+    compile_pattern(rb"(?:@author |(?:\b|\\[nrt])(?:" + _ROLE + rb"):) {0,8}(" + _NAME + rb")[ \t]{0,4}" + _END),
+    compile_pattern(rb"(?:\b|\\[nrt])user\.name(?:=|\"? \\{0,8}[\"']?)(" + _ANY_NAME + rb")[ \t]{0,4}" + _END),
+    compile_pattern(rb"(?:AUTHOR|COMMITTER|USER|REAL|FULL)_?NAME=" + _QUOTE + rb"?(" + _NAME + rb")[ \t]{0,4}" + _END),
+    compile_pattern(
         rb"\[user\]"
         + _NEXT
         + rb"(?:email {0,4}= {0,4}[^\s\\]{1,80}"
@@ -42,9 +44,9 @@ _PERSON: Final = (
         + rb")"
         + _END
     ),
-    compiled(rb"\((" + _ANY_NAME + rb") {1,40}\d{4}-\d\d-\d\d \d\d:\d\d"),  # git blame
-    compiled(rb":[x*!]:[1-5]?\d{4}:\d{1,6}:(" + _NAME + rb")[,:]"),  # passwd(5)
-    compiled(
+    compile_pattern(rb"\((" + _ANY_NAME + rb") {1,40}\d{4}-\d\d-\d\d \d\d:\d\d"),  # git blame
+    compile_pattern(rb":[x*!]:[1-5]?\d{4}:\d{1,6}:(" + _NAME + rb")[,:]"),  # passwd(5)
+    compile_pattern(
         _QUOTE + rb"(?:" + _FIELD + rb")" + _QUOTE + rb"\s{0,4}:\s{0,4}" + _QUOTE + rb"(" + _NAME + rb")" + _QUOTE
     ),
 )
@@ -77,8 +79,10 @@ def persons(text: bytes, lo: int, hi: int) -> Iterator[Span]:
                 yield Span(start, start + len(name), "person", is_placeholder(core_of(name)))
 
 
-_IMEI: Final = compiled(rb"(?i)(?:IMEI(?:SV)?|Device ID)[^\w\n]{0,4}(?:\(?(?:slot )?\d\)?)?[^\w\n]{0,8}(\d{15,16})")
-_MAC: Final = compiled(rb"[0-9a-fA-F]{2}(?:(?::[0-9a-fA-F]{2}){5}|(?:-[0-9a-fA-F]{2}){5})")
+_IMEI: Final = compile_pattern(
+    rb"(?i)(?:IMEI(?:SV)?|Device ID)[^\w\n]{0,4}(?:\(?(?:slot )?\d\)?)?[^\w\n]{0,8}(\d{15,16})"
+)
+_MAC: Final = compile_pattern(rb"[0-9a-fA-F]{2}(?:(?::[0-9a-fA-F]{2}){5}|(?:-[0-9a-fA-F]{2}){5})")
 _NO_MAC: Final = re.compile(
     rb"(?i)00[:-]00[:-](?:00|5e)|00[:-]1[1a][:-]2[2b]|(?:(..)[:-])(?:\1[:-])+\1|.[2367abef]|.[13579bdf]"
 )

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from trajmill.quality.scrubbing.kinds import Kind, Span
-from trajmill.quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
+from trajmill.quality.scrubbing.matching import closes, compile_pattern, matches, opens, past_escape
 from trajmill.quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
 
 _ABOVE: Final = rb"\\+u[0-9a-fA-F]{4}"
@@ -23,7 +23,7 @@ EMAIL_TRIGGER: Final = (
     rb"[A-Za-z0-9_+\x80-\xff-](?:@|%40)(?:[A-Za-z0-9.\x80-\xff-]|\\+u[0-9a-fA-F]{4})+\.(?:[A-Za-z\x80-\xff]|\\+u0)"
 )
 _IN_LABEL: Final = rb"(?:[A-Za-z0-9\x80-\xff-]|" + _ABOVE + rb")"
-_DOMAIN: Final = compiled(
+_DOMAIN: Final = compile_pattern(
     rb"(?:@|%40)((?:[A-Za-z0-9\x80-\xff]|" + _ABOVE + rb")" + _IN_LABEL + rb"*\.(?:" + _IN_LABEL + rb"+\.){0,4}"
     rb"([A-Za-z]{2,18}|(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|" + _ABOVE + rb"){2,12}))"
 )
@@ -54,12 +54,12 @@ _NO_PERSON: Final = frozenset(b"git hg svn noreply no-reply donotreply do-not-re
 
 
 def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """E-mail addresses; those at domains that nobody has, and those of no person (`git@`, `noreply@`), stay."""
+    """Find e-mail addresses; those at domains that nobody has, and those of no person (`git@`, `noreply@`), stay."""
     after = 0
     for match in matches(_DOMAIN, text, lo, hi):
         middle, end = match.span()
-        found = _LOCAL.search(text, max(after, middle - _LOCAL_BYTES), middle)
-        start = past_escape(text, found.start()) if found else middle
+        local_part = _LOCAL.search(text, max(after, middle - _LOCAL_BYTES), middle)
+        start = past_escape(text, local_part.start()) if local_part else middle
         if start == middle or not closes(text, end) or text[end : end + 1] == b"(" or _in_address(text, start):
             continue
         local, domain = text[start:middle], match.group(1)
@@ -70,7 +70,7 @@ def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _in_address(text: bytes, start: int) -> bool:
-    """Whether what begins here goes on from `scheme://`: a URL's user and host look like an e-mail address."""
+    """Return True if what begins here goes on from `scheme://`: a URL's user and host look like an e-mail address."""
     return _USER_INFO.search(text, max(0, start - 256), start) is not None
 
 
@@ -85,8 +85,8 @@ def _is_domain(domain: bytes, tld: bytes) -> bool:
 
 IP_TRIGGER: Final = rb"\d\.\d{1,3}\.\d{1,3}\.\d|[23][0-9a-fA-F]{3}:[0-9a-fA-F]{0,4}:[0-9a-fA-F:]"
 _OCTET: Final = rb"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_IP4: Final = compiled(rb"%s(?:\.%s){3}" % (_OCTET, _OCTET))
-_IP6: Final = compiled(rb"[23][0-9a-fA-F]{3}:(?:[0-9a-fA-F]{0,4}:){1,6}[0-9a-fA-F]{0,4}")
+_IP4: Final = compile_pattern(rb"%s(?:\.%s){3}" % (_OCTET, _OCTET))
+_IP6: Final = compile_pattern(rb"[23][0-9a-fA-F]{3}:(?:[0-9a-fA-F]{0,4}:){1,6}[0-9a-fA-F]{0,4}")
 _VERSION: Final = re.compile(
     rb"(?i)(?:version|ver|release|build|rev|revision|v|==|>=|<=|~=|\^)[\"'\\]*\s*[:=]?\s*[\"'\\]*\Z"
     rb"|\b(?:\w*chrom(?:e|ium)\w*|firefox\w*|edge?|safari|opera|opr|brave|vivaldi|electron|webview\w*|webkit\w*|gecko"
@@ -123,7 +123,7 @@ def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """
     for match in matches(_IP4, text, lo, hi):
         start, end = match.span()
-        if _bounded_number(text, start, end) and not _is_version(text, start, end):
+        if _is_whole_number(text, start, end) and not _is_version(text, start, end):
             yield Span(start, end, "ip", text[start:end] in _RESOLVERS or not _is_public(text[start:end]))
     for match in matches(_IP6, text, lo, hi):
         start, end = match.span()
@@ -133,8 +133,8 @@ def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
             yield Span(start, end, "ip", not _is_public(text[start:end]))
 
 
-def _bounded_number(text: bytes, start: int, end: int) -> bool:
-    """Whether no further digits or dotted groups are on either side, and no word runs into it; a range is two."""
+def _is_whole_number(text: bytes, start: int, end: int) -> bool:
+    """Return True if no further digits or dotted groups are on either side, and no word runs into it; a range is two."""
     before = text[max(0, start - 1) : start]
     if before in (b"-", b"+", b".") and not _IN_RANGE.search(text, max(0, start - 17), start):
         return False
@@ -154,8 +154,8 @@ def _is_version(text: bytes, start: int, end: int) -> bool:
     digits, numbers = sum(len(octet) == 1 for octet in octets), sorted(map(int, octets))
     numbering = digits >= 3 or (digits == 2 and numbers[3] < 100) or numbers[3] <= 20
     numbering |= int(octets[0]) <= _MAJOR and (digits >= 2 or numbers[2] <= 2 * _MAJOR)
-    told = _ADDRESS.search(before) or (int(octets[0]) > _MAJOR and _TOWARDS.search(before))
-    return numbering and not told and not _PORT.match(text, end)
+    is_announced = _ADDRESS.search(before) or (int(octets[0]) > _MAJOR and _TOWARDS.search(before))
+    return numbering and not is_announced and not _PORT.match(text, end)
 
 
 _TOWARDS: Final = re.compile(rb"(?i)\b(?:from|to|at)\b[^\w\n]{0,6}\Z")
@@ -163,11 +163,11 @@ _MAJOR: Final = 32
 """Numbers that versions begin with, most of them."""
 
 _PORT: Final = re.compile(rb":\d|/\d\d?\b| - - \[")
-"""What follows an address: a port, the bits of a network, the names in the log of a server."""
+"""Pattern of what follows an address: a port, the bits of a network, the names in the log of a server."""
 
 
 def _is_listed(text: bytes, start: int, end: int) -> bool:
-    """Whether it ends a line of a list of packages: the line before or after has a name and a shorter version."""
+    """Return True if it ends a line of a list of packages: the line before or after has a name and a shorter version."""
     lines = _LINE_BREAK.split(text[max(0, start - _LIST_BYTES) : start])
     after = _LINE_BREAK.split(text[end : end + _LIST_BYTES])
     if not _LIST_COLUMN.match(lines[-1]) or after[0].strip(b" \t|"):
@@ -204,7 +204,7 @@ HOME_TRIGGER: Final = (
     + _SHARED
     + rb"|data|mnt)/[Uu]sers?)/\w|\\home\\+[a-z_]|~[a-z_][\w-]*/"
 )
-_HOME: Final = compiled(
+_HOME: Final = compile_pattern(
     rb"(?:\\*/(?:home|Users)\\*/|[A-Za-z]%s)(%s)|-(?:home|Users)-([A-Za-z0-9_]{1,32})"
     rb"|(?:USER|USERNAME|LOGNAME)=(%s)|[ug]id=\d{1,9}\((%s)\)|(?:%s)(%s)|[\s\"'=:(]~([a-z_][a-z0-9_-]{1,31})/"
     % (_DRIVE, _NAME, _NAME, _NAME, _MOUNTED, _NAME)
@@ -240,7 +240,8 @@ _PLAIN_HOME: Final = re.compile(rb"/(?:home|Users)/([A-Za-z][A-Za-z0-9_-]{0,31})
 
 
 def common_home(data: bytes, start: int, end: int) -> int:
-    """Where the home folder of a common user ends that begins at `start` of a text that ends at `end`; 0 if none does.
+    """Return the end of the home folder of a common user that begins at `start` of a text that ends at `end`; 0 if none
+    does.
 
     Logs of agents name such folders on every line, so they are passed over before any finder is called.
     """
@@ -265,7 +266,7 @@ def homes(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _with_spaces(text: bytes, end: int) -> int:
-    """Where a name that may hold spaces ends, if a backslash shows that the words after `end` belong to it."""
+    """Return the end of a name that may hold spaces, if a backslash shows that the words after `end` belong to it."""
     more = _MORE_WORDS.match(text, end)
     return more.end() if more else end
 
@@ -288,12 +289,12 @@ def is_common_account(name: bytes) -> bool:
 
 
 def is_common_user(name: bytes) -> bool:
-    """Whether the name tells nobody: an account that many systems have, or a placeholder."""
+    """Return True if the name tells nobody: an account that many systems have, or a placeholder."""
     return name.lower() in WELL_KNOWN or NUMBERED_USER.fullmatch(name) is not None
 
 
 _OF_LINE: Final = rb"(?:^|[\r\n]|\\n)"
-_LISTED_FILE: Final = compiled(
+_LISTED_FILE: Final = compile_pattern(
     _OF_LINE
     + rb" {0,12}(?:\d{1,12} {1,12})?[-dlbcps][rwxsStT-]{9}[.+@]? {1,12}\d{1,9} {1,12}("
     + _NAME
@@ -301,13 +302,15 @@ _LISTED_FILE: Final = compiled(
     + _NAME
     + rb") "
 )
-_LOGGED_IN: Final = compiled(_OF_LINE + rb"(" + _NAME + rb") {1,24}(?:pts/\d|tty[A-Za-z]{0,4}\d|console |seat\d|:\d)")
-_ACCOUNT: Final = compiled(rb"(?:^|[\s\"']|\\n)(" + _NAME + rb"):[x*!]:[1-5]?\d{4}:\d{1,6}:")
-_WHO: Final = compiled(
+_LOGGED_IN: Final = compile_pattern(
+    _OF_LINE + rb"(" + _NAME + rb") {1,24}(?:pts/\d|tty[A-Za-z]{0,4}\d|console |seat\d|:\d)"
+)
+_ACCOUNT: Final = compile_pattern(rb"(?:^|[\s\"']|\\n)(" + _NAME + rb"):[x*!]:[1-5]?\d{4}:\d{1,6}:")
+_WHO: Final = compile_pattern(
     rb"\bwhoami(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)(" + _NAME + rb")(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n|\\{0,8}\"|$)"
 )
 _LISTINGS: Final = (_LISTED_FILE, _LOGGED_IN, _ACCOUNT, _WHO)
-_TITLES: Final = compiled(
+_TITLES: Final = compile_pattern(
     rb"(?:[A-Z%][A-Z%/()]{0,20} {1,24}){0,12}(?:USER|UID|OWNER)(?: {1,24}[A-Z%][A-Z%/()@]{0,24}){2,14}"
 )
 _COLUMN: Final = re.compile(rb"[^ \r\n\\]+")
@@ -316,13 +319,13 @@ _ENTRIES: Final = 500
 
 
 def _other_than(words: Iterable[bytes]) -> bytes:
-    """A pattern that matches where none of the words begins, and nothing else of a word; blanks end them."""
+    """Build a pattern that matches where none of the words begins, and nothing else of a word; blanks end them."""
     by_first: dict[int, list[bytes]] = {}
     for word in words:
         by_first.setdefault(word[0], []).append(word[1:])
-    others = b"[^" + b"".join(re.escape(bytes([first])) for first in by_first) + b"]"
+    other_bytes = b"[^" + b"".join(re.escape(bytes([first])) for first in by_first) + b"]"
     longer = (re.escape(bytes([first])) + _other_than(rest) for first, rest in by_first.items() if b"" not in rest)
-    return b"(?:" + b"|".join([others, *longer]) + b")"
+    return b"(?:" + b"|".join([other_bytes, *longer]) + b")"
 
 
 _STRANGER: Final = _other_than(
@@ -339,23 +342,25 @@ LISTING_TRIGGER: Final = (
 
 
 def listings(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """User names in listings of files, processes, jobs and accounts, and in what `who` and `whoami` print."""
+    """Find user names in listings of files, processes, jobs and accounts, and in what `who` and `whoami` print."""
     for pattern in _LISTINGS:
         for match in matches(pattern, text, lo, hi):
             for group in range(1, match.re.groups + 1):
                 yield _account(text, *match.span(group))
     for match in matches(_TITLES, text, lo, hi):
         titles = match.group().split()
-        place = next(place for place, title in enumerate(titles) if title in (b"USER", b"UID", b"OWNER"))
+        column_number = next(
+            column_number for column_number, title in enumerate(titles) if title in (b"USER", b"UID", b"OWNER")
+        )
         at = match.end()
         for _ in range(_ENTRIES):
             entry = _ENTRY.match(text, at)
             columns = [*_COLUMN.finditer(text, *entry.span(1))] if entry else []
             if entry is None or len(columns) < 3:
                 break
-            name = columns[place][0] if place < len(columns) else b""
+            name = columns[column_number][0] if column_number < len(columns) else b""
             if _ACCOUNT_NAME.fullmatch(name) and any(column[0].isdigit() for column in columns):
-                yield _account(text, *columns[place].span())
+                yield _account(text, *columns[column_number].span())
             at = entry.end()
 
 
@@ -372,11 +377,11 @@ HOST_TRIGGER: Final = (
     rb"|(?:ssh|scp|rsync|sftp|mosh|copy-id)\s[^\n|;&@]*@[A-Za-z0-9]"
 )
 HOST_NAME_TRIGGER: Final = rb"HOSTNAME=\w|(?:Linux|Darwin) [\w.-]+ \d+\.\d+\.\d"
-_HOST_NAME: Final = compiled(
+_HOST_NAME: Final = compile_pattern(
     rb"HOSTNAME=([A-Za-z0-9][A-Za-z0-9.-]{0,62})"
     rb"|(?:Linux|Darwin) ([A-Za-z0-9][A-Za-z0-9.-]{0,62}) \d+\.\d+\.\d[\w.+-]{0,64} (?:#\d|Darwin Kernel)"
 )
-"""What `env` and `uname -a` print."""
+"""Pattern of what `env` and `uname -a` print."""
 
 _AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
@@ -390,7 +395,7 @@ _PROMPT: Final = re.compile(
 )
 _REMOTE: Final = re.compile(rb"(?:ssh|scp|rsync|sftp|mosh|ssh-copy-id)\s[^\n|;&]{0,80}\Z")
 _VERSION_OF: Final = re.compile(rb"\d+(?:\.\d+){0,2}(?:-[\w.-]+)?")
-"""What follows the `@` of a package: `left-pad@1.3.0`."""
+"""Pattern of what follows the `@` of a package: `left-pad@1.3.0`."""
 _COMMON_HOSTS: Final = re.compile(
     rb"(?i)localhost|[0-9a-f]{12}|[0-9a-f]{64}|runsc|modal|host(?:name)?|server|remote|box|container|docker|sandbox|vm|machine"
     rb"|(?:.*\.)?(?:github|gitlab|bitbucket|dev\.azure|visualstudio|sourceforge|heroku)\.(?:com|org|net)|[\d.]+"
@@ -427,7 +432,8 @@ def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[
 
 
 def common_prompt(data: bytes, start: int, begin: int) -> int:
-    """Where the host begins in `user@host` whose `@` is after `start`, if user and host both tell nobody, else 0.
+    """Return where the host begins in `user@host` whose `@` is after `start`, if user and host both tell nobody, else
+    0.
 
     The text begins at `begin`. Containers show such a prompt on every screen, so they are passed over like the homes of
     `common_home`. What begins in the host, such as an address, is looked for still.
@@ -446,7 +452,7 @@ def _ends_in_common_user(before: bytes) -> bool:
 
 
 Prompt: TypeAlias = tuple[int, int, int, Kind, bool]
-"""Where the `@` of a prompt stands, and the span of one of its names: start, end, kind, whether it stays."""
+"""Position of the `@` of a prompt, and the span of one of its names: start, end, kind, flag that it stays."""
 
 _SHORT_LINE: Final = 512
 
@@ -482,6 +488,6 @@ def _prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator
 
 @lru_cache(maxsize=4096)
 def is_common_host(name: bytes) -> bool:
-    """Whether the name tells no machine: a container's, everybody's, or a placeholder."""
+    """Return True if the name tells no machine: a container's, everybody's, or a placeholder."""
     known = _COMMON_HOSTS.fullmatch(name) or NUMBERED_HOST.fullmatch(name) or RESERVED_DOMAIN.fullmatch(name)
     return known is not None

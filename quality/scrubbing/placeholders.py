@@ -1,4 +1,4 @@
-"""What a secret becomes: a placeholder of the same length and form, from a keyed hash, that tells itself apart.
+"""Placeholders of secrets: of the same length and form, from a keyed hash, and recognizable as such.
 
 A placeholder either lies where no real one can (reserved addresses, fictional phone numbers, `user1234`) or certifies
 itself: its first characters are a keyed hash of the secret, the rest are an unkeyed hash of those. So it is recognized
@@ -45,9 +45,9 @@ def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
 
 
 def _alphabets(core: str) -> list[str]:
-    """For each character of `core` what may stand in its place; a placeholder has the alphabets of its secret."""
+    """Return for each character of `core` what may stand in its place; a placeholder has the alphabets of its secret."""
     letters = _letters(core)
-    return [_alphabet(char, letters, first=place == 0) for place, char in enumerate(core)]
+    return [_alphabet(char, letters, first=position == 0) for position, char in enumerate(core)]
 
 
 def _letters(core: str) -> str:
@@ -69,16 +69,16 @@ _WIDE: Final = {
     3: "".join(chr(0x4E00 + n) for n in range(256)),
     4: "".join(chr(0x1F600 + n) for n in range(64)),
 }
-"""What letters outside ASCII become, by their length in UTF-8."""
+"""Replacements of letters outside ASCII, by their length in UTF-8."""
 
 
 def _free(length: int) -> int:
-    """How many leading characters the secret decides; the others certify them."""
+    """Return the number of leading characters that the secret decides; the others certify them."""
     return 3 if length < 12 else 4 if length < 16 else 8
 
 
-def _certified(head: str, shape: str, rest: Iterable[str]) -> Iterator[str]:
-    """The characters that certify `head`.
+def _certify(head: str, shape: str, rest: Iterable[str]) -> Iterator[str]:
+    """Yield the characters that certify `head`.
 
     Args:
         head: what the secret decides.
@@ -104,19 +104,19 @@ def _shape(core: str) -> str:
     return f"1{shape[1:]}" if "1" <= core[0] <= "9" else shape
 
 
-def _derived(core: str, key: bytes) -> str:
+def _derive(core: str, key: bytes) -> str:
     alphabets = _alphabets(core)
     stream = _stream(core.encode("utf-8", "surrogatepass"), key)
     free = _free(len(core))
     while True:  # almost always once: a hexadecimal secret has to stay one, any other must not become one
         head = "".join(alphabet[next(stream) % len(alphabet)] for alphabet in alphabets[:free])
-        found = head + "".join(_certified(head, _shape(core), alphabets[free:]))
-        if _alphabets(found) == alphabets:
-            return found
+        derived = head + "".join(_certify(head, _shape(core), alphabets[free:]))
+        if _alphabets(derived) == alphabets:
+            return derived
 
 
 def is_certified(core: str) -> bool:
-    """Whether letters and digits alone, in order, are those of a placeholder that certifies itself."""
+    """Return True if letters and digits alone, in order, are those of a placeholder that certifies itself."""
     if len(core) < MASKED_UNDER or len(set(core)) <= 2:
         return len(core) >= MASKED_UNDER
     free, letters = _free(len(core)), _letters(core)
@@ -128,7 +128,7 @@ def is_certified(core: str) -> bool:
 
 
 def is_placeholder(core: str) -> bool:
-    """Whether letters and digits alone, in order, are those of a placeholder (or of nothing: `xxxx`, `0000`)."""
+    """Return True if letters and digits alone, in order, are those of a placeholder (or of nothing: `xxxx`, `0000`)."""
     return not core.strip("xX0") if len(core) < MASKED_UNDER else is_certified(core)
 
 
@@ -160,7 +160,7 @@ def body(raw: bytes, key: bytes) -> bytes:
         masked = ("0" if "0" <= c <= "9" else "x" if "a" <= c <= "z" else "X" if c < "\x80" else "" for c in core)
         chars = (mask or _alphabet(c, _LOWER, first=False)[0] for mask, c in zip(masked, core, strict=True))
         return _laid_out(raw, chars)
-    return _laid_out(raw, iter(_derived(core, key)))
+    return _laid_out(raw, iter(_derive(core, key)))
 
 
 def _laid_out(raw: bytes, chars: Iterator[str]) -> bytes:
@@ -180,8 +180,8 @@ def _digits(count: int, stream: Iterator[int]) -> str:
     return "".join(str(next(stream) % 10) for _ in range(count))
 
 
-def _numbered(word: str, length: int, stream: Iterator[int]) -> str:
-    """`word`, shortened, and digits, of that length: `u123`, `user1234`."""
+def _add_digits(word: str, length: int, stream: Iterator[int]) -> str:
+    """Shorten `word` and add digits to that length: `u123`, `user1234`."""
     head = word[: max(1, min(len(word), length - 4))]
     return head + _digits(length - len(head), stream)
 
@@ -192,7 +192,7 @@ NUMBERED_HOST: Final = re.compile(rb"h\d{0,4}|ho\d{4}|hos\d{4}|host\d{4,}|host\d
 
 def user(raw: bytes, key: bytes) -> bytes:
     """`userNNNN`, shortened to the length of `raw` in bytes; the case of the name does not matter."""
-    return _numbered("user", len(raw), _stream(b"user\0" + raw.lower(), key)).encode()
+    return _add_digits("user", len(raw), _stream(b"user\0" + raw.lower(), key)).encode()
 
 
 def host(raw: bytes, key: bytes) -> bytes:
@@ -200,7 +200,7 @@ def host(raw: bytes, key: bytes) -> bytes:
     stream = _stream(b"host\0" + raw.lower(), key)
     if b"." in raw and len(raw) >= 13:
         return b"host" + _digits(len(raw) - 12, stream).encode() + b".example"
-    return _numbered("host", len(raw), stream).encode()
+    return _add_digits("host", len(raw), stream).encode()
 
 
 RESERVED_DOMAIN: Final = re.compile(
@@ -260,7 +260,7 @@ def _ip6(raw: bytes, key: bytes) -> bytes:
     stream = _stream(ipaddress.IPv6Address(raw.decode()).packed, key)
     groups = [group.lstrip("0") for group in ipaddress.IPv6Address(raw.decode()).exploded.split(":")]
     drawn = ["".join("0123456789abcdef"[next(stream) % 16] for _ in range(4)) for _ in groups]
-    fresh = [_group(old, new, place) for place, (old, new) in enumerate(zip(groups, drawn, strict=True))]
+    fresh = [_group(old, new, position) for position, (old, new) in enumerate(zip(groups, drawn, strict=True))]
     head, gap, tail = raw.decode().partition("::")
     left = head.split(":") if head else []
     right = tail.split(":") if tail else []
@@ -270,10 +270,10 @@ def _ip6(raw: bytes, key: bytes) -> bytes:
     return (text.upper() if raw.upper() == raw and raw.lower() != raw else text).encode()
 
 
-def _group(old: str, new: str, place: int) -> str:
-    if place == 0:
+def _group(old: str, new: str, position: int) -> str:
+    if position == 0:
         return "3fff"
-    if place == 1 and len(old) == 4:
+    if position == 1 and len(old) == 4:
         old = old[1:]
     return (new[: len(old)] if new[0] != "0" else "f" + new[1 : len(old)]) if old else ""
 
@@ -292,11 +292,11 @@ def phone(raw: bytes, key: bytes) -> bytes:
         fresh = f"{2 + next(stream) % 8}{_digits(2, stream)}55501{_digits(2, stream)}"
     else:
         fresh = "00" + _digits(len(national) - 2, stream)
-    return _renumbered(raw, code + fresh)
+    return _replace_digits(raw, code + fresh)
 
 
 def is_fictional(code: str, national: str) -> bool:
-    """Whether a number is one that `phone` gives."""
+    """Return True if a number is one that `phone` gives."""
     return national.startswith("00") or (code in {"", "1"} and len(national) == 10 and national[3:8] == "55501")
 
 
@@ -311,7 +311,7 @@ def country_code(numerals: str) -> str:
     return match[0] if match else ""
 
 
-def _renumbered(raw: bytes, numerals: str) -> bytes:
+def _replace_digits(raw: bytes, numerals: str) -> bytes:
     left = iter(numerals)
     return "".join(next(left) if char.isdigit() else char for char in raw.decode()).encode()
 
@@ -326,22 +326,24 @@ def mac(raw: bytes, key: bytes) -> bytes:
 
 _PAIR: Final = re.compile(rb"[0-9A-Fa-f]{2}")
 _BRANDS: Final = re.compile(r"4|5[1-5]|2[2-7]\d\d|3[47]|6011|65|35\d\d|30[0-5]|3[689]|62")
-"""How a card number begins (ISO/IEC 7812 ranges of the large networks); the beginning stays."""
+"""Pattern of the beginning of a card number (ISO/IEC 7812 ranges of the large networks); the beginning stays."""
 
 
 def card(raw: bytes, key: bytes) -> bytes:
-    """A number of the same network that fails the Luhn check, with every separator in its place."""
+    """Make a number of the same network that fails the Luhn check, with every separator in its place."""
     numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
-    kept = len(_brand(numerals))
+    brand_length = len(_brand(numerals))
     for attempt in range(1 << 16):
-        fresh = numerals[:kept] + _derived(numerals[kept:], blake2b(key, salt=attempt.to_bytes(8, "little")).digest())
+        fresh = numerals[:brand_length] + _derive(
+            numerals[brand_length:], blake2b(key, salt=attempt.to_bytes(8, "little")).digest()
+        )
         if not luhn(fresh):
-            return _renumbered(raw, fresh)
+            return _replace_digits(raw, fresh)
     return raw
 
 
 def is_card_placeholder(numerals: str) -> bool:
-    """Whether the number is one that `card` gives."""
+    """Return True if the number is one that `card` gives."""
     return not luhn(numerals) and is_placeholder(numerals[len(_brand(numerals)) :])
 
 
@@ -351,7 +353,7 @@ def _brand(numerals: str) -> str:
 
 
 def luhn(numerals: str) -> bool:
-    """Whether the digits pass the Luhn check (ISO/IEC 7812-1, annex B)."""
+    """Return True if the digits pass the Luhn check (ISO/IEC 7812-1, annex B)."""
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in numerals[-2::-2])
     return (sum(map(int, numerals[-1::-2])) + sum(doubled)) % 10 == 0
 
@@ -360,11 +362,11 @@ def ssn(raw: bytes, key: bytes) -> bytes:
     """A social security number that is never issued (area 9xx, group 00), with every separator in its place."""
     numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
     stream = _stream(b"ssn\0" + numerals.encode(), key)
-    return _renumbered(raw, f"9{_digits(2, stream)}00{_digits(4, stream)}")
+    return _replace_digits(raw, f"9{_digits(2, stream)}00{_digits(4, stream)}")
 
 
 def placeholder(kind: Kind, raw: bytes, key: bytes) -> bytes:
-    """What `raw`, a find of that kind, becomes: as many bytes, of the same form."""
+    """Replace `raw`, a find of that kind, by as many bytes of the same form."""
     match kind:
         case "email":
             return email(raw, key)

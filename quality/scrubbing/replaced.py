@@ -1,4 +1,4 @@
-"""Where a scrubbed text holds placeholders: what nobody's environment said, and no model should learn to say.
+"""Spans of placeholders in scrubbed texts: what nobody's environment said, and no model should learn to say.
 
 Placeholders tell themselves apart (see `placeholders`), so they are found without the key that they were made with, in
 texts of which scrubbing counted replacements. Those of secrets under `MASKED_UNDER` characters are not found.
@@ -36,20 +36,20 @@ _NAMES: Final = re.compile(
 )
 
 
-def replaced_spans(text: str) -> list[tuple[int, int]]:
-    """The placeholders of a text as [begin, end) of its characters, in order and disjoint."""
-    found = [match.span() for match in _NAMES.finditer(text)]
+def placeholder_spans(text: str) -> list[tuple[int, int]]:
+    """Return the placeholders of a text as [begin, end) of its characters, in order and disjoint."""
+    candidates = [match.span() for match in _NAMES.finditer(text)]
     for run in _RUN.finditer(text):
         if (start := _placeholder_in(run[0])) is not None:
-            found.append((run.start() + start, run.end()))
+            candidates.append((run.start() + start, run.end()))
             continue
-        found += [
+        candidates += [
             (run.start() + piece.start() + start, run.start() + piece.end())
             for piece in _PIECE.finditer(run[0])
             if len(piece[0]) < len(run[0]) and (start := _placeholder_in(piece[0])) is not None
         ]
     spans: list[tuple[int, int]] = []
-    for begin, end in sorted(found):
+    for begin, end in sorted(candidates):
         if not spans or begin >= spans[-1][1]:
             spans.append((begin, end))
         elif end > spans[-1][1]:

@@ -23,7 +23,7 @@ SHORT_WORDS: Final = (
     rb"key|auth|pass|creds?|pw|psk|private|(?:amz|goog)-signature|bearer|jwt|csrf|xsrf|sid|sessid|sessionid|session|parol"
     rb"|passwort|kennwort|pin|otp|cvv|cvc|puk"
 )
-"""What stands in every sensitive name, for a scan; the short ones are in many others too, and end theirs."""
+"""Words of which every sensitive name has one, for a scan; the short ones are in many others too, and end theirs."""
 
 _LAST: Final[tuple[tuple[Sensitivity, re.Pattern[bytes]], ...]] = (
     ("code", re.compile(rb"pin|otp|totp|cvv|cvc|puk")),
@@ -89,9 +89,9 @@ def sensitivity(name: bytes) -> Sensitivity | None:
     last, before = words[-1] if words else b"", words[-2] if len(words) > 1 else b""
     if before == b"pass" and last in (b"phrase", b"word", b"code"):
         return "password"
-    found = next((kind for kind, pattern in _LAST if pattern.fullmatch(last)), None)
+    kind_of_name = next((kind for kind, pattern in _LAST if pattern.fullmatch(last)), None)
     if last == b"signature" and before in (b"amz", b"goog"):
         return "secret"
-    if found == "key":
+    if kind_of_name == "key":
         return None if before in _NO_KEY else "secret" if before in _TELLS else "key"
-    return None if found == "secret" and before in _NO_SECRET else found
+    return None if kind_of_name == "secret" and before in _NO_SECRET else kind_of_name

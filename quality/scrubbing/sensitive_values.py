@@ -161,7 +161,7 @@ class _Reader:
         """Note what a step gives away."""
         self._see(step.observation)
         action = step.action
-        arguments = _parsed(action.arguments)
+        arguments = _parse(action.arguments)
         if arguments is not None and _HINT.search(action.arguments or ""):
             self._take_named("", arguments)
         self._take_typed(action, arguments)
@@ -171,8 +171,8 @@ class _Reader:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
             if body[:1] in ("{", "[", "<") and _HINT.search(body):
-                for key, told in _pairs("", body):
-                    self._take_named(key, told, sent=is_http)
+                for key, inner in _pairs("", body):
+                    self._take_named(key, inner, sent=is_http)
             self._take_printed(action, seen.content)
 
     def _note(self, value: str, kind: Sensitivity, *, blanks: bool = False) -> None:
@@ -197,10 +197,10 @@ class _Reader:
         if isinstance(value, dict):
             for key, inner in value.items():
                 self._take_named(key, inner, depth + 1, sent=sent)
-            held = () if _HOLDS.isdisjoint(value) else tuple(_texts(value))
-            if held and (kind := _described(value)):
-                for one in held:
-                    self._note(one, kind, blanks=True)
+            texts_held = () if _HOLDS.isdisjoint(value) else tuple(_texts(value))
+            if texts_held and (kind := _kind_by_description(value)):
+                for held_text in texts_held:
+                    self._note(held_text, kind, blanks=True)
         elif isinstance(value, list):
             for before, inner in zip([None, *value], value, strict=False):
                 is_of_option = isinstance(before, str) and before.startswith("-") and isinstance(inner, str)
@@ -258,14 +258,14 @@ class _Reader:
         """Note what an action types into a password field, or where a program waits for hidden input."""
         for value in action.sensitive:
             self._note(value, "password", blanks=True)
-        call = _dict(_parsed(action.text)) if action.text.startswith('{"name":') else {}
-        told = _dict(call.get("arguments"))
-        if call.get("name") == "sequence" and isinstance(told.get("calls"), list):
-            for one in map(_dict, told["calls"]):
-                self._take_call(str(one.get("name")), _dict(one.get("arguments")), {})
+        call = _dict(_parse(action.text)) if action.text.startswith('{"name":') else {}
+        call_arguments = _dict(call.get("arguments"))
+        if call.get("name") == "sequence" and isinstance(call_arguments.get("calls"), list):
+            for inner_call in map(_dict, call_arguments["calls"]):
+                self._take_call(str(inner_call.get("name")), _dict(inner_call.get("arguments")), {})
         else:
-            self._take_call(action.name, told, _dict(arguments))
-        for code in (told.get("code"), _dict(arguments).get("command"), "" if call else action.text):
+            self._take_call(action.name, call_arguments, _dict(arguments))
+        for code in (call_arguments.get("code"), _dict(arguments).get("command"), "" if call else action.text):
             if isinstance(code, str) and "(" in code:
                 self._take_code(code)
         if self._screen is not None and _is_prompt(self._screen[-_PROMPT_BYTES:]):
@@ -274,19 +274,24 @@ class _Reader:
                 if not _COMMAND.search(typed) and len(typed.split()) <= _WORDS:
                     self._note(typed, "password", blanks=True)
 
-    def _take_call(self, name: str, told: Mapping[str, Any], original: Mapping[str, Any]) -> None:
+    def _take_call(self, name: str, call_arguments: Mapping[str, Any], original: Mapping[str, Any]) -> None:
         """Note what a call types into a password field, or that it chooses one."""
-        elements = [str(one[key]) for one in (told, original) for key in _TARGETS if key in one]
+        elements = [
+            str(arguments_of_call[key])
+            for arguments_of_call in (call_arguments, original)
+            for key in _TARGETS
+            if key in arguments_of_call
+        ]
         if _CLICKS.fullmatch(name):
-            self._is_focused = self._is_password(elements, told)
-        elif _TYPES.search(name) and (self._is_password(elements, told) if elements else self._is_focused):
-            for value in (*_texts(told), *_texts(original)):
+            self._is_focused = self._is_password(elements, call_arguments)
+        elif _TYPES.search(name) and (self._is_password(elements, call_arguments) if elements else self._is_focused):
+            for value in (*_texts(call_arguments), *_texts(original)):
                 self._note(value, "password", blanks=True)
 
-    def _is_password(self, elements: list[str], told: Mapping[str, Any]) -> bool:
-        if any(one in self._fields or _kind_of(one) for one in elements):
+    def _is_password(self, elements: list[str], call_arguments: Mapping[str, Any]) -> bool:
+        if any(element in self._fields or _kind_of(element) for element in elements):
             return True
-        x, y = told.get("x"), told.get("y")
+        x, y = call_arguments.get("x"), call_arguments.get("y")
         return isinstance(x, int | float) and isinstance(y, int | float) and self._is_at(x, y)
 
     def _is_at(self, x: float, y: float) -> bool:
@@ -324,15 +329,15 @@ def _lines_of_fields(content: str) -> Iterator[str]:
 
 
 def _is_prompt(end: str) -> bool:
-    """Whether a screen ends in a prompt for what is not shown."""
+    """Return True if a screen ends in a prompt for what is not shown."""
     return ("\x1b" in end or end.rstrip()[-1:] in (":", ">", "?", "\x07")) and _WAITS.search(end) is not None
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
 
 
-def _texts(told: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in told.items():
+def _texts(members: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in members.items():
         if key in _HOLDS and isinstance(value, str):
             yield value
 
@@ -341,8 +346,8 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _parsed(text: str | None) -> Any:
-    """The object or list that a text is the JSON of; None if it is none."""
+def _parse(text: str | None) -> Any:
+    """Parse the object or list that a text is the JSON of; None if it is none."""
     if text is None or text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -352,11 +357,11 @@ def _parsed(text: str | None) -> Any:
 
 
 def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
-    """The names and values in a text that is a form, an address, cookies, JSON or a multipart body."""
+    """Yield the names and values in a text that is a form, an address, cookies, JSON or a multipart body."""
     if "=" not in text and text[:1] not in "{[<":
         return
-    if (told := _parsed(text)) is not None:
-        yield "", told
+    if (parsed := _parse(text)) is not None:
+        yield "", parsed
     elif name.lower() in ("cookie", "set-cookie"):
         yield from _COOKIES.findall(text)
     elif "form-data; name=" in text:
@@ -372,10 +377,10 @@ def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
         yield from parse_qsl(text)
 
 
-def _described(value: Mapping[str, Any]) -> Sensitivity | None:
-    """What the members say that describe a field beside the one that holds its value."""
-    told = (value[key] for key in _DESCRIBES if isinstance(value.get(key), str))
-    return next((kind for kind in map(_kind_of, told) if kind), None)
+def _kind_by_description(value: Mapping[str, Any]) -> Sensitivity | None:
+    """Return what the members announce that describe a field beside the one that holds its value."""
+    descriptions = (value[key] for key in _DESCRIBES if isinstance(value.get(key), str))
+    return next((kind for kind in map(_kind_of, descriptions) if kind), None)
 
 
 def _kind_of(description: str) -> Sensitivity | None:
@@ -388,8 +393,8 @@ def _kind_of(description: str) -> Sensitivity | None:
 
 
 def _keystrokes(action: Action, arguments: Any) -> Iterator[str]:
-    """What an action types in a terminal."""
-    stack = [_parsed(action.text), arguments]
+    """Yield what an action types in a terminal."""
+    stack = [_parse(action.text), arguments]
     if stack[0] is None:
         yield action.text
     while stack:

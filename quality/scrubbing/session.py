@@ -101,12 +101,12 @@ class Session:
 
     @property
     def knows(self) -> bool:
-        """Whether anything was learned that other texts could hold too."""
+        """True if anything was learned that other texts could hold too."""
         return bool(self._known or self._suspects)
 
     @property
     def knows_secrets(self) -> bool:
-        """Whether anything but names was learned."""
+        """True if anything but names was learned."""
         return bool(self._suspects) or any(kind not in _NAMES for kind in self._known.values())
 
     def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
@@ -121,7 +121,7 @@ class Session:
         return self._forms.occurrences(data, offsets)
 
     def occurrences_in(self, text: bytes) -> list[Span]:
-        """Where one text holds a learned secret."""
+        """Find learned secrets in one text."""
         return [span for _, span in self.occurrences(text, (0, len(text)))]
 
     def _forms_known(self) -> dict[bytes, Kind]:
@@ -153,10 +153,10 @@ class Session:
         return atoms
 
     def patches(self, text: bytes, finds: Finds, occurrences: Sequence[Span]) -> list[Patch]:
-        """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
+        """Return the changes of a text, in order and disjoint; `occurrences` are those of this text."""
         if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
-        if not (finds.loose or finds.encoded or finds.viewed) and _are_told(occurrences, finds.spans):
+        if not (finds.loose or finds.encoded or finds.viewed) and _are_only_names(occurrences, finds.spans):
             return self._replaced(text, finds.spans)
         claimed: Sequence[Span] = finds.spans
         bodies: Sequence[Encoded] = ()
@@ -171,21 +171,22 @@ class Session:
         return changed
 
     def _replaced(self, text: bytes, claimed: Sequence[Span]) -> list[Patch]:
-        """The patches of those claims that change."""
-        found = []
+        """Return the patches of those claims that change."""
+        patches = []
         for span in claimed:
             if not span.stays:
                 start, end = span.secret, span.end
                 raw = text[start:end]
                 fresh = self._placed(span.kind, raw)
                 if fresh != raw:
-                    found.append((start, end, fresh))
-        return found
+                    patches.append((start, end, fresh))
+        return patches
 
     def _claimed(
         self, text: bytes, finds: Finds, occurrences: Sequence[Span], seen: Sequence[Span] = ()
     ) -> tuple[list[Span], list[Encoded]]:
-        """What of a text is secret or harmless, disjoint and in order, and its base64 bodies that nothing else claims.
+        """Return what of a text is secret or harmless, disjoint and in order, and its base64 bodies that nothing else
+        claims.
 
         Args:
             text: the text.
@@ -200,59 +201,67 @@ class Session:
         bodies = [body for body in finds.encoded if not _is_taken(body, claimed)]
         free = _free(occurrences, claimed)
         if bodies:
-            free = [one for one in free if not self._is_inside(text, one, bodies)]
-        claimed = _with(claimed, [one for one in free if _stands_for_itself(text, one)])
+            free = [occurrence for occurrence in free if not self._is_inside(text, occurrence, bodies)]
+        claimed = _with(claimed, [occurrence for occurrence in free if _stands_for_itself(text, occurrence)])
         if finds.loose:
             claimed = _with(claimed, _claims(text, finds.loose, claimed, lambda loose, raw: loose.accepts(raw)))
         return list(claimed), [body for body in bodies if not _is_taken(body, claimed)]
 
-    def _is_inside(self, text: bytes, one: Span, bodies: Sequence[Encoded]) -> bool:
-        """Whether an occurrence in base64 lies in a body, whose text tells it among all others."""
-        place = bisect_right(bodies, one.start, key=_begin) - 1
-        return place >= 0 and one.end <= bodies[place].end and text[one.start : one.end] in self._in_base64
+    def _is_inside(self, text: bytes, occurrence: Span, bodies: Sequence[Encoded]) -> bool:
+        """Return True if an occurrence in base64 lies in a body, whose text tells it among all others."""
+        position = bisect_right(bodies, occurrence.start, key=_begin) - 1
+        return (
+            position >= 0
+            and occurrence.end <= bodies[position].end
+            and text[occurrence.start : occurrence.end] in self._in_base64
+        )
 
     def _seen(self, text: bytes, finds: Finds) -> tuple[list[Span], list[Patch]]:
-        """What views show to be secret or harmless: the bytes of the text that say it, and their patches."""
+        """Return what views show to be secret or harmless: the bytes of the text that say it, and their patches."""
         claims: list[Span] = []
         patches: list[Patch] = []
         for seen in finds.viewed:
             view = seen.view
-            occurrences = [one for one in self.occurrences_in(view.data) if is_joined(view, one.start, one.end)]
+            occurrences = [
+                occurrence
+                for occurrence in self.occurrences_in(view.data)
+                if is_joined(view, occurrence.start, occurrence.end)
+            ]
             if not (occurrences or seen.finds):
                 continue
             spans, bodies = self._claimed(view.data, seen.finds, occurrences)
-            told = [
+            patched_spans = [
                 (span, (span.secret, span.end, self._placed(span.kind, view.data[span.secret : span.end])))
                 for span in spans
                 if is_joined(view, span.start, span.end)
             ]
-            told += [
+            patched_spans += [
                 (Span(body.start, body.end, "token"), self._rewritten(view.data, body))
                 for body in bodies
                 if is_cut(view, body.start, body.end) and body.finds
             ]
-            for span, (start, end, fresh) in told:
-                place = Span(*view.place(span.start, span.end), span.kind, stays=True)
-                if _free([place], claims) and not _is_covered(place, finds):
-                    claims = _with(claims, [place])
+            for span, (start, end, fresh) in patched_spans:
+                shown_span = Span(*view.place(span.start, span.end), span.kind, stays=True)
+                if _free([shown_span], claims) and not _is_covered(shown_span, finds):
+                    claims = _with(claims, [shown_span])
                     if not span.stays:
                         patches.append(self._written(text, view, (start, end, fresh)))
         return claims, patches
 
     def _placed(self, kind: Kind, raw: bytes) -> bytes:
-        """The placeholder of `raw`, if it is another form of a learned secret the same in that form."""
+        """Return the placeholder of `raw`, if it is another form of a learned secret the same in that form."""
         fresh = self._fresh.get((kind, raw))
         if fresh is None:
             fresh = self._fresh[kind, raw] = placeholder(kind, raw, self.key)
         return fresh
 
     def _written(self, text: bytes, view: View, patch: Patch) -> Patch:
-        """The patch of a text by which a view of it is patched; where that does not fit, with letters that do."""
+        """Return the patch of a text by which a view of it is patched; where that does not fit, with letters that do."""
         start, end, fresh = patch
         raw = view.data[start:end]
         tries = (fresh, placeholder("token", raw, self.key), _LETTER.sub(b"a", raw))
-        found = (view.written(text, start, end, some) for some in tries)
-        return next(one for one in found if one is not None)
+        written_patches = (view.written(text, start, end, some) for some in tries)
+        return next(written_patch for written_patch in written_patches if written_patch is not None)
 
     def _body_patches(self, text: bytes, body: Encoded) -> Iterable[Patch]:
         inner = body.data[: body.text]
@@ -262,22 +271,22 @@ class Session:
 
     def _rewritten(self, text: bytes, body: Encoded) -> Patch:
         """The whole body as it becomes."""
-        fresh = patched(text, self._body_patches(text, body))
+        fresh = apply_patches(text, self._body_patches(text, body))
         return body.start, body.end, fresh[body.start : body.end]
 
 
-def patched(text: bytes, patches: Iterable[Patch]) -> bytes:
-    """The text with the patches put in, one after the other."""
+def apply_patches(text: bytes, patches: Iterable[Patch]) -> bytes:
+    """Apply the patches to the text, one after the other."""
     data = bytearray(text)
     for start, end, fresh in patches:
         data[start:end] = fresh
     return bytes(data)
 
 
-def settled(
+def patches_until_stable(
     texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds], sensitive: Iterable[str] = ()
 ) -> dict[Id, list[Patch]]:
-    """The patches of those texts of one trajectory that change, to be put in one after the other.
+    """Return the patches of those texts of one trajectory that change, to be put in one after the other.
 
     Almost always one pass finds them. Another has more to do where a suspect held the context of a find, as in
     `Cookie: a=uid=1000(carol)`.
@@ -288,7 +297,7 @@ def settled(
         find: gives what a text holds.
         sensitive: secrets that no text has to tell.
     """
-    found: dict[Id, list[Patch]] = {}
+    patches_of_texts: dict[Id, list[Patch]] = {}
     current = dict(texts)
     for _ in range(_PASSES):
         session = Session(key)
@@ -301,30 +310,32 @@ def settled(
         for name, text in current.items():
             patches = session.patches(text, finds[name], session.occurrences_in(text))
             if patches:
-                found.setdefault(name, []).extend(patches)
-                fresh[name] = patched(text, patches)
+                patches_of_texts.setdefault(name, []).extend(patches)
+                fresh[name] = apply_patches(text, patches)
         if not fresh or not session.crowded:
             break
         current.update(fresh)
-    return found
+    return patches_of_texts
 
 
-def _are_told(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
-    """Whether the occurrences are but names, which the spans claim too."""
-    places = {(span.secret, span.end) for span in spans} if occurrences else ()
-    return all(one.kind in _NAMES and (one.start, one.end) in places for one in occurrences)
+def _are_only_names(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
+    """Return True if the occurrences are but names, which the spans claim too."""
+    span_bounds = {(span.secret, span.end) for span in spans} if occurrences else ()
+    return all(
+        occurrence.kind in _NAMES and (occurrence.start, occurrence.end) in span_bounds for occurrence in occurrences
+    )
 
 
 def _is_crowded(finds: Finds, guesses: Iterable[Span]) -> bool:
-    """Whether a suspect, or a body that is put anew, is so close to another find that one could be its context."""
+    """Return True if a suspect, or a body that is put anew, is so close to another find that one could be its context."""
     suspects = {(loose.start, loose.end) for loose in finds.loose} | {(body.start, body.end) for body in finds.encoded}
-    suspects |= {(one.start, one.end) for one in guesses if one.kind not in _NAMES}
+    suspects |= {(guess.start, guess.end) for guess in guesses if guess.kind not in _NAMES}
     if not suspects:
         return False
-    places = sorted({(span.start, span.end) for span in finds.spans} | suspects)
+    bounds = sorted({(span.start, span.end) for span in finds.spans} | suspects)
     return any(
         after[0] - before[1] < _CLOSE and (before in suspects or after in suspects)
-        for before, after in pairwise(places)
+        for before, after in pairwise(bounds)
     )
 
 
@@ -337,52 +348,54 @@ def _begin(body: Encoded) -> int:
 
 
 def _is_covered(claim: Span, finds: Finds) -> bool:
-    """Whether a find of the text itself claims all that a view does."""
+    """Return True if a find of the text itself claims all that a view does."""
     return any(
         find.start <= claim.start and claim.end <= find.end
-        for found in (finds.spans, finds.encoded)
-        for find in found[max(0, bisect_right(found, claim.start, key=lambda one: one.start) - 1) :][:1]
+        for finds_of_kind in (finds.spans, finds.encoded)
+        for find in finds_of_kind[max(0, bisect_right(finds_of_kind, claim.start, key=lambda item: item.start) - 1) :][
+            :1
+        ]
     )
 
 
 def _with(claimed: Sequence[Span], more: Sequence[Span]) -> list[Span]:
-    """Both in order of place; of those in `more` that overlap, what comes first, then the longest."""
+    """Merge both in order of place; of those in `more` that overlap, what comes first, then the longest."""
     if not more:
         return list(claimed)
-    kept: list[Span] = []
-    for one in sorted(more, key=lambda span: (span.start, -span.end)):
-        if not kept or kept[-1].end <= one.start:
-            kept.append(one)
-    return sorted([*claimed, *kept], key=_start)
+    added: list[Span] = []
+    for span_added in sorted(more, key=lambda span: (span.start, -span.end)):
+        if not added or added[-1].end <= span_added.start:
+            added.append(span_added)
+    return sorted([*claimed, *added], key=_start)
 
 
 def _claims(
     text: bytes, suspects: Iterable[Loose], claimed: Sequence[Span], accepts: Callable[[Loose, bytes], bool]
 ) -> list[Span]:
-    """What is accepted of what is left of the suspects, disjoint; kinds in order of precedence."""
-    found: list[Span] = []
+    """Return what is accepted of what is left of the suspects, disjoint; kinds in order of precedence."""
+    accepted: list[Span] = []
     for _, group in groupby(suspects, key=lambda loose: loose.kind):
-        taken, end = _with(claimed, found), 0
+        taken, end = _with(claimed, accepted), 0
         for loose in sorted(group, key=lambda loose: (loose.start, -loose.end)):
             for start, stop in _left_of(loose, taken):
                 begin = max(start, end)
                 if begin < stop and accepts(loose, text[begin:stop]):
-                    found.append(Span(begin, stop, loose.kind))
+                    accepted.append(Span(begin, stop, loose.kind))
                     end = stop
-    return found
+    return accepted
 
 
 def _free(finds: Iterable[Span], claimed: Sequence[Span]) -> list[Span]:
-    """Those that overlap with no claim; claims are disjoint and in order."""
-    kept = []
+    """Return those that overlap with no claim; claims are disjoint and in order."""
+    free = []
     claims = iter(claimed)
     claim = next(claims, None)
-    for one in sorted(finds, key=_start):
-        while claim is not None and claim.end <= one.start:
+    for find in sorted(finds, key=_start):
+        while claim is not None and claim.end <= find.start:
             claim = next(claims, None)
-        if claim is None or one.end <= claim.start:
-            kept.append(one)
-    return kept
+        if claim is None or find.end <= claim.start:
+            free.append(find)
+    return free
 
 
 def _left_of(loose: Loose, claimed: Sequence[Span]) -> list[tuple[int, int]]:
@@ -397,16 +410,18 @@ def _left_of(loose: Loose, claimed: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def _is_taken(body: Encoded, claimed: Sequence[Span]) -> bool:
-    """Whether a secret stands where the body does; the beginning of a secret that stays may be a body (of a JWT)."""
+    """Return True if a secret stands where the body does; the beginning of a secret that stays may be a body (of a
+    JWT).
+    """
     return any(span.secret < body.end and body.start < span.end for span in _around(body, claimed))
 
 
 def _around(find: Loose | Encoded, claimed: Sequence[Span]) -> Iterator[Span]:
-    """The claims that a find may overlap: from the last that begins before it to the last that begins in it."""
-    for place in range(max(0, bisect_right(claimed, find.start, key=_start) - 1), len(claimed)):
-        if claimed[place].start >= find.end:
+    """Yield the claims that a find may overlap: from the last that begins before it to the last that begins in it."""
+    for position in range(max(0, bisect_right(claimed, find.start, key=_start) - 1), len(claimed)):
+        if claimed[position].start >= find.end:
             return
-        yield claimed[place]
+        yield claimed[position]
 
 
 class _Shorter:
@@ -423,15 +438,17 @@ class _Shorter:
             self._sizes.setdefault(secret[:LEARNED_FROM], {})[len(secret)] = None
 
     def within(self, raw: bytes) -> list[bytes]:
-        """Those that stand in `raw`, shortest first, perhaps itself among them."""
+        """Return those that stand in `raw`, shortest first, perhaps itself among them."""
         if len(raw) > _LONG:
             return [secret for secret in islice(self._known, _SPLITTERS) if secret in raw]
-        found = {
-            raw[place : place + size]
-            for place in range(len(raw) - LEARNED_FROM + 1)
-            for size in self._sizes.get(raw[place : place + LEARNED_FROM], ())
+        candidates = {
+            raw[position : position + size]
+            for position in range(len(raw) - LEARNED_FROM + 1)
+            for size in self._sizes.get(raw[position : position + LEARNED_FROM], ())
         }
-        return sorted((secret for secret in found if secret in self._known), key=lambda secret: (len(secret), secret))
+        return sorted(
+            (secret for secret in candidates if secret in self._known), key=lambda secret: (len(secret), secret)
+        )
 
 
 def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
@@ -442,22 +459,22 @@ def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
     return parts
 
 
-def _stands_for_itself(text: bytes, one: Span) -> bool:
-    """Whether an occurrence is no part of another word, where that matters, and a short name is told to be one."""
-    start, end = one.start, one.end
+def _stands_for_itself(text: bytes, occurrence: Span) -> bool:
+    """Return True if an occurrence is no part of another word, where that matters, and a short name is told to be one."""
+    start, end = occurrence.start, occurrence.end
     is_long = end - start >= LEARNED_FROM
-    if one.kind not in _NAMES and is_long and not text[start:end].isdigit():
+    if occurrence.kind not in _NAMES and is_long and not text[start:end].isdigit():
         return True
     if not (opens(text, start) and closes(text, end)):
         return False
-    if one.kind not in _NAMES or is_long:
+    if occurrence.kind not in _NAMES or is_long:
         return True
-    tells = _TELLS_USER if one.kind == "home" else _TELLS_HOST
+    tells = _TELLS_USER if occurrence.kind == "home" else _TELLS_HOST
     if tells.search(text, max(0, start - _TELLS), start) is not None:
         return True
     return end - start >= _SAYS_WHO and _is_line(text, start, end)
 
 
 def _is_line(text: bytes, start: int, end: int) -> bool:
-    """Whether a line holds nothing else, as what `whoami` and `hostname` print."""
+    """Return True if a line holds nothing else, as what `whoami` and `hostname` print."""
     return _LINE_BEGINS.search(text, max(0, start - 2), start) is not None and _LINE_ENDS.match(text, end) is not None

@@ -1,4 +1,4 @@
-"""What is found in a view of a text: which of it the text shows just so, and which only the view shows."""
+"""Finds in a view of a text: those that the text shows just so, and those that only the view shows."""
 
 from __future__ import annotations
 
@@ -22,49 +22,62 @@ _NAMES_NEXT: Final = re.compile(rb"[A-Za-z_][\w.-]*(?:\s?[:(](?!//)|\s?=(?=[^=\s
 """The next line says something of its own: `name = value`."""
 
 _NEAR: Final = 4
-"""How many suspects before a place may hold it."""
+"""Number of suspects before a place that may hold it."""
 
 _WORD: Final = re.compile(rb"[A-Za-z]?[a-z]*[.,;:!?)]?")
 
 
 def add_plain(
-    text: bytes, view: View, found: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]
+    text: bytes, view: View, finds: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]
 ) -> None:
-    """Adds to the finds of a text those that it shows just as the view does; only what tells them it does not show."""
+    """Add to the finds of a text those that it shows just as the view does; only what tells them it does not show."""
     known = {(span.start, span.end, span.kind) for span in spans}
-    for find in found[0]:
+    for find in finds[0]:
         if _is_plain(view, find.start, find.end):
             start, end = view.place(find.start, find.end)
             if (start, end, find.kind) not in known:
                 spans.append(replace(find, start=start, end=end))
-    _add_suspects(text, view, found[1], loose)
+    _add_suspects(text, view, finds[1], loose)
     bodies = {body.start for body in encoded}
-    for body in found[2]:
+    for body in finds[2]:
         if view.is_whole(body.start, body.end, open_end=True) and view.joint(body.start, body.end) is None:
             pieces = tuple(view.place(start, end) for start, end in body.pieces if start < end)
             if pieces[0][0] not in bodies:
                 encoded.append(replace(body, pieces=pieces))
 
 
-def _add_suspects(text: bytes, view: View, found: list[Loose], loose: list[Loose]) -> None:
-    """Adds suspects that no other secret holds, or that are what is shown of the other."""
-    others = sorted(loose, key=_start)
+def _add_suspects(text: bytes, view: View, suspects: list[Loose], loose: list[Loose]) -> None:
+    """Add suspects that no other secret holds, or that are what is shown of the other."""
+    ordered = sorted(loose, key=_start)
     added: list[Loose] = []
     replaced: set[tuple[int, int, Kind]] = set()
-    accepted = lru_cache(None)(lambda one: one.accepts(text[one.start : one.end]))
-    for suspect in found:
+    accepted = lru_cache(None)(
+        lambda other_suspect: other_suspect.accepts(text[other_suspect.start : other_suspect.end])
+    )
+    for suspect in suspects:
         if _is_plain(view, suspect.start, suspect.end):
             start, end = view.place(suspect.start, suspect.end)
-            nearest = others[max(0, bisect_right(others, start, key=_start) - _NEAR) :]
-            held = [
-                one for one in nearest[:_NEAR] if one.kind == suspect.kind and one.start <= start and end <= one.end
+            nearest = ordered[max(0, bisect_right(ordered, start, key=_start) - _NEAR) :]
+            holders = [
+                other_suspect
+                for other_suspect in nearest[:_NEAR]
+                if other_suspect.kind == suspect.kind and other_suspect.start <= start and end <= other_suspect.end
             ]
             if view.ends_hidden(suspect.end):
-                replaced.update((one.start, one.end, one.kind) for one in held)
-            elif any(accepted(one) for one in held):
+                replaced.update(
+                    (other_suspect.start, other_suspect.end, other_suspect.kind) for other_suspect in holders
+                )
+            elif any(accepted(other_suspect) for other_suspect in holders):
                 continue
             added.append(replace(suspect, start=start, end=end))
-    loose[:] = [*(one for one in loose if (one.start, one.end, one.kind) not in replaced), *added]
+    loose[:] = [
+        *(
+            other_suspect
+            for other_suspect in loose
+            if (other_suspect.start, other_suspect.end, other_suspect.kind) not in replaced
+        ),
+        *added,
+    ]
 
 
 def _start(suspect: Loose) -> int:
@@ -75,12 +88,16 @@ def _is_plain(view: View, start: int, end: int) -> bool:
     return view.is_whole(start, end) and view.joint(start, end) is None
 
 
-def joined(view: View, found: Found) -> Found:
-    """The finds that only the view shows, since the text cuts or encodes them."""
-    spans, loose, encoded = found
+def only_in_view(view: View, finds: Found) -> Found:
+    """Return the finds that only the view shows, since the text cuts or encodes them."""
+    spans, loose, encoded = finds
     return (
         [span for span in spans if _is_sought(view, span.kind) and is_joined(view, span.start, span.end)],
-        [one for one in loose if _is_sought(view, one.kind) and is_joined(view, one.start, one.end)],
+        [
+            suspect
+            for suspect in loose
+            if _is_sought(view, suspect.kind) and is_joined(view, suspect.start, suspect.end)
+        ],
         [body for body in encoded if is_cut(view, body.start, body.end)],
     )
 
@@ -90,12 +107,14 @@ def _is_sought(view: View, kind: Kind) -> bool:
 
 
 def is_cut(view: View, start: int, end: int) -> bool:
-    """Whether the text cuts or encodes this part of a view, which may go on beyond it."""
+    """Return True if the text cuts or encodes this part of a view, which may go on beyond it."""
     return view.is_whole(start, end, open_end=True) and view.joint(start, end) is not None
 
 
 def is_joined(view: View, start: int, end: int) -> bool:
-    """Whether the text cuts or encodes a find in a view; where a line only seems to go on, what goes on is no word."""
+    """Return True if the text cuts or encodes a find in a view; where a line only seems to go on, what goes on is no
+    word.
+    """
     joint = view.joint(start, end) if view.is_whole(start, end) else None
     if joint is None or not view.wrapped:
         return joint is not None

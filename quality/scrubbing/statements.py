@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Loose
-from trajmill.quality.scrubbing.matching import compiled, matches, opens
+from trajmill.quality.scrubbing.matching import compile_pattern, matches, opens
 from trajmill.quality.scrubbing.values import is_password, is_secret, is_typed
 
 _QUOTED: Final = rb"[\"'\\]{0,8}"
@@ -135,13 +135,15 @@ _REPEATED: Final = re.compile(rb"\{([01]),\d{2,3}\}")
 TRIGGER: Final = b"|".join(
     b"(?:" + _REPEATED.sub(lambda match: b"*" if match[1] == b"0" else b"+", head) + b")" for head, _, _ in _STATEMENTS
 )
-"""What is counted in the table is only looped over here, since one automaton runs the triggers of all kinds."""
+"""Trigger of statements; what is counted in the table is only looped over here, since one automaton runs the triggers
+of all kinds.
+"""
 
-_PATTERNS: Final = tuple((compiled(head + tail), accepts) for head, tail, accepts in _STATEMENTS)
+_PATTERNS: Final = tuple((compile_pattern(head + tail), accepts) for head, tail, accepts in _STATEMENTS)
 
 
-def stated(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """The secrets that commands, statements, messages and links hold."""
+def find_stated(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
+    """Find the secrets that commands, statements, messages and links hold."""
     for pattern, accepts in _PATTERNS:
         for match in matches(pattern, text, lo, hi):
             if opens(text, match.start()) or not text[match.start() : match.start() + 1].isalnum():

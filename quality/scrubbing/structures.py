@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Loose
-from trajmill.quality.scrubbing.matching import compiled, matches
+from trajmill.quality.scrubbing.matching import compile_pattern, matches
 from trajmill.quality.scrubbing.sensitive_names import LONG_WORDS, Sensitivity, sensitivity
 from trajmill.quality.scrubbing.values import is_password, is_secret
 
@@ -20,7 +20,7 @@ _END: Final = rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)"
 _NEAR: Final = 1024
 """Bytes before and after what announces a value in which its element or object begins and ends."""
 
-_PASSWORD_FIELD: Final = compiled(
+_PASSWORD_FIELD: Final = compile_pattern(
     rb"(?i)type\s?=\s?"
     + _QUOTE
     + rb"?password|password\s?=\s?"
@@ -40,10 +40,10 @@ _CLOSES: Final = re.compile(rb"[>}]")
 _SHOWN: Final = re.compile(rb"\b(?:value|text)(\\{0,8}[\"'])?\s{0,4}[=:]\s{0,4}\\{0,8}[\"']([^\"'\\<>]{3,256})")
 _FIELD_NAME: Final = re.compile(rb"\bname\\{0,8}[\"']?\s{0,4}[=:]\s{0,4}\\{0,8}[\"']([^\"'\\<>]{1,80})")
 
-_KEY_TYPE: Final = compiled(rb"\"kty\\{0,8}\"\s{0,4}:")
+_KEY_TYPE: Final = compile_pattern(rb"\"kty\\{0,8}\"\s{0,4}:")
 _KEY_MEMBER: Final = re.compile(rb"\"(?:d|p|q|dp|dq|qi|k)\\{0,8}\"\s{0,4}:\s{0,4}\\{0,8}\"([A-Za-z0-9_-]{16,1024})")
 
-_PART: Final = compiled(
+_PART: Final = compile_pattern(
     rb"form-data; name="
     + _QUOTE
     + rb"([\w.\[\]%-]{1,64})"
@@ -52,13 +52,13 @@ _PART: Final = compiled(
     + _END
     + rb"{2}([^\r\n\\]{3,256})"
 )
-_CODES: Final = compiled(rb"(?i)(?:recovery|backup|scratch) codes?[^\n\\]{0,80}" + _END + rb"{1,3}")
+_CODES: Final = compile_pattern(rb"(?i)(?:recovery|backup|scratch) codes?[^\n\\]{0,80}" + _END + rb"{1,3}")
 _CODE: Final = re.compile(
     rb"(?:\d{1,2}[.)] ?|[-*] )?([A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,3})(?:\s{1,4}|" + _END + rb"|\Z)+"
 )
 
 _CELL: Final = rb"[\w \"-]{1,40}"
-_HEADER: Final = compiled(
+_HEADER: Final = compile_pattern(
     rb"(?i)((?:"
     + _CELL
     + rb",){0,16}[\w \"-]{0,24}(?:password|secret|token|access key)[\w \"-]{0,16}(?:,"
@@ -79,8 +79,10 @@ TRIGGER: Final = (
 )
 
 
-def structured(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """Values of password fields, private members of JWK (RFC 7517), parts of forms, lists of codes, columns of CSV."""
+def find_structured(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
+    """Find values of password fields, private members of JWK (RFC 7517), parts of forms, lists of codes, columns of
+    CSV.
+    """
     for match in matches(_PASSWORD_FIELD, text, lo, hi):
         yield from _field(text, match.start(), match.end())
     for match in matches(_KEY_TYPE, text, lo, hi):
@@ -104,14 +106,14 @@ def _looks(kind: Sensitivity) -> partial[bool]:
 
 
 def _around(text: bytes, start: int, end: int) -> tuple[int, int]:
-    """Where the element or object begins and ends in which this stands."""
+    """Return the bounds of the element or object in which this stands."""
     opened = [match.end() for match in _OPENS.finditer(text, max(0, start - _NEAR), start)]
     closed = _CLOSES.search(text, end, end + _NEAR)
     return opened[-1] if opened else max(0, start - _NEAR), closed.start() if closed else min(len(text), end + _NEAR)
 
 
 def _field(text: bytes, start: int, end: int) -> Iterator[Loose]:
-    """What a password field shows, and what an object says whose member `name` is that of a secret."""
+    """Find what a password field shows, and what an object says whose member `name` is that of a secret."""
     begin, stop = _around(text, start, end)
     is_object = text[start : start + 1] in b"\"'\\"
     name = _FIELD_NAME.search(text, begin, stop) if is_object else None

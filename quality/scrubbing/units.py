@@ -19,10 +19,10 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 Found = tuple[Ints, Ints, Ints]
-"""Where units begin, where they end, and what they say."""
+"""Arrays of where units begin, where they end, and what they say."""
 
 GONE: Final = -1
-"""What a unit says that stands for nothing."""
+"""Value of a unit that stands for nothing."""
 
 
 def among(characters: bytes) -> Flags:
@@ -37,7 +37,7 @@ _NONE: Final[Found] = (np.zeros(0, np.int64),) * 3
 BACKSLASH: Final = ord("\\")
 _ESCAPE: Final = 0x1B
 _ESCAPE_FORMS: Final = ((b"u", b"0", b"0", b"1", b"bB"), (b"x", b"1", b"bB"), (b"0", b"3", b"3"), (b"e",))
-"""How an escape character is written after a backslash."""
+"""Forms of an escape character after a backslash."""
 
 _NO_DIGIT: Final = 4096
 _HEX: Final = np.full(256, _NO_DIGIT, np.int64)
@@ -46,14 +46,14 @@ _HEX[list(b"ABCDEF")] = np.arange(10, 16)
 _SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
 _SAYS[[9, 10, 13, *range(32, 127)]] = True
 _TELLS: Final = ~among(b"<>")
-"""What a unit has to say so that something could be found that is not found as it is written; markup is no such."""
+"""Values of a unit by which something could be found that is not found as it is written; markup is no such."""
 
 _ENDS_NAME: Final = among(b"dDnNsStTyY")
 _NAME: Final = 16
 """Bytes before the end of an element's name that can say that it holds a secret."""
 
 _JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
-"""What has to stand on both sides of something invisible so that it could cut something in two."""
+"""Bytes that have to stand on both sides of something invisible so that it could cut something in two."""
 
 _PARAMETER: Final = among(b"0123456789;:?<=>! ")
 _STILL: Final = among(b"mKhl")
@@ -83,7 +83,7 @@ _STRINGS: Final = among(b"]P_^X")
 _STRING: Final = re.compile(
     rb"[^\x07\x1b\n\\]{0,2048}(?:\x07|\x1b\\|\\+(?:u0007|x07|a)|\\+(?:u001[bB]|x1[bB]|033|e)\\+)"
 )
-"""What follows the beginning of a control string, to its end."""
+"""Pattern of what follows the beginning of a control string, to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +104,19 @@ class Units:
 
 
 def units(data: bytes, values: Bytes, slash: Ints) -> Units:
-    """All units of a buffer; `values` are the same bytes, and `slash` is where backslashes stand among them."""
-    found = [_percent(values), _entities(data) if b"&" in data else _NONE]
-    begins = [_written(values, ())] if b"\x1b" in data else []
+    """Find all units of a buffer; `values` are the same bytes, and `slash` is where backslashes stand among them."""
+    found_units = [_percent(values), _entities(data) if b"&" in data else _NONE]
+    begins = [_find_escape(values, ())] if b"\x1b" in data else []
     if len(slash):
         slash = slash[: np.searchsorted(slash, len(values) - 3)]
         after = values[slash + 1]
-        found += _escaped(values, slash[after == ord("x")], slash[after == ord("u")])
-        begins += [_written(values, form, slash[after == form[0][0]]) for form in _ESCAPE_FORMS]
-    found += [_sequences(values, *begin) for begin in begins if len(begin[0])]
-    found += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
+        found_units += _find_escaped(values, slash[after == ord("x")], slash[after == ord("u")])
+        begins += [_find_escape(values, form, slash[after == form[0][0]]) for form in _ESCAPE_FORMS]
+    found_units += [_sequences(values, *begin) for begin in begins if len(begin[0])]
+    found_units += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
     if b"\r" in data:
-        found.append(_returns(values))
-    start, end, says = (np.concatenate([part[place] for part in found]) for place in range(3))
+        found_units.append(_returns(values))
+    start, end, says = (np.concatenate([part[column] for part in found_units]) for column in range(3))
     if not len(start):
         return Units(start, end, says, np.zeros(0, np.bool_))
     order = np.lexsort((-end, start))
@@ -130,14 +130,18 @@ def units(data: bytes, values: Bytes, slash: Ints) -> Units:
 
 
 def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int]:
-    """Which units end the name of an element that holds a secret: `&lt;password&gt;` says what `password=` says."""
+    """Return units that end the name of an element that holds a secret: `&lt;password&gt;` says what `password=` says."""
     ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
-    places = zip(ends.tolist(), start[ends].tolist(), strict=True)
-    return [number for number, place in places if is_sensitive_name(data[max(0, place - _NAME) : place])]
+    numbered_starts = zip(ends.tolist(), start[ends].tolist(), strict=True)
+    return [
+        number
+        for number, unit_start in numbered_starts
+        if is_sensitive_name(data[max(0, unit_start - _NAME) : unit_start])
+    ]
 
 
 def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
-    """Which units could hide something: what says no mere separator, and what cuts a word."""
+    """Flag the units that could hide something: what says no mere separator, and what cuts a word."""
     gone = says == GONE
     telling = np.where(gone, False, _TELLS[says.clip(min=0)])
     if not gone.any():
@@ -171,7 +175,7 @@ def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
     return start[fits], last[fits] + size, says[fits]
 
 
-def _escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
+def _find_escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
     r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds; arguments are where each seems to begin."""
     long = long[long + 5 < len(values)]
     long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
@@ -193,58 +197,58 @@ def first_backslash(values: Bytes, start: Ints) -> Ints:
 
 
 def _entities(data: bytes) -> Found:
-    found = [
+    found_entities = [
         (*match.span(), int(match[1]) if match[1] else int(match[2], 16) if match[2] else _NAMED[match[3]])
         for match in _ENTITY.finditer(data)
     ]
-    start, end, says = np.array(found, np.int64).reshape(-1, 3).T
+    start, end, says = np.array(found_entities, np.int64).reshape(-1, 3).T
     fits = _SAYS[says]
     return start[fits], end[fits], says[fits]
 
 
-def _written(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
-    """Where an escape character stands, raw or as a backslash and one of these bytes after the other; and its end."""
+def _find_escape(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
+    """Find where an escape character stands, raw or as a backslash and one of these bytes after the other; and its end."""
     if slash is None:
         start = np.flatnonzero(values == _ESCAPE)
         return start, start + 1
     start = slash[slash + len(form) + 1 < len(values)]
-    for place, choice in enumerate(form):
-        byte = values[start + place + 1]
+    for position, choice in enumerate(form):
+        byte = values[start + position + 1]
         start = start[(byte == choice[0]) | (byte == choice[-1])]
     return first_backslash(values, start), start + len(form) + 1
 
 
 def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:
-    """Control sequences that move no cursor; `after` is where what begins them is written to its end."""
+    """Find control sequences that move no cursor; `after` is where what begins them is written to its end."""
     last = len(values) - 1
-    kept = after <= last
-    kept[kept] = values[after[kept]] == ord("[")
-    start, end = start[kept], after[kept] + 1
+    is_sequence = after <= last
+    is_sequence[is_sequence] = values[after[is_sequence]] == ord("[")
+    start, end = start[is_sequence], after[is_sequence] + 1
     for _ in range(_PARAMETERS):
         more = (end < last) & _PARAMETER[values[np.minimum(end, last)]]
         if not more.any():
             break
         end = end + more
-    kept = (end <= last) & _STILL[values[np.minimum(end, last)]]
-    return _removed(np.stack([start[kept], end[kept] + 1], axis=1))
+    is_sequence = (end <= last) & _STILL[values[np.minimum(end, last)]]
+    return _as_gone(np.stack([start[is_sequence], end[is_sequence] + 1], axis=1))
 
 
 def _strings(data: bytes, values: Bytes, start: Ints, after: Ints) -> Found:
     """Control strings: the title of a window, a link."""
     opened = np.flatnonzero(_STRINGS[values[np.minimum(after, len(values) - 1)]] & (after < len(values)))
     matches = [(begin, _STRING.match(data, end)) for begin, end in zip(start[opened], after[opened], strict=True)]
-    return _removed(np.array([(begin, match.end()) for begin, match in matches if match], np.int64).reshape(-1, 2))
+    return _as_gone(np.array([(begin, match.end()) for begin, match in matches if match], np.int64).reshape(-1, 2))
 
 
 def _returns(values: Bytes) -> Found:
-    """What `readline` writes where the line that is typed reaches the last column."""
+    """Find what `readline` writes where the line that is typed reaches the last column."""
     start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("\r")) - 1
     start = start[start >= 0]
     start = start[(values[start] == ord(" ")) & _JOINED[values[start + 2]]]
-    return _removed(np.stack([start, start + 2], axis=1))
+    return _as_gone(np.stack([start, start + 2], axis=1))
 
 
-def _removed(spans: Ints) -> Found:
+def _as_gone(spans: Ints) -> Found:
     return spans[:, 0], spans[:, 1], np.full(len(spans), GONE, np.int64)
 
 
@@ -268,17 +272,17 @@ def rewritten(old: bytes, byte: int) -> bytes | None:
     return old[: size - 2] + digits + closing
 
 
-def all_rewritten(old: list[bytes], fresh: bytes) -> bytes | None:
-    """Decimal references, one after the other, so that they say `fresh` in as many bytes all together."""
+def rewrite_all(old: list[bytes], fresh: bytes) -> bytes | None:
+    """Write decimal references, one after the other, so that they say `fresh` in as many bytes all together."""
     parts = [b"&#%d;" % byte for byte in fresh]
     room = sum(map(len, old))
-    for place, byte in enumerate(fresh):
+    for position, byte in enumerate(fresh):
         if sum(map(len, parts)) <= room:
             break
         if bytes([byte]).isalnum():
-            parts[place] = bytes([byte])
+            parts[position] = bytes([byte])
     slack = room - sum(map(len, parts))
-    padded = next((place for place, part in enumerate(parts) if len(part) > 1), None)
+    padded = next((position for position, part in enumerate(parts) if len(part) > 1), None)
     if slack < 0 or (slack and padded is None):
         return None
     if padded is not None:
@@ -287,5 +291,5 @@ def all_rewritten(old: list[bytes], fresh: bytes) -> bytes | None:
 
 
 def is_decimal(unit: bytes) -> bool:
-    """Whether the unit is a decimal reference of HTML."""
+    """Return True if the unit is a decimal reference of HTML."""
     return _DIGITS.fullmatch(unit) is not None

@@ -1,4 +1,4 @@
-"""Whether a value that some context makes suspect looks like a secret: pure judgement of bytes.
+"""Judgement of values that some context makes suspect: pure functions of bytes.
 
 The rules ask which kinds of characters stand where, so that a placeholder is judged like its secret wherever possible;
 a placeholder that certifies itself is always judged a secret, and then stays as it is.
@@ -38,7 +38,7 @@ _BREAKS: Final = re.compile(rb"[_.:/+@#~=?&|-]")
 
 
 def is_dummy(value: bytes) -> bool:
-    """Whether the value stands for one that is not told: `your_token`, `${KEY}`, `***`, `xxxx`, `…EXAMPLE`."""
+    """Return True if the value stands for one that is not told: `your_token`, `${KEY}`, `***`, `xxxx`, `…EXAMPLE`."""
     core = core_of(value)
     return (len(core) < MASKED_UNDER and is_placeholder(core)) or _DUMMY.search(value) is not None
 
@@ -50,7 +50,7 @@ def entropy(value: bytes) -> float:
 
 
 def is_password(value: bytes) -> bool:
-    """Whether the value, where a password is sure to stand, is one: anything but a dummy or a word for it."""
+    """Return True if the value, where a password is sure to stand, is one: anything but a dummy or a word for it."""
     return not is_dummy(value) and not re.fullmatch(rb"(?i)pass(?:word|wd|phrase)?|pw|secret|token|none|null", value)
 
 
@@ -64,22 +64,24 @@ _STATUS: Final = re.compile(
 
 
 def is_typed(value: bytes) -> bool:
-    """Whether the value after a prompt for a password was typed, and is no word of what the program went on to say."""
+    """Return True if the value after a prompt for a password was typed, and is no word of what the program went on to
+    say.
+    """
     return is_password(value) and _STATUS.fullmatch(value) is None and len(core_of(value)) >= 3
 
 
 def is_cookie(value: bytes) -> bool:
-    """Whether the value of a cookie could tell one session from another: no flag, date, path or short number."""
+    """Return True if the value of a cookie could tell one session from another: no flag, date, path or short number."""
     core = core_of(value)
     if is_certified(core):
         return True
     digits = _count(value, b"0-9") > 0 or (len(core) >= 16 and not is_ordinary(value))
-    told = digits and len(core) >= (16 if core.isdigit() else 6)
-    return told and not is_dummy(value) and not _is_no_value(value)
+    is_long = digits and len(core) >= (16 if core.isdigit() else 6)
+    return is_long and not is_dummy(value) and not _is_no_value(value)
 
 
 def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool = False) -> bool:
-    """Whether the value, announced by a name, is a secret and no word, number, path, date or expression.
+    """Return True if the value, announced by a name, is a secret and no word, number, path, date or expression.
 
     Args:
         value: at least 8 bytes, or it is none.
@@ -114,8 +116,8 @@ def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool
     long = len(value) >= (12 if quoted else 14)
     number = core == value.decode("latin-1") and digits == len(value) >= 16
     random = random and len(core) >= 20 and value.lower() != value != value.upper()
-    told = number or random or (digits > 0 and letters > 0 and not is_wordy(value))
-    return long and told and entropy(value) >= 2.8
+    looks_random = number or random or (digits > 0 and letters > 0 and not is_wordy(value))
+    return long and looks_random and entropy(value) >= 2.8
 
 
 _CODE: Final = re.compile(rb"\d{4,8}")
@@ -164,7 +166,7 @@ _CASED: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def is_ordinary(value: bytes, *, strict: bool = False) -> bool:
-    """Whether the letters of a value follow each other as those of words do, so that it may be one.
+    """Return True if the letters of a value follow each other as those of words do, so that it may be one.
 
     Args:
         value: anything; what has fewer than four letters in a row is ordinary.
@@ -189,7 +191,7 @@ def _is_no_value(value: bytes) -> bool:
 
 
 def is_wordy(value: bytes) -> bool:
-    """Whether the value is words and numbers, put together by punctuation or as in `camelCase2`."""
+    """Return True if the value is words and numbers, put together by punctuation or as in `camelCase2`."""
     return all(_WORD.fullmatch(part) for part in _BREAKS.split(value))
 
 

@@ -22,8 +22,8 @@ from trajmill.quality.scrubbing.units import (
     Flags,
     Ints,
     Units,
-    all_rewritten,
     is_decimal,
+    rewrite_all,
     rewritten,
     units,
 )
@@ -50,7 +50,7 @@ Windows: TypeAlias = tuple[Ints, Ints, Ints]
 
 
 class View:
-    """What the windows of one text say.
+    """View of a text: what its windows say.
 
     Args:
         data: what they say.
@@ -65,15 +65,15 @@ class View:
         self.data = data
         self.wrapped = wrapped
         self._length = length
-        self._at, self._joints, self._cuts = (_fast(one) for one in (at, joints, np.flatnonzero(at < 0)))
+        self._at, self._joints, self._cuts = (_fast(numbers) for numbers in (at, joints, np.flatnonzero(at < 0)))
         self._size = size.astype(np.uint8).tobytes()
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the text a part of `data` stands, from its first byte to its last."""
+        """Return the span in the text of a part of `data`, from its first byte to its last."""
         return self._at[start], self._at[end - 1] + self._size[end - 1]
 
     def is_whole(self, start: int, end: int, *, open_end: bool = False) -> bool:
-        """Whether a part of `data` is not empty, lies in one window, and touches no cut that this makes.
+        """Return True if a part of `data` is not empty, lies in one window, and touches no cut that this makes.
 
         Args:
             start: of the part.
@@ -93,36 +93,38 @@ class View:
         return self._joints[last] // 2 if last >= 0 and self._joints[last] > 2 * start else None
 
     def ends_hidden(self, end: int) -> bool:
-        """Whether the text goes on, after the byte before `end`, with something that is not shown."""
-        place = bisect_left(self._joints, 2 * end)
-        return place < len(self._joints) and self._joints[place] == 2 * end
+        """Return True if the text goes on, after the byte before `end`, with something that is not shown."""
+        position = bisect_left(self._joints, 2 * end)
+        return position < len(self._joints) and self._joints[position] == 2 * end
 
     def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes] | None:
-        """The patch of the text by which this part of `data` says `fresh`; None if that does not fit in its bytes."""
+        """Return the patch of the text by which this part of `data` says `fresh`; None if that does not fit in its
+        bytes.
+        """
         begin, stop = self.place(start, end)
         out = bytearray(text[begin:stop])
-        place = start
-        while place < end:
-            upto, old = place + 1, [self._unit(text, place)]
+        position = start
+        while position < end:
+            upto, old = position + 1, [self._unit(text, position)]
             while is_decimal(old[-1]) and upto < end and self._at[upto] == self._at[upto - 1] + self._size[upto - 1]:
                 old.append(self._unit(text, upto))
                 upto += 1
             if not is_decimal(old[-1]) and len(old) > 1:
                 upto -= 1
                 old.pop()
-            told = fresh[place - start : upto - start]
-            if told != self.data[place:upto]:
-                unit = rewritten(old[0], told[0]) if len(old) == 1 else all_rewritten(old, told)
+            piece = fresh[position - start : upto - start]
+            if piece != self.data[position:upto]:
+                unit = rewritten(old[0], piece[0]) if len(old) == 1 else rewrite_all(old, piece)
                 if unit is None:
                     return None
-                at = self._at[place] - begin
+                at = self._at[position] - begin
                 out[at : at + len(unit)] = unit
-            place = upto
+            position = upto
         return begin, stop, bytes(out)
 
-    def _unit(self, text: bytes, place: int) -> bytes:
-        at = self._at[place]
-        return text[at : at + self._size[place]]
+    def _unit(self, text: bytes, position: int) -> bytes:
+        at = self._at[position]
+        return text[at : at + self._size[position]]
 
 
 def _fast(numbers: Numbers) -> array[int]:
@@ -154,20 +156,20 @@ class Views:
         begin = (low - _before(high - low)).astype(np.int32)
         index = np.arange(int((high - low).sum()), dtype=np.int32) + np.repeat(begin, high - low)
         at = index[~gone[index]]
-        said = values[at]
+        shown_bytes = values[at]
         size = np.ones(len(at), np.uint8)
         some = slice(*np.searchsorted(shown.start, (low[0], high[-1])).tolist())
         decoded = shown.says[some] != GONE
-        start, end, says = (of[some][decoded] for of in (shown.start, shown.end, shown.says))
-        places = np.searchsorted(at, start.astype(np.int32))
-        hit = places < len(at)
-        hit[hit] = at[places[hit]] == start[hit]
-        said[places[hit]] = says[hit]
-        size[places[hit]] = (end - start)[hit]
+        start, end, says = (values_of_units[some][decoded] for values_of_units in (shown.start, shown.end, shown.says))
+        positions = np.searchsorted(at, start.astype(np.int32))
+        hit = positions < len(at)
+        hit[hit] = at[positions[hit]] == start[hit]
+        shown_bytes[positions[hit]] = says[hit]
+        size[positions[hit]] = (end - start)[hit]
         begins = np.searchsorted(at, low.astype(np.int32))
         self._at = np.insert(at, begins, _NOWHERE)
         self._size = np.insert(size, begins, 0)
-        self.data = np.insert(said, begins, _SEPARATOR).tobytes()
+        self.data = np.insert(shown_bytes, begins, _SEPARATOR).tobytes()
         self._joints = self._joints_of(wrapped)
         starts = begins + np.arange(len(begins))
         first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]]))
@@ -181,18 +183,18 @@ class Views:
         if wrapped is None:
             return np.sort(np.concatenate([2 * after, 2 * np.flatnonzero(size > 1) + 1]))
         begins, reached = wrapped[0], (at + size)[after - 1]
-        place = np.searchsorted(begins, reached).clip(max=len(begins) - 1)
-        return 2 * after[(begins[place] >= reached) & (begins[place] < at[after])]
+        wrap_number = np.searchsorted(begins, reached).clip(max=len(begins) - 1)
+        return 2 * after[(begins[wrap_number] >= reached) & (begins[wrap_number] < at[after])]
 
-    def of(self, place: int) -> View:
-        """The view of the text `numbers[place]`."""
-        low, high = self.bounds[place], self.bounds[place + 1]
+    def of(self, number: int) -> View:
+        """Return the view of the text `numbers[number]`."""
+        low, high = self.bounds[number], self.bounds[number + 1]
         at, size = self._at[low:high], self._size[low:high]
         first, last = np.searchsorted(self._joints, (2 * low, 2 * high))
-        begin = int(self._begins[self.numbers[place]])
+        begin = int(self._begins[self.numbers[number]])
         at = np.where(at >= 0, at - begin, _NOWHERE)
         joints = self._joints[first:last] - 2 * low
-        length = int(self._begins[self.numbers[place] + 1]) - begin
+        length = int(self._begins[self.numbers[number] + 1]) - begin
         return View(self.data[low:high], at, size, joints, length, wrapped=self._wrapped)
 
 
@@ -202,7 +204,7 @@ def _before(sizes: Ints) -> Ints:
 
 
 def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> Windows:
-    """Each window around these places; none cuts a unit or a text."""
+    """Return each window around these places; none cuts a unit or a text."""
     text = np.searchsorted(offsets, start, "right") - 1
     low = np.maximum(start - BEFORE, offsets[text])
     high = np.minimum(end + AFTER, offsets[text + 1])
@@ -210,10 +212,12 @@ def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> Windows:
     fresh[1:] = (low[1:] > high[:-1]) | (text[1:] != text[:-1])
     text, low, high = text[fresh], low[fresh], high[np.concatenate([fresh[1:], [True]])] if len(start) else high
     if len(shown.start):
-        place = (np.searchsorted(shown.start, low) - 1).clip(min=0)
-        low = np.where((shown.start[place] < low) & (low < shown.end[place]), shown.end[place], low)
-        place = (np.searchsorted(shown.start, high) - 1).clip(min=0)
-        high = np.where((shown.start[place] < high) & (high < shown.end[place]), shown.start[place], high)
+        unit_number = (np.searchsorted(shown.start, low) - 1).clip(min=0)
+        low = np.where((shown.start[unit_number] < low) & (low < shown.end[unit_number]), shown.end[unit_number], low)
+        unit_number = (np.searchsorted(shown.start, high) - 1).clip(min=0)
+        high = np.where(
+            (shown.start[unit_number] < high) & (high < shown.end[unit_number]), shown.start[unit_number], high
+        )
     return text, low, np.maximum(high, low)
 
 

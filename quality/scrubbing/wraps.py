@@ -1,4 +1,4 @@
-"""Where a line seems to go on in the next one: cut by the width of a terminal, or wrapped by a program.
+"""Line wraps: where a line seems to go on in the next one, cut by the width of a terminal or wrapped by a program.
 
 Seems: prose is wrapped between words. So a place is given only where both sides together look like one long token, and
 what is made of it has to be told by its own form or by a name before it.
@@ -17,7 +17,7 @@ _DIGIT: Final = among(b"0123456789")
 _UPPER: Final = among(_LETTERS[:26])
 _TOKEN: Final = among(_LETTERS + b"0123456789_-=:@/+.~%&?!#$*^\\")
 _OPENING: Final = among(_LETTERS + b"0123456789_-=/+.%")
-"""How what goes on may begin: no prompt is among them."""
+"""Bytes by which a continuation may begin: no prompt is among them."""
 
 _SOFT: Final = (68, 78)
 """Columns where quoted-printable (RFC 2045, 6.7) breaks a line, with `=` at its end."""
@@ -41,7 +41,7 @@ _INDENT: Final = 16
 
 
 def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints, Ints]:
-    """(start, end) of what stands between two parts of a line that was wrapped, in order.
+    """Return (start, end) of what stands between two parts of a line that was wrapped, in order.
 
     Args:
         values: the bytes of the texts one after the other.
@@ -72,8 +72,14 @@ def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints
     low, high = offsets[text], offsets[text + 1]
     begin, stop = (start - marked)[chosen], end[chosen]
     before, wordy = _run(values, begin - 1, -1, low, high)
-    kept = np.flatnonzero((before > 0) & ~wordy)
-    begin, stop, low, high, before = begin[kept], stop[kept], low[kept], high[kept], before[kept]
+    candidates = np.flatnonzero((before > 0) & ~wordy)
+    begin, stop, low, high, before = (
+        begin[candidates],
+        stop[candidates],
+        low[candidates],
+        high[candidates],
+        before[candidates],
+    )
     stop = _past_indent(values, stop)
     after, wordy = _run(values, stop, 1, low, high)
     opened = _OPENING[values[np.minimum(stop, len(values) - 1)]]
@@ -82,7 +88,7 @@ def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints
 
 
 def _are_long(values: Bytes, start: Ints, end: Ints) -> Flags:
-    """Whether a break could stand in a long token, by the few bytes next to it: tells most of them apart cheaply."""
+    """Flag breaks that could stand in a long token, by the few bytes next to them: tells most of them apart cheaply."""
     limit = len(values) - 1
     ahead = np.minimum(end[:, None] + np.arange(_SHORT_RUN), limit)
     back = np.maximum(start[:, None] - np.arange(1, _SHORT_RUN + 1), 0)
@@ -111,24 +117,28 @@ def _breaks(values: Bytes, slash: Ints) -> tuple[Ints, Ints]:
 
 
 def _columns(values: Bytes, line: Ints, end: Ints, shown: Units) -> Ints:
-    """Columns from each line's begin to its end: bytes, less what is not shown and all but the first of a letter."""
+    """Count the columns from each line's begin to its end: bytes, less what is not shown and all but the first of a
+    letter.
+    """
     width = end - line
     gone = np.flatnonzero(shown.says == GONE)
     if len(gone):
         lost = np.concatenate([[0], np.cumsum(shown.end[gone] - shown.start[gone])])
-        places = shown.start[gone]
-        width = width - (lost[np.searchsorted(places, end)] - lost[np.searchsorted(places, line)])
+        gone_starts = shown.start[gone]
+        width = width - (lost[np.searchsorted(gone_starts, end)] - lost[np.searchsorted(gone_starts, line)])
     parts = np.flatnonzero(values.view(np.int8) < -64)
     if 0 < len(parts) < len(end):
-        place = np.searchsorted(end, parts, "right").clip(max=len(end) - 1)
-        width = width - np.bincount(place[(line[place] <= parts) & (parts < end[place])], minlength=len(end))
+        line_number = np.searchsorted(end, parts, "right").clip(max=len(end) - 1)
+        width = width - np.bincount(
+            line_number[(line[line_number] <= parts) & (parts < end[line_number])], minlength=len(end)
+        )
     elif len(parts):
         width = width - (np.searchsorted(parts, end) - np.searchsorted(parts, line))
     return width
 
 
 def _as_wide(size: Ints, text: Ints) -> Flags:
-    """Which lines are as long as a neighbour, or the longest of their text."""
+    """Flag the lines that are as long as a neighbour, or the longest of their text."""
     same = (size[1:] == size[:-1]) & (text[1:] == text[:-1])
     alike = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]]))
@@ -146,13 +156,15 @@ def _past_indent(values: Bytes, end: Ints) -> Ints:
     return end
 
 
-def _run(values: Bytes, place: Ints, step: int, low: Ints, high: Ints) -> tuple[Ints, Flags]:
-    """How far a token goes from each place in one direction, `_RUN` at most, and whether it seems to be a word."""
-    places = place[:, None] + step * np.arange(_RUN)
-    within = (places >= low[:, None]) & (places < high[:, None])
-    byte = values[np.minimum(np.maximum(places, 0), len(values) - 1)]
+def _run(values: Bytes, start: Ints, step: int, low: Ints, high: Ints) -> tuple[Ints, Flags]:
+    """Return how far a token goes from each start in one direction, `_RUN` at most, and a flag that it seems to be a
+    word.
+    """
+    positions = start[:, None] + step * np.arange(_RUN)
+    within = (positions >= low[:, None]) & (positions < high[:, None])
+    byte = values[np.minimum(np.maximum(positions, 0), len(values) - 1)]
     going = np.logical_and.accumulate(within & _TOKEN[byte], axis=1)
-    told = _DIGIT[byte]
-    told[:, 1:] |= _UPPER[byte[:, 1:]]
+    is_telling = _DIGIT[byte]
+    is_telling[:, 1:] |= _UPPER[byte[:, 1:]]
     size = going.sum(axis=1)
-    return size, (size >= _WORDY) & ~(going & told).any(axis=1)
+    return size, (size >= _WORDY) & ~(going & is_telling).any(axis=1)

@@ -18,11 +18,11 @@ _FIRST: Final = np.array([byte & 0xC0 != 0x80 for byte in range(256)])
 """Bytes that begin a character in UTF-8."""
 
 _ANY: Final = r"[\x00-\x06\x10-\x1a\x1c-\x1f\x7f-\x{9f}\x{fffd}]"
-"""What is counted, as a pattern: few texts hold any of it, and only those are counted."""
+"""Pattern of what is counted: few texts hold any of it, and only those are counted."""
 
 
-def _marked(data: np.ndarray) -> np.ndarray:
-    """Of each byte whether a character that is no text begins with it; two more bytes are looked at than come back."""
+def _mark_binary(data: np.ndarray) -> np.ndarray:
+    """Mark each byte with which a character that is no text begins; two more bytes are looked at than come back."""
     byte, second, third = data[:-2], data[1:-1], data[2:]
     upper = (byte == 0xC2) & (second < 0xA0)  # the control characters U+0080 to U+009F
     replacement = (byte == 0xEF) & (second == 0xBF) & (third == 0xBD)  # U+FFFD
@@ -38,7 +38,7 @@ def binary_shares(texts: pa.StringArray) -> np.ndarray:
         end = min(begin + _BLOCK, int(starts[-1]))
         block = np.zeros(end - begin + 2, np.uint8)
         block[: len(data[begin : end + 2])] = data[begin : end + 2]
-        sums = np.stack([np.cumsum(_marked(block)), np.cumsum(_FIRST[block[:-2]])])
+        sums = np.stack([np.cumsum(_mark_binary(block)), np.cumsum(_FIRST[block[:-2]])])
         low, high = np.searchsorted(starts, (begin, end), "right")
         at = starts[low:high] - begin - 1
         counts[:, low:high] = total[:, None] + sums[:, at]

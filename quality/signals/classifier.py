@@ -1,4 +1,4 @@
-"""How likely a classifier that was trained on labels holds a transition for a good one.
+"""Probability, by a classifier that was trained on labels, that a transition is a good one.
 
 Transitions as lines of words, the form in which a classifier is trained on them and asked about them.
 
@@ -26,37 +26,40 @@ _MARK: Final = "→"
 
 
 def words(texts: pa.StringArray) -> pa.StringArray:
-    """Each text as words with one blank between them; of its first `CHARACTERS` characters."""
-    found = pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, CHARACTERS))
-    found = pc.replace_substring_regex(found, r"\pN+", "0")
-    found = pc.replace_substring_regex(found, r"[^\pL\pM\s0]", r" \0 ")
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(found, r"[\s\pZ\pC]+", " "))
+    """Clean each text to words with one blank between them; of its first `CHARACTERS` characters."""
+    cleaned = pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, CHARACTERS))
+    cleaned = pc.replace_substring_regex(cleaned, r"\pN+", "0")
+    cleaned = pc.replace_substring_regex(cleaned, r"[^\pL\pM\s0]", r" \0 ")
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(cleaned, r"[\s\pZ\pC]+", " "))
 
 
 def with_pairs(line: str) -> str:
-    """The words, then each pair of neighbours as one word."""
+    """Join the words, then each pair of neighbours as one word."""
     single = line.split()
-    return " ".join([*single, *(f"{one}_{other}" for one, other in pairwise(single))])
+    return " ".join([*single, *(f"{word}_{next_word}" for word, next_word in pairwise(single))])
 
 
 def transition_lines(action: pa.StringArray, shown: pa.StringArray) -> list[str]:
-    """A line a transition; neither array holds nulls."""
+    """Format a line a transition; neither array holds nulls."""
     done, seen = words(action).to_pylist(), words(shown).to_pylist()
-    return [with_pairs(f"{one} {_MARK} {other}") for one, other in zip(done, seen, strict=True)]
+    return [
+        with_pairs(f"{action_words} {_MARK} {shown_words}")
+        for action_words, shown_words in zip(done, seen, strict=True)
+    ]
 
 
 def lines_of(measured: Measured) -> Texts:
-    """The line of each row, null where it has no next observation; equal rows share one."""
+    """Return the line of each row, null where it has no next observation; equal rows share one."""
     action, shown = measured.texts("action", "text"), measured.texts("next_observation", "content")
     known = (action.index >= 0) & (shown.index >= 0)
     key = action.index * max(1, len(shown.texts)) + shown.index
-    distinct, place = np.unique(key[known], return_inverse=True)
+    distinct, pair_number = np.unique(key[known], return_inverse=True)
     width = max(1, len(shown.texts))
     lines = transition_lines(
         action.texts.take(pa.array(distinct // width)), shown.texts.take(pa.array(distinct % width))
     )
     index = np.full(len(known), -1, np.int64)
-    index[known] = place
+    index[known] = pair_number
     return Texts(pa.array(lines, pa.string()), index)
 
 

@@ -25,8 +25,8 @@ class ControlTokens(Signal):
     )
 
     def measure(self, measured: Measured) -> Numbers:
-        held = np.zeros(measured.batch.num_rows, np.bool_)
+        flags = np.zeros(measured.batch.num_rows, np.bool_)
         for path in (*_SHOWN, *(("context", name) for name in _PROMPT)):
-            held |= measured.texts(*path).matching(PATTERN)
-        held |= measured.texts("", "interleaved").matching(PATTERN)
-        return held.astype(np.float32)
+            flags |= measured.texts(*path).matching(PATTERN)
+        flags |= measured.texts("", "interleaved").matching(PATTERN)
+        return flags.astype(np.float32)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from trajmill.quality.prose import joined_prose, prose_lines
+from trajmill.quality.prose import join_prose, prose_lines
 from trajmill.quality.settings import DATATROVE
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.schemas import ConfigError
@@ -43,8 +43,8 @@ CHARACTERS: Final = 1 << 17
 """Of a trajectory's prose that are looked at."""
 
 
-def _named(name: str) -> Any:
-    """The class of that name.
+def _load_filter(name: str) -> Any:
+    """Load the class of that name.
 
     Raises:
         ConfigError: there is none that can be used, or datatrove is not installed.
@@ -87,7 +87,7 @@ class DatatroveFilter(Signal):
     measures: ClassVar[str] = "1: that filter of datatrove keeps its prose, or there is none"
 
     def __init__(self, filter_name: str, settings: Mapping[str, Any]) -> None:
-        kind = _named(filter_name)
+        kind = _load_filter(filter_name)
         valid = [name for name in inspect.signature(kind).parameters if name not in _OURS]
         for name in settings:
             if name not in valid:
@@ -98,7 +98,11 @@ class DatatroveFilter(Signal):
                     nearest[0] if nearest else None,
                 )
         parameters = inspect.signature(kind).parameters.values()
-        missing = [one.name for one in parameters if one.default is one.empty and one.name not in settings]
+        missing = [
+            parameter.name
+            for parameter in parameters
+            if parameter.default is parameter.empty and parameter.name not in settings
+        ]
         if missing:
             raise ConfigError(f"'{DATATROVE}{filter_name}' needs: {', '.join(missing)}.")
         self._filter_name = filter_name
@@ -114,28 +118,28 @@ class DatatroveFilter(Signal):
         from datatrove.data import Document
 
         answer = self._made.filter(Document(text=text, id=""))
-        kept, reason = answer if isinstance(answer, tuple) else (answer, None)
-        return bool(kept), None if kept else str(reason or self._filter_name)
+        passes, reason = answer if isinstance(answer, tuple) else (answer, None)
+        return bool(passes), None if passes else str(reason or self._filter_name)
 
     def _found(self, measured: Measured) -> list[tuple[bool, str | None]]:
         return [self._kept([lines]) for lines in self.evidence(measured)]
 
     def _kept(self, stretches: Sequence[list[str]]) -> tuple[bool, str | None]:
-        text = joined_prose(stretches, CHARACTERS)
+        text = join_prose(stretches, CHARACTERS)
         return self._told(text) if text else (True, None)
 
     def measure(self, measured: Measured) -> Numbers:
-        kept = [kept for kept, _ in measured.once(self._found)]
-        return measured.spread(np.array(kept, np.float64))
+        flags = [passes for passes, _ in measured.once(self._found)]
+        return measured.spread(np.array(flags, np.float64))
 
     def reasons(self, measured: Measured) -> pa.StringArray:
         """The filter's own reason on each row of a trajectory that it drops."""
-        told = pa.array([reason for _, reason in measured.once(self._found)], pa.string())
-        return told.take(pa.array(measured.trajectory))
+        reasons_of_trajectories = pa.array([reason for _, reason in measured.once(self._found)], pa.string())
+        return reasons_of_trajectories.take(pa.array(measured.trajectory))
 
     def evidence(self, measured: Measured) -> Sequence[list[str]]:
         return measured.once(_lines)
 
     def settled(self, evidence: Sequence[list[str]]) -> tuple[float, str | None]:
-        kept, reason = self._kept(evidence)
-        return float(kept), reason
+        passes, reason = self._kept(evidence)
+        return float(passes), reason

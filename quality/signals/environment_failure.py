@@ -52,13 +52,13 @@ PATTERNS: Final = {
     "search": (None, _PAGE),
     "mcp": (r"(?i)(server (?:transport )?disconnected unexpectedly|connection closed before response)", None),
 }
-"""What each domain's failures look like: anywhere, and on short pages (RE2 syntax)."""
+"""Patterns of each domain's failures: anywhere, and on short pages (RE2 syntax)."""
 
 _SCREENS: Final = "^(?:android|web|os)$"
 
 
-def failed(measured: Measured) -> Flags:
-    """Of each row whether its next observation shows a broken environment."""
+def flag_failures(measured: Measured) -> Flags:
+    """Flag the rows whose next observation shows a broken environment."""
     domain = measured.texts("", "domain")
     recorded = measured.texts("next_observation", "media_type").matching("^message/http$")
     first = measured.batch["step"].to_numpy(zero_copy_only=False) == 0
@@ -67,8 +67,8 @@ def failed(measured: Measured) -> Flags:
     empty = domain.matching(_SCREENS) & measured.texts("next_observation", "form").matching("^screen$")
     broken = empty & content.matching(r"\A\s*\z")
     short: npt.NDArray[np.bool_] = content.sizes() <= SHORT
-    for place, name in enumerate(domain.texts.to_pylist()):
-        here = domain.index == place
+    for domain_number, name in enumerate(domain.texts.to_pylist()):
+        here = domain.index == domain_number
         for pattern, rows in zip(PATTERNS[name], (here, here & short), strict=True):
             if pattern is not None and rows.any():
                 broken |= content.at(rows).matching(pattern)
@@ -87,4 +87,4 @@ class EnvironmentFailure(Signal):
     )
 
     def measure(self, measured: Measured) -> Numbers:
-        return measured.share(failed(measured))
+        return measured.share(flag_failures(measured))

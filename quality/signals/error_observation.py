@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from trajmill.quality.lookback import looked_back
+from trajmill.quality.lookback import earliest_rows
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
@@ -29,7 +29,7 @@ PATTERN: Final = (
     r"|^(?:[\w./-]+: (?:line \d+: )?)+(?:command not found|No such file or directory|Permission denied)\r?$"
     r"|^zsh: command not found: |^make: \*\*\* |^fatal: |^npm ERR! |^error: |^ERROR: )"
 )
-"""What an error looks like (RE2 syntax)."""
+"""Pattern of an error (RE2 syntax)."""
 
 
 FRAMED: Final = r"\A(?:<tool_use_error>|Error executing tool |Unknown tool: |HTTP [45][0-9][0-9]\b)"
@@ -45,27 +45,29 @@ _LINES: Final = re2.compile(PATTERN + r"[^\n]*")
 
 
 def _lines(text: str) -> Counter[str]:
-    """The lines of a text that look like an error, each from where it does."""
-    return Counter(found.group() for found in _LINES.finditer(text))
+    """Count the lines of a text that look like an error, each from where it does."""
+    return Counter(match.group() for match in _LINES.finditer(text))
 
 
 def _fresh(measured: Measured, suspects: Flags) -> Flags:
-    """Which of the suspects hold an error line oftener than every screen of the last rows of their trajectory."""
-    after, back = measured.texts("next_observation", "content"), measured.once(looked_back)
+    """Flag the suspects that hold an error line oftener than every screen of the last rows of their trajectory."""
+    after, back = measured.texts("next_observation", "content"), measured.once(earliest_rows)
     fresh = np.zeros_like(suspects)
     known: dict[int, Counter[str]] = {}
     for row in np.flatnonzero(suspects).tolist():
         first = max(row - RECENT, int(back[row]))
-        places = set(after.index[first:row].tolist()) - {-1}
-        for place in {int(after.index[row]), *places} - known.keys():
-            known[place] = _lines(after.texts[place].as_py())
-        found = known[int(after.index[row])]
-        fresh[row] = any(number > max((known[p][line] for p in places), default=0) for line, number in found.items())
+        earlier_texts = set(after.index[first:row].tolist()) - {-1}
+        for text_number in {int(after.index[row]), *earlier_texts} - known.keys():
+            known[text_number] = _lines(after.texts[text_number].as_py())
+        own_lines = known[int(after.index[row])]
+        fresh[row] = any(
+            number > max((known[p][line] for p in earlier_texts), default=0) for line, number in own_lines.items()
+        )
     return fresh
 
 
-def erroneous(measured: Measured) -> Flags:
-    """Of each row whether its next observation reports an error."""
+def flag_errors(measured: Measured) -> Flags:
+    """Flag the rows whose next observation reports an error."""
     return _erroneous(measured, pc.struct_field(measured.batch["next_observation"], "is_error"))
 
 
@@ -101,4 +103,4 @@ class ErrorObservation(Signal):
     )
 
     def measure(self, measured: Measured) -> Numbers:
-        return measured.around(erroneous).astype(np.float32)
+        return measured.around(flag_errors).astype(np.float32)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 _DRAWS: Final = (
@@ -23,7 +23,7 @@ _DRAWS: Final = (
 
 _WORD: Final = re.compile(r"\w+")
 _LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d][\w '/-]{0,40}[:=](?=\s|\Z)", re.MULTILINE)
-"""What stands before a value on a line."""
+"""Pattern of what stands before a value on a line."""
 
 
 class InventedAnswer(Signal):
@@ -42,13 +42,13 @@ class InventedAnswer(Signal):
         batch = measured.batch
         texts = measured.texts("next_observation", "content")
         drawn = measured.texts("action", "name").matching(_DRAWS) & texts.matching(r".")
-        drawn &= ~np.array([one is True for one in _field(batch["next_observation"], "is_error")], np.bool_)
-        found = drawn.astype(np.float32)
+        drawn &= ~np.array([is_error is True for is_error in _field(batch["next_observation"], "is_error")], np.bool_)
+        numbers = drawn.astype(np.float32)
         scrubbed = batch["scrubbed"].fill_null(0).to_numpy(zero_copy_only=False) > 0
-        told = batch.select(("action", "observation", "next_observation"))
+        columns = batch.select(("action", "observation", "next_observation"))
         for row in np.flatnonzero(scrubbed & ~drawn).tolist():
-            found[row] = _is_invented(told.slice(row, 1).to_pylist()[0])
-        return found
+            numbers[row] = _is_invented(columns.slice(row, 1).to_pylist()[0])
+        return numbers
 
 
 def _field(column: Any, name: str) -> list[Any]:
@@ -57,14 +57,16 @@ def _field(column: Any, name: str) -> list[Any]:
 
 
 def _is_invented(row: dict[str, Any]) -> bool:
-    """Whether an answer with placeholders of its own says nothing else that its action and the state before do not."""
+    """Return True if an answer with placeholders of its own says nothing else that its action and the state before do
+    not.
+    """
     text = (row["next_observation"] or {}).get("content") or ""
     action, before = row["action"], row["observation"] or {}
     known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
     words, has_own = set(_WORD.findall(known)), False
     # most answers say something new in their first lines, so that the others need not be looked at
     for part in [text] if text.lstrip()[:1] in ("{", "[") else text.split("\n"):
-        spans = replaced_spans(part)
+        spans = placeholder_spans(part)
         has_own = has_own or any(part[begin:end] not in known for begin, end in spans)
         rest = list(part)
         for begin, end in spans:

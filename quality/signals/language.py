@@ -1,4 +1,4 @@
-"""Whether the prose of a trajectory is in a language that the recipe wants."""
+"""Probability that the prose of a trajectory is in a language that the recipe wants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.quality.fasttext_model import Model
-from trajmill.quality.prose import joined_prose, prose_lines
+from trajmill.quality.prose import join_prose, prose_lines
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.schemas import ConfigError
 
@@ -68,15 +68,15 @@ class Language(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         return measured.spread(
-            self._probabilities([joined_prose([one], CHARACTERS) for one in self.evidence(measured)])
+            self._probabilities([join_prose([lines], CHARACTERS) for lines in self.evidence(measured)])
         )
 
     def evidence(self, measured: Measured) -> Sequence[list[str]]:
         return measured.once(_lines)
 
     def settled(self, evidence: Sequence[list[str]]) -> tuple[float, str | None]:
-        return float(self._probabilities([joined_prose(evidence, CHARACTERS)])[0]), None
+        return float(self._probabilities([join_prose(evidence, CHARACTERS)])[0]), None
 
     def _probabilities(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        found = self._model.probabilities([readable(text) for text in texts], self._languages)
-        return np.where([len(text.encode()) >= LEAST for text in texts], found, 1.0)
+        probabilities = self._model.probabilities([readable(text) for text in texts], self._languages)
+        return np.where([len(text.encode()) >= LEAST for text in texts], probabilities, 1.0)

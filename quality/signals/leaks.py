@@ -25,16 +25,16 @@ _ODDS: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in 
 
 
 def runs(texts: Texts) -> tuple[Keys, Places]:
-    """A 64-bit hash of each run of `WORDS` words of each text, and where each text's begin (with the end)."""
-    found, offsets = texts.words()
+    """Hash each run of `WORDS` words of each text to 64 bits, and return where each text's begin (with the end)."""
+    word_hashes, offsets = texts.words()
     number = np.maximum(np.diff(offsets) - WORDS + 1, 0)
-    if len(found) < WORDS:
+    if len(word_hashes) < WORDS:
         return np.zeros(0, np.uint64), np.zeros(len(offsets), np.int64)
-    sums, width = found, 1
+    sums, width = word_hashes, 1
     while width < WORDS:  # a run is put together of two runs of half its length
         sums = sums[:-width] + sums[width:] * _ODDS[width]
         width *= 2
-    inside = np.zeros(len(found) + 1, np.int8)
+    inside = np.zeros(len(word_hashes) + 1, np.int8)
     np.add.at(inside, offsets[:-1][number > 0], 1)
     np.add.at(inside, (offsets[:-1] + number)[number > 0], -1)
     chosen = np.cumsum(inside, dtype=np.int8)[: len(sums)] > 0
@@ -42,35 +42,35 @@ def runs(texts: Texts) -> tuple[Keys, Places]:
 
 
 def _sharing(text: Texts, wholes: Sequence[Texts]) -> npt.NDArray[np.bool_]:
-    """Of each row whether what it holds in `text` shares a run with its text in one of `wholes`.
+    """Flag the rows of which what they hold in `text` shares a run with their text in one of `wholes`.
 
     Most runs of one side stand nowhere on the other; a table of bits of hashes tells that for little, and sets are made
     of the rest.
     """
-    own, others = runs(text), [runs(one) for one in wholes]
-    if sum(len(hashes) for hashes, _ in others) > len(own[0]):
-        others = [_only(one, own[0]) for one in others]
-    own = _only(own, np.concatenate([hashes for hashes, _ in others]))
-    bits = common_bits(*(len(offsets) - 1 for _, offsets in (own, *others)))
-    found = Sets.of(*own, bits)
-    rows = np.flatnonzero(text.spread(found.sizes > 0, False))
+    own, runs_of_wholes = runs(text), [runs(whole) for whole in wholes]
+    if sum(len(hashes) for hashes, _ in runs_of_wholes) > len(own[0]):
+        runs_of_wholes = [_only(runs_one, own[0]) for runs_one in runs_of_wholes]
+    own = _only(own, np.concatenate([hashes for hashes, _ in runs_of_wholes]))
+    bits = common_bits(*(len(offsets) - 1 for _, offsets in (own, *runs_of_wholes)))
+    sets_of_text = Sets.of(*own, bits)
+    rows = np.flatnonzero(text.spread(sets_of_text.sizes > 0, False))
     sharing = np.zeros(len(text.index), np.bool_)
-    for one, other in zip(wholes, others, strict=True):
-        if len(other[0]):
-            number, held = found.within(text.index[rows], Sets.of(*other, bits), one.index[rows])
-            sharing[rows[number[held]]] = True
+    for whole, runs_other in zip(wholes, runs_of_wholes, strict=True):
+        if len(runs_other[0]):
+            number, is_shared = sets_of_text.within(text.index[rows], Sets.of(*runs_other, bits), whole.index[rows])
+            sharing[rows[number[is_shared]]] = True
     return sharing
 
 
 def _only(runs_: tuple[Keys, Places], among: Keys) -> tuple[Keys, Places]:
-    """The runs that may be among those hashes, and where each text's begin then."""
+    """Return the runs that may be among those hashes, and where each text's begin then."""
     hashes, offsets = runs_
-    kept = _looked_up(hashes, among)
-    return hashes[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+    is_candidate = _may_hold(hashes, among)
+    return hashes[is_candidate], np.concatenate([[0], np.cumsum(is_candidate)])[offsets]
 
 
-def _looked_up(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
-    """Whether each hash may be among the others: always where it is, seldom where it is not."""
+def _may_hold(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
+    """Flag hashes that may be among the others: always where they are, seldom where they are not."""
     shift = np.uint64(64 - min(max(_SPARSE * len(among), 1 << 10).bit_length(), 24))
     table = np.zeros(1 << (64 - int(shift)), np.bool_)
     table[(among >> shift).view(np.int64)] = True
@@ -89,17 +89,17 @@ class _Held:
     held: npt.NDArray[np.bool_]
 
 
-def _held(text: Texts, wholes: Sequence[Texts], bits: int) -> _Held:
+def _mark_held(text: Texts, wholes: Sequence[Texts], bits: int) -> _Held:
     own = Sets.of(*runs(text), bits)
     rows = np.flatnonzero(text.index >= 0)
-    place, held = own.within(text.index[rows], own, np.full(len(rows), -1))
-    for one in wholes:
-        held |= own.within(text.index[rows], Sets.of(*runs(one), bits), one.index[rows])[1]
-    return _Held(rows[place], held)
+    row_number, is_held = own.within(text.index[rows], own, np.full(len(rows), -1))
+    for whole in wholes:
+        is_held |= own.within(text.index[rows], Sets.of(*runs(whole), bits), whole.index[rows])[1]
+    return _Held(rows[row_number], is_held)
 
 
-def shared(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] = ()) -> npt.NDArray[np.float64]:
-    """The share of each row's runs of words in `text` that one of `wholes` holds; 0 where there is no run.
+def shared_shares(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] = ()) -> npt.NDArray[np.float64]:
+    """Return the share of each row's runs of words in `text` that one of `wholes` holds; 0 where there is no run.
 
     Args:
         text: the text whose runs are looked for.
@@ -113,8 +113,8 @@ def shared(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] = ()) ->
         [t.at(some) for t in apart],
     )  # the rest share none
     bits = common_bits(*(len(texts.texts) for texts in (text, *wholes, *apart)))
-    kept, counted = _held(text, wholes, bits), ~_held(text, apart, bits).held
-    shares = [np.bincount(kept.row[runs_], minlength=len(some)) for runs_ in (kept.held & counted, counted)]
+    held_runs, counted = _mark_held(text, wholes, bits), ~_mark_held(text, apart, bits).held
+    shares = [np.bincount(held_runs.row[runs_], minlength=len(some)) for runs_ in (held_runs.held & counted, counted)]
     return shares[0] / np.maximum(shares[1], 1)
 
 
@@ -139,10 +139,10 @@ class ContextLeak(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         prompt = [measured.texts(*path) for path in _PROMPT]
-        given = np.any([texts.index >= 0 for texts in prompt], axis=0)
-        seen = measured.texts("observation", "content").at(given)
-        done = measured.once(action_values).at(given)
-        return shared(measured.once(new_text).at(given), prompt, [seen, done]).astype(np.float32)
+        has_prompt = np.any([texts.index >= 0 for texts in prompt], axis=0)
+        seen = measured.texts("observation", "content").at(has_prompt)
+        done = measured.once(action_values).at(has_prompt)
+        return shared_shares(measured.once(new_text).at(has_prompt), prompt, [seen, done]).astype(np.float32)
 
 
 class ReasoningLeak(Signal):
@@ -159,8 +159,8 @@ class ReasoningLeak(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         reasoning = measured.texts("action", "reasoning")
-        given = reasoning.index >= 0
-        after, before = (measured.texts(s, "content").at(given) for s in ("next_observation", "observation"))
-        done = measured.once(action_values).at(given)
-        asked = measured.texts("task", "instruction").at(given)
-        return shared(reasoning, [after], [before, done, asked]).astype(np.float32)
+        has_reasoning = reasoning.index >= 0
+        after, before = (measured.texts(s, "content").at(has_reasoning) for s in ("next_observation", "observation"))
+        done = measured.once(action_values).at(has_reasoning)
+        asked = measured.texts("task", "instruction").at(has_reasoning)
+        return shared_shares(reasoning, [after], [before, done, asked]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""How long a trajectory is for a model that reads it."""
+"""Length of a trajectory for a model that reads it."""
 
 from __future__ import annotations
 

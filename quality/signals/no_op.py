@@ -16,8 +16,8 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
 
-def unchanged(measured: Measured) -> Flags:
-    """Of each row whether the screen or state after the action is the one before."""
+def flag_unchanged(measured: Measured) -> Flags:
+    """Flag the rows whose screen or state after the action is the one before."""
     seen = measured.once(screens)
     hashes = np.append(canonical_hashes(seen.lines, seen.hashes), np.uint64(0))
     return seen.compared & (hashes[seen.before] == hashes[seen.after])
@@ -30,4 +30,4 @@ class NoOp(Signal):
     measures: ClassVar[str] = "1: the screen or state is as before in canonical form"
 
     def measure(self, measured: Measured) -> Numbers:
-        return measured.once(unchanged).astype(np.float32)
+        return measured.once(flag_unchanged).astype(np.float32)

@@ -45,15 +45,15 @@ def _bits(word: str) -> float:
 
 
 def opaque_share(text: str) -> float:
-    """The share of a text's characters that stand in opaque words; 0 of an empty text."""
-    words = (found[0] for found in _WORD.finditer(text))
+    """Return the share of a text's characters that stand in opaque words; 0 of an empty text."""
+    words = (match[0] for match in _WORD.finditer(text))
     return sum(len(word) for word in words if len(word) >= LEAST and _bits(word) >= _BITS) / max(len(text), 1)
 
 
 def with_long_words(texts: pa.StringArray) -> np.ndarray:
-    """Whether each text may hold a word of `LEAST` characters: none that does is missed, and few others are named."""
+    """Flag the texts that may hold a word of `LEAST` characters: none that does is missed, and few others are named."""
     data, starts = buffers(texts)
-    found = np.zeros(len(texts), np.bool_)
+    flags = np.zeros(len(texts), np.bool_)
     last = int(starts[0]) - 1
     for begin in range(int(starts[0]), int(starts[-1]), _BLOCK):
         end = min(begin + _BLOCK, int(starts[-1]))
@@ -61,9 +61,9 @@ def with_long_words(texts: pa.StringArray) -> np.ndarray:
         first, after = np.append(last, breaks) + 1, np.append(breaks, end)
         long = after - first >= LEAST
         for low, high in zip(*(np.searchsorted(starts, at[long], "right") for at in (first, after - 1)), strict=True):
-            found[low - 1 : high] = True
+            flags[low - 1 : high] = True
         last = int(breaks[-1]) if len(breaks) else last
-    return found
+    return flags
 
 
 class OpaqueContent(Signal):

@@ -1,4 +1,5 @@
-"""How much of an answer compression can tell from what stood before it: a cheap measure of what a model could know.
+"""Share of an answer that compression cannot tell from what stood before it: a cheap measure of what a model could
+know.
 
 The size of the next observation compressed by zstd with the text before it as a dictionary, over its size in bytes.
 Near 0: it repeats what was there. Near the share of a text compressed alone: nothing before it helps. Slower than most
@@ -26,8 +27,8 @@ _FRAME: Final = 9
 """Bytes of a frame that hold no content: magic number, header, and the header of a block."""
 
 
-def compressed_share(answer: bytes, before: bytes) -> float:
-    """Bytes of `answer` compressed with `before` known, over its own bytes, at most 1; 0 of an empty answer.
+def compress_share(answer: bytes, before: bytes) -> float:
+    """Return the bytes of `answer` compressed with `before` known, over its own bytes, at most 1; 0 of an empty answer.
 
     Both are cut: see `ANSWER` and `HISTORY`.
     """
@@ -46,8 +47,8 @@ _TEXTS: Final = (("observation", "content"), ("action", "text"), ("next_observat
 
 def _bytes(measured: Measured, struct: str, name: str) -> list[bytes | None]:
     texts = measured.texts(struct, name)
-    held = [*texts.texts.cast(pa.binary()).to_pylist(), None]
-    return [held[place] for place in texts.index.tolist()]
+    data_of_texts = [*texts.texts.cast(pa.binary()).to_pylist(), None]
+    return [data_of_texts[text_number] for text_number in texts.index.tolist()]
 
 
 def _texts(measured: Measured) -> Iterator[tuple[bytes | None, bytes | None, bytes | None]]:
@@ -85,7 +86,7 @@ class HistoryPredictability(Signal):
     )
 
     def measure(self, measured: Measured) -> Numbers:
-        shares = [compressed_share(after, past + action + b"\n") for past, _, action, after in _rows(measured)]
+        shares = [compress_share(after, past + action + b"\n") for past, _, action, after in _rows(measured)]
         return np.array(shares, np.float32)
 
 
@@ -97,6 +98,6 @@ class StepPredictability(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         shares = [
-            compressed_share(after, before + b"\n" + action + b"\n") for _, before, action, after in _rows(measured)
+            compress_share(after, before + b"\n" + action + b"\n") for _, before, action, after in _rows(measured)
         ]
         return np.array(shares, np.float32)

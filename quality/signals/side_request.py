@@ -38,7 +38,7 @@ REASONS: Final = (
     ("telemetry", rf"{_URL}[^/\"?#]+/(?:[^\"?#]*/)?{_PATHS}(?:\.[a-z]+)?/?[\"?#]"),
     ("telemetry", r'"method": ?"POST"[^{}]*"url": ?"[^"?#]*/(?:stats|logs?|ping|impressions?)/?["?#]'),
 )
-"""What the arguments of a request hold that is on the side, but for documents (RE2 syntax); the first tells why."""
+"""Patterns of the arguments of a request on the side, but for documents (RE2 syntax), by reason; the first counts."""
 
 _COUNTING_HOST: Final = rf"{_URL}(?:[^/\"?#]*[.@])?{_HOSTS}\.[^/\"?#]+\."
 _UNTOLD: Final = rf"{_URL}(?:[^/\"?#]*[.@])?{_COUNTERS}\.[a-z]+[/:\"?#]"
@@ -47,31 +47,33 @@ _HTTP: Final = r"\AHTTP [0-9]{3}"
 
 
 def sides(measured: Measured) -> list[tuple[str, Flags]]:
-    """Why a request is on the side, and of which rows that holds; a row may stand under several."""
+    """Return the reasons why a request is on the side, and the rows of which each holds; a row may stand under several."""
     arguments = measured.texts("action", "arguments")
     exchanges = arguments.matching('"resource_type": ?"') & measured.texts("action", "name").matching(
         "^(?:http_request|websocket_send)$"
     )
-    others = exchanges & ~arguments.at(exchanges).matching(_DOCUMENT)
-    asked = arguments.at(others)
-    found = [(reason, asked.matching(pattern)) for reason, pattern in REASONS]
-    found.append(("telemetry", _elsewhere(measured, asked.matching(_COUNTING_HOST))))
-    found.append(("telemetry", asked.matching(_UNTOLD) & ~asked.matching('"third_party": ?false')))
+    no_documents = exchanges & ~arguments.at(exchanges).matching(_DOCUMENT)
+    asked = arguments.at(no_documents)
+    flags_by_reason = [(reason, asked.matching(pattern)) for reason, pattern in REASONS]
+    flags_by_reason.append(("telemetry", _elsewhere(measured, asked.matching(_COUNTING_HOST))))
+    flags_by_reason.append(("telemetry", asked.matching(_UNTOLD) & ~asked.matching('"third_party": ?false')))
     content = measured.texts("next_observation", "content").at(exchanges)
     http = measured.texts("next_observation", "media_type").at(exchanges).matching("^message/http$")
-    found.append(("no_response", http & (content.index >= 0) & ~content.matching(_HTTP)))
+    flags_by_reason.append(("no_response", http & (content.index >= 0) & ~content.matching(_HTTP)))
     whole = ~measured.texts("next_observation", "truncation").matching("^recorder$")
-    found.append(("empty", http & whole & content.matching(_BODILESS)))
-    return found
+    flags_by_reason.append(("empty", http & whole & content.matching(_BODILESS)))
+    return flags_by_reason
 
 
 def _elsewhere(measured: Measured, rows: Flags) -> Flags:
-    """Those of the rows whose request goes to another host than the page's own, which may be called by such a word."""
+    """Flag those of the rows whose request goes to another host than the page's own, which may be called by such a
+    word.
+    """
     arguments, pages = measured.texts("action", "arguments"), measured.texts("environment", "id").at(rows)
     there = rows.copy()
     for row in np.flatnonzero(rows & (pages.index >= 0)).tolist():
-        told = str(arguments.texts[int(arguments.index[row])]).partition('"url": "')[2]
-        there[row] = f"//{pages.texts[int(pages.index[row])]}/" not in told.partition('"')[0] + "/"
+        url = str(arguments.texts[int(arguments.index[row])]).partition('"url": "')[2]
+        there[row] = f"//{pages.texts[int(pages.index[row])]}/" not in url.partition('"')[0] + "/"
     return there
 
 
@@ -88,7 +90,7 @@ class SideRequest(Signal):
         return np.logical_or.reduce([rows for _, rows in measured.once(sides)]).astype(np.float32)
 
     def reasons(self, measured: Measured) -> pa.StringArray | None:
-        told = np.full(measured.batch.num_rows, None, dtype=object)
+        reasons_of_rows = np.full(measured.batch.num_rows, None, dtype=object)
         for reason, rows in reversed(measured.once(sides)):
-            told[rows] = reason
-        return pa.array(told, pa.string())
+            reasons_of_rows[rows] = reason
+        return pa.array(reasons_of_rows, pa.string())

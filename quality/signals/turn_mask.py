@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from trajmill.quality.signal import Measured, Numbers, Signal
-from trajmill.quality.signals.error_observation import erroneous
+from trajmill.quality.signals.error_observation import flag_errors
 from trajmill.quality.turns import keeps_loss, turns
 
 
@@ -62,4 +62,4 @@ class TurnMask(Signal):
     measures: ClassVar[str] = "1: the published mask leaves the loss on the turn, or it reports an error"
 
     def measure(self, measured: Measured) -> Numbers:
-        return (keeps_loss(measured) | measured.around(erroneous)).astype(np.float32)
+        return (keeps_loss(measured) | measured.around(flag_errors)).astype(np.float32)

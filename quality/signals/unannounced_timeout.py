@@ -7,16 +7,16 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from trajmill.quality.lookback import looked_back
+from trajmill.quality.lookback import earliest_rows
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
 
-def _announced(measured: Measured) -> Flags:
-    """Of each row whether the limit stands in the action itself, or on a row before it."""
+def _flag_announced(measured: Measured) -> Flags:
+    """Flag the rows whose limit stands in the action itself, or on a row before it."""
     limited = pc.is_valid(measured.batch["time_limit_s"]).to_numpy(zero_copy_only=False)
     total = np.concatenate([[0], np.cumsum(limited)])
-    before: Flags = total[:-1] > total[measured.once(looked_back)]
+    before: Flags = total[:-1] > total[measured.once(earliest_rows)]
     return limited & (before | measured.texts("action", "arguments").matching('"timeout'))
 
 
@@ -32,4 +32,4 @@ class UnannouncedTimeout(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         killed = pc.fill_null(measured.batch["timed_out"], False).to_numpy(zero_copy_only=False)
-        return (killed & ~measured.around(_announced)).astype(np.float32)
+        return (killed & ~measured.around(_flag_announced)).astype(np.float32)

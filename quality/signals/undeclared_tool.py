@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.signal import Measured, Numbers, Signal
-from trajmill.quality.signals.error_observation import erroneous
+from trajmill.quality.signals.error_observation import flag_errors
 from trajmill.schemas import COMPLETE, KEYSTROKES, MESSAGE, WAIT
 
 _METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
@@ -65,54 +65,54 @@ _FILTERING: Final = "20260209"
 
 
 def _names(entry: Any) -> set[str] | None:
-    """The names that one entry of a list of tools declares, None if it is of no known form."""
+    """Return the names that one entry of a list of tools declares, None if it is of no known form."""
     if isinstance(entry, str):
         return {entry}
     if not isinstance(entry, dict):
         return None
-    found = _family(entry)
+    names = _family(entry)
     for key in _LISTS:
         if isinstance(entry.get(key), list):
             inner = _all_names(entry[key])
-            return None if inner is None else inner | found
+            return None if inner is None else inner | names
     for key in ("function", "toolSpec", "systemTool", "custom"):
         if isinstance(entry.get(key), dict):
             entry = entry[key]
     name = entry.get("name")
     if isinstance(name, str) and entry.get("type") not in _SERVERS:
-        found.add(name)
-    return found if found or entry.keys() <= _MEMBERS.keys() else None
+        names.add(name)
+    return names if names or entry.keys() <= _MEMBERS.keys() else None
 
 
 def _family(entry: Mapping[str, Any]) -> set[str]:
-    """The names of calls of tools that an API defines, by the entry's type or, as Gemini's, its members."""
+    """Return the names of calls of tools that an API defines, by the entry's type or, as Gemini's, its members."""
     kind = entry.get("type")
     if not isinstance(kind, str):
         return {name for key in entry for name in _MEMBERS.get(key, ())}
     named = next((key for key in _FAMILIES if kind == key or kind.startswith((f"{key}_", f"{key}-"))), "")
-    found = set(_FAMILIES.get(named, ()))
+    names = set(_FAMILIES.get(named, ()))
     dated = _FILTERED.fullmatch(kind)
-    return found | _CODE if dated is not None and dated[1] >= _FILTERING else found
+    return names | _CODE if dated is not None and dated[1] >= _FILTERING else names
 
 
 def _all_names(entries: list[Any]) -> set[str] | None:
     names: set[str] = set()
     for entry in entries:
-        found = _names(entry)
-        if found is None:
+        own = _names(entry)
+        if own is None:
             return None
-        names |= found
+        names |= own
     return names
 
 
-def declared(action_space: str) -> set[str] | None:
-    """The names of the tools that an action space (JSON text) declares, None if it is no list of a known form.
+def declared_names(action_space: str) -> set[str] | None:
+    """Return the names of the tools that an action space (JSON text) declares, None if it is no list of a known form.
 
     Known are lists of names, and of definitions as MCP, OpenAI, Anthropic and Gemini write them.
     """
     value = json.loads(action_space)
-    found = _all_names(value) if isinstance(value, list) else _names(value) if isinstance(value, dict) else None
-    return found or None
+    names = _all_names(value) if isinstance(value, list) else _names(value) if isinstance(value, dict) else None
+    return names or None
 
 
 class UndeclaredTool(Signal):
@@ -127,22 +127,25 @@ class UndeclaredTool(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         spaces, names = measured.texts("context", "action_space"), measured.texts("action", "name")
-        given = np.flatnonzero(spaces.index >= 0)
-        pairs, pair = np.unique(np.stack([spaces.index[given], names.index[given]]), axis=1, return_inverse=True)
-        declares = {place: declared(spaces.texts[place].as_py()) for place in np.unique(pairs[0]).tolist()}
+        rows = np.flatnonzero(spaces.index >= 0)
+        pairs, pair = np.unique(np.stack([spaces.index[rows], names.index[rows]]), axis=1, return_inverse=True)
+        declares = {
+            space_number: declared_names(spaces.texts[space_number].as_py())
+            for space_number in np.unique(pairs[0]).tolist()
+        }
         called = names.texts.to_pylist()
         unknown = np.zeros(pairs.shape[1], np.bool_)
-        for place, (space, name) in enumerate(pairs.T.tolist()):
+        for pair_number, (space, name) in enumerate(pairs.T.tolist()):
             known = declares[space]
-            unknown[place] = known is not None and called[name] not in known | _NO_TOOLS
-        suspects = given[unknown[pair.reshape(-1)]]
-        refused = measured.texts("next_observation", "origin").matching("^harness$") | measured.around(erroneous)
+            unknown[pair_number] = known is not None and called[name] not in known | _NO_TOOLS
+        suspects = rows[unknown[pair.reshape(-1)]]
+        refused = measured.texts("next_observation", "origin").matching("^harness$") | measured.around(flag_errors)
         suspects = suspects[~refused[suspects]]
         alias = pc.extract_regex(
             pc.struct_field(measured.batch["action"], "text").take(pa.array(suspects)).cast(pa.string()), _CALLED
         )
         marks = np.zeros(measured.batch.num_rows, np.float32)
-        for row, found in zip(suspects.tolist(), alias.to_pylist(), strict=True):
+        for row, call in zip(suspects.tolist(), alias.to_pylist(), strict=True):
             tools = declares[int(spaces.index[row])] or set[str]()
-            marks[row] = found is None or found["name"] not in tools
+            marks[row] = call is None or call["name"] not in tools
         return marks

@@ -13,7 +13,7 @@ import numpy as np
 from trajmill.quality.screens import screens
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.signals.empty_action import empty_actions
-from trajmill.quality.signals.no_op import unchanged
+from trajmill.quality.signals.no_op import flag_unchanged
 from trajmill.quality.texts import Flags
 from trajmill.schemas import WAIT
 
@@ -27,12 +27,12 @@ _LOADING: Final = (
 )
 
 
-def unsettled(measured: Measured) -> Flags:
-    """Of each row whether its next observation is a screen that was still changing."""
+def flag_unsettled(measured: Measured) -> Flags:
+    """Flag the rows whose next observation is a screen that was still changing."""
     screen = measured.texts("next_observation", "form").matching("^screen$")
     waits = measured.texts("action", "name").matching(f"^{WAIT}$") | measured.texts("action", "text").matching(_WAITS)
     waits |= empty_actions(measured.batch).to_numpy(zero_copy_only=False)
-    changed = waits & measured.once(screens).compared & ~measured.once(unchanged)
+    changed = waits & measured.once(screens).compared & ~measured.once(flag_unchanged)
     later = np.zeros_like(changed)
     later[:-1] = changed[1:] & (measured.trajectory[1:] == measured.trajectory[:-1])
     loading = measured.texts("next_observation", "content").at(screen).matching(_LOADING)
@@ -46,4 +46,4 @@ class Unsettled(Signal):
     measures: ClassVar[str] = "1: a screen that changed while the agent then waited, or that says that it loads"
 
     def measure(self, measured: Measured) -> Numbers:
-        return measured.around(unsettled).astype(np.float32)
+        return measured.around(flag_unsettled).astype(np.float32)

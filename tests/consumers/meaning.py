@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
-from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end, joined_spans
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing, has_loss_at_end, join_spans
 from trajmill.schemas import ConfigError
 
 Mask = npt.NDArray[np.bool_]
@@ -82,7 +82,7 @@ class Meaning:
         """Takes in documents, each with the token that ends it."""
         end = self.tokenizing.decoded([self.tokenizing.end_of_document])
         for sample in samples:
-            parts = [(sample.text, sample.spans), (end, _whole(end, bears_to_the_end(sample.text, sample.spans)))]
+            parts = [(sample.text, sample.spans), (end, _whole(end, has_loss_at_end(sample.text, sample.spans)))]
             self._add(sample.domain, parts, 1)
             self.counts[sample.domain] += 1
 
@@ -99,7 +99,7 @@ class Meaning:
         first, *pieces = self.tokenizing.frame_texts(tuple(message.role for message in messages))
         parts: list[tuple[str, Sequence[Span]]] = [(first[1], ())]
         for message, (closing, rest) in zip(messages, pieces, strict=True):
-            ends = _whole(closing, bears_to_the_end(message.content, message.spans))
+            ends = _whole(closing, has_loss_at_end(message.content, message.spans))
             parts += [(message.content, message.spans), (closing, ends), (rest, ())]
         self._add(domain, parts, sum(1 for message in messages if message.spans))
 
@@ -175,7 +175,7 @@ def _whole(text: str, bears: bool) -> tuple[Span, ...]:
 def _normalized(text: str, spans: Sequence[Span]) -> tuple[bytes, Mask]:
     """The bytes of a text as tokenizers that compose characters have them, and which of them bear the loss."""
     bears = np.zeros(len(text), np.bool_)
-    for begin, end in joined_spans(spans):
+    for begin, end in join_spans(spans):
         bears[begin:end] = True
     if not unicodedata.is_normalized("NFC", text):
         return _composed(text, bears)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.cap import BINS, COUNT, beyond_own, bins, counted, limits
+from trajmill.quality.cap import BINS, COUNT, beyond_own, bins, count_by_bin, limits
 from trajmill.quality.hash_sampling import chances
-from trajmill.quality.rule import Rule, decided
+from trajmill.quality.rule import Rule, apply_rules
 
 
 def ids(count):
@@ -15,7 +15,7 @@ def ids(count):
 
 def kept(rule, places, caps):
     """Of each capped rule how many rows keep their loss."""
-    found = limits([counted(rule, places).tobytes()], caps)
+    found = limits([count_by_bin(rule, places).tobytes()], caps)
     return [int((places[rule == number] < found[number]).sum()) for number in range(len(caps))]
 
 
@@ -59,7 +59,7 @@ def test_no_cap_is_passed_and_none_is_missed_by_a_whole_bin(numbers, caps):
     places = drawn(rule)
     left = kept(rule, places, caps)
     total = numbers[0] + sum(left)
-    found = limits([counted(rule, places).tobytes()], caps)
+    found = limits([count_by_bin(rule, places).tobytes()], caps)
     for number, cap in enumerate(caps):
         if cap is None:
             assert left[number] == numbers[number + 1]
@@ -72,8 +72,8 @@ def test_no_cap_is_passed_and_none_is_missed_by_a_whole_bin(numbers, caps):
 def test_limits_do_not_depend_on_how_the_counts_were_cut():
     rule = rules_of(100, 80)
     places = drawn(rule)
-    whole = limits([counted(rule, places).tobytes()], [0.2])
-    parts = [counted(rule[chosen], places[chosen]).tobytes() for chosen in (np.s_[::2], np.s_[1::2])]
+    whole = limits([count_by_bin(rule, places).tobytes()], [0.2])
+    parts = [count_by_bin(rule[chosen], places[chosen]).tobytes() for chosen in (np.s_[::2], np.s_[1::2])]
     assert limits(reversed(parts), [0.2]).tolist() == whole.tolist()
     assert limits([], [0.2]).tolist() == [BINS]
     assert COUNT.itemsize == 16
@@ -94,7 +94,7 @@ def test_chances_are_even_differ_by_purpose_and_do_not_depend_on_the_batch():
 def test_a_rule_without_a_cap_speaks_before_one_that_has_one(order):
     rules = [Rule("capped", "s", "transition", most=0, cap=0.1), Rule("hard", "t", "transition", most=0)][::order]
     numbers = {"s": np.array([1, 1, 0], np.float32), "t": np.array([1, 0, 0], np.float32)}
-    decision = decided(rules, numbers, 3)
+    decision = apply_rules(rules, numbers, 3)
     hard, soft = (decision.names.index(name) for name in ("hard", "capped"))
     assert decision.transition.tolist() == [hard, -1, -1]
     assert decision.capped.tolist() == [soft, soft, -1]

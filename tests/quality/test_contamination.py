@@ -24,7 +24,7 @@ from trajmill.quality.contamination import (
     few_words,
     name_hash,
 )
-from trajmill.quality.contamination_matches import decided, exposed, tasks_showing
+from trajmill.quality.contamination_matches import choose_items, find_matches, tasks_showing
 from trajmill.quality.fingerprint import text_hashes
 from trajmill.schemas import Environment, Task
 
@@ -68,9 +68,9 @@ def found(index: Index, *texts: str | None, least: float = 0.5, **more: Any) -> 
 
 
 def items_of(batch: pa.RecordBatch, index: Index, least: float = 0.5, common: int = 10) -> list[str]:
-    matches = pa.Table.from_batches([exposed(batch, index)])
+    matches = pa.Table.from_batches([find_matches(batch, index)])
     run, tasks = np.unique(tasks_showing(matches, np.arange(batch.num_rows, dtype=np.uint64))[0], return_counts=True)
-    _, item, _ = decided(matches, index, index.weights(common, run, tasks.astype(np.uint64)), least)
+    _, item, _ = choose_items(matches, index, index.weights(common, run, tasks.astype(np.uint64)), least)
     return [index.items[number] for number in item]
 
 

@@ -9,7 +9,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, unescaped
+from trajmill.quality.control_strings import ESCAPABLE, PATTERN, escape, escape_places, unescape
 
 STRINGS = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|fim_middle|>", "[INST]", "[/INST]", "<<SYS>>"),
@@ -22,14 +22,14 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 @pytest.mark.parametrize("string", STRINGS)
 def test_a_control_string_is_told_with_a_blank_behind_its_first_character(string):
     assert re2.search(PATTERN, f"a {string} b")
-    assert escaped(f"a {string} b") == f"a {string[0]} {string[1:]} b"
+    assert escape(f"a {string} b") == f"a {string[0]} {string[1:]} b"
 
 
 @given(TEXTS)
 def test_what_is_escaped_holds_no_control_string_and_comes_back_as_it_was(text):
-    told = escaped(text)
+    told = escape(text)
     assert not re2.search(PATTERN, told)
-    assert unescaped(told) == text
+    assert unescape(told) == text
     assert not any(string in told for string in STRINGS)
     assert not any(string in normalize("NFKC", told) for string in STRINGS if string.isascii())
     assert (told == text) == (not re2.search(ESCAPABLE, text))
@@ -37,12 +37,12 @@ def test_what_is_escaped_holds_no_control_string_and_comes_back_as_it_was(text):
 
 @given(TEXTS)
 def test_json_stays_json_of_the_escaped_text(text):
-    assert json.loads(escaped(json.dumps({"a": [text]}, ensure_ascii=False))) == {"a": [escaped(text)]}
+    assert json.loads(escape(json.dumps({"a": [text]}, ensure_ascii=False))) == {"a": [escape(text)]}
 
 
 @given(TEXTS)
 def test_the_places_are_those_of_the_blanks_that_come_in(text):
-    told = escaped(text)
+    told = escape(text)
     for shift, place in enumerate(escape_places(text)):
         assert told[place + shift] == " "
         told = told[: place + shift] + "\0" + told[place + shift + 1 :]
@@ -61,10 +61,10 @@ def test_a_tokenizer_with_such_tokens_makes_none_of_an_escaped_text():
     text = " x ".join(STRINGS)
     control = {made.token_to_id(one) for one in STRINGS}
     assert control <= set(made.encode(text).ids)
-    assert control.isdisjoint(made.encode(escaped(text)).ids)
+    assert control.isdisjoint(made.encode(escape(text)).ids)
 
 
 def test_long_texts_take_linear_time():
-    assert escaped("<" + " " * 3_000_000) == "<" + " " * 3_000_000
-    assert len(escaped("< " * 500_000 + "<|im_end|>")) == 1_000_011
-    assert re.match(r"< \|", escaped("<|im_end|>"))
+    assert escape("<" + " " * 3_000_000) == "<" + " " * 3_000_000
+    assert len(escape("< " * 500_000 + "<|im_end|>")) == 1_000_011
+    assert re.match(r"< \|", escape("<|im_end|>"))

@@ -9,7 +9,7 @@ import pytest
 from tests.make import batch_of, trajectory
 from tests.quality.whole import measured as measured_whole
 from trajmill.quality.measure import Measuring
-from trajmill.quality.registry import configured
+from trajmill.quality.registry import make_signal
 from trajmill.quality.signal import Measured
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
@@ -28,12 +28,12 @@ def test_a_filter_judges_the_prose_of_a_trajectory_with_the_recipes_arguments_an
         trajectory("A short line of prose stands here.", "total 0", native_id="short"),
         trajectory("total 0", "x", native_id="none"),
     )
-    signal = configured(GOPHER, {"min_doc_words": 15})
+    signal = make_signal(GOPHER, {"min_doc_words": 15})
     assert signal.measure(view).tolist() == [1, 1, 0, 0, 1, 1]
     reasons = signal.reasons(view)
     assert reasons is not None
     assert reasons.to_pylist() == [None, None, "gopher_short_doc", "gopher_short_doc", None, None]
-    assert configured(GOPHER, {"min_doc_words": 5, "min_stop_words": 0}).measure(view).tolist() == [1] * 6
+    assert make_signal(GOPHER, {"min_doc_words": 5, "min_stop_words": 0}).measure(view).tolist() == [1] * 6
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_filter_judges_the_prose_of_a_trajectory_with_the_recipes_arguments_an
     ],
 )
 def test_each_filter_that_decides_by_text_alone_can_be_used(name, settings):
-    signal = configured(f"datatrove:{name}", settings)
+    signal = make_signal(f"datatrove:{name}", settings)
     numbers = signal.measure(measured(trajectory(PROSE, "total 0")))
     assert set(numbers.tolist()) <= {0, 1}
 
@@ -71,21 +71,21 @@ def test_each_filter_that_decides_by_text_alone_can_be_used(name, settings):
 )
 def test_what_cannot_be_used_is_refused_with_why(name, settings, words):
     with pytest.raises(ConfigError) as caught:
-        configured(f"datatrove:{name}", settings)
+        make_signal(f"datatrove:{name}", settings)
     assert words in str(caught.value)
 
 
 def test_without_datatrove_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove.pipeline", None)
     with pytest.raises(ConfigError, match="datatrove"):
-        configured(GOPHER, {"min_doc_words": 31})
+        make_signal(GOPHER, {"min_doc_words": 31})
 
 
 @pytest.mark.parametrize("least", [15, 25, 26])
 def test_of_a_trajectory_in_several_batches_the_prose_is_told_as_a_whole(least: int):
     long = trajectory("A short line of prose stands here.", "one", PROSE, "two", "A short line of prose stands here.")
     batch = batch_of(long, trajectory("x", "y", native_id="u"))
-    settings = {"g": configured(GOPHER, {"min_doc_words": least})}
+    settings = {"g": make_signal(GOPHER, {"min_doc_words": least})}
     whole = pa.Table.from_batches([measured_whole(batch, settings)])
     for cuts in ((1,), (2, 4), (1, 2, 3, 4, 5, 6), (3, 6)):
         measuring = Measuring(settings, TokenCounter())

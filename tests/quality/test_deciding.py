@@ -8,7 +8,7 @@ from tests.quality.whole import measured
 from trajmill.quality.duplicate import KEY, losers
 from trajmill.quality.group import components, name_edges
 from trajmill.quality.measure import instance_nodes, task_nodes
-from trajmill.quality.rule import Rule, decided
+from trajmill.quality.rule import Rule, apply_rules
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError, Environment, Task
 
@@ -19,11 +19,11 @@ def numbers(*values):
 
 def test_the_first_rule_in_order_gives_the_reason():
     rules = [Rule("low", "s", "trajectory", least=2), Rule("high", "s", "trajectory", most=1)]
-    assert decided(rules, {"s": numbers(0, 3, 1.5)}, 3).trajectory.tolist() == [0, 1, 0]
+    assert apply_rules(rules, {"s": numbers(0, 3, 1.5)}, 3).trajectory.tolist() == [0, 1, 0]
 
 
 def test_rules_on_transitions_do_not_touch_trajectories():
-    decision = decided([Rule("r", "s", "transition", most=0)], {"s": numbers(0, 1)}, 2)
+    decision = apply_rules([Rule("r", "s", "transition", most=0)], {"s": numbers(0, 1)}, 2)
     assert decision.trajectory.tolist() == [-1, -1]
     assert decision.transition.tolist() == [-1, 0]
 
@@ -37,11 +37,11 @@ def test_a_rule_that_spares_lets_its_share_through_by_what_is_said():
     rule, other = (Rule(name, "s", "transition", most=0, spare=0.25) for name in ("r", "t"))
     keys = {"transition": np.random.default_rng(0).integers(0, 1 << 63, 8_000, np.uint64) << np.uint64(1)}
     broken = {"s": np.ones(8_000, np.float32)}
-    spared = decided([rule], broken, 8_000, keys).transition < 0
+    spared = apply_rules([rule], broken, 8_000, keys).transition < 0
     assert abs(spared.mean() - 0.25) < 0.02
-    assert abs((spared & (decided([other], broken, 8_000, keys).transition < 0)).mean() - 0.25**2) < 0.02
+    assert abs((spared & (apply_rules([other], broken, 8_000, keys).transition < 0)).mean() - 0.25**2) < 0.02
     order = np.random.default_rng(1).permutation(8_000)
-    again = decided([rule], broken, 8_000, {"transition": keys["transition"][order]}).transition < 0
+    again = apply_rules([rule], broken, 8_000, {"transition": keys["transition"][order]}).transition < 0
     assert (again == spared[order]).all()
 
 

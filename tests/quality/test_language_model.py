@@ -15,7 +15,7 @@ from trajmill.quality.diversity import diversity
 from trajmill.quality.lookback import HISTORY
 from trajmill.quality.registry import signal
 from trajmill.quality.signal import Measured
-from trajmill.quality.signals.predictability import ANSWER, compressed_share
+from trajmill.quality.signals.predictability import ANSWER, compress_share
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS, Action, Environment, Observation, Step, Task, Trajectory
 
@@ -109,14 +109,14 @@ def test_what_is_not_there_or_empty_costs_nothing(name):
 def test_only_the_latest_history_and_the_beginning_of_the_answer_count():
     secret = noise().encode()
     filler = noise(HISTORY).encode()
-    assert compressed_share(secret, secret + filler[: HISTORY - len(secret)]) < 0.02
-    assert compressed_share(secret, secret + filler) > 0.6
-    assert compressed_share(filler[:8] * (ANSWER // 8) + secret, b"") < 0.01
+    assert compress_share(secret, secret + filler[: HISTORY - len(secret)]) < 0.02
+    assert compress_share(secret, secret + filler) > 0.6
+    assert compress_share(filler[:8] * (ANSWER // 8) + secret, b"") < 0.01
 
 
 def test_a_short_answer_is_not_charged_for_the_frame():
-    assert compressed_share(b"ok", b"") == pytest.approx(1)
-    assert compressed_share(b"a" * 100, b"") < 0.1
+    assert compress_share(b"ok", b"") == pytest.approx(1)
+    assert compress_share(b"a" * 100, b"") < 0.1
 
 
 def test_equally_common_kinds_count_in_full_and_rare_ones_hardly():

@@ -10,7 +10,7 @@ from tests.make import batch_of, call
 from trajmill.quality.registry import signal
 from trajmill.quality.sets import Sets, common_bits
 from trajmill.quality.signal import Measured
-from trajmill.quality.signals.leaks import WORDS, shared
+from trajmill.quality.signals.leaks import WORDS, shared_shares
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Action, Context, Observation, Step, Task, Trajectory, call_text, json_text
@@ -40,7 +40,7 @@ LONG = st.lists(st.sampled_from("ab"), max_size=16).map(" ".join)
 @given(st.lists(st.tuples(*[st.none() | LONG] * 3), max_size=5))
 def test_shares_are_those_of_sets_of_runs(rows):
     columns = [Texts.of(pa.array([row[side] for row in rows], pa.string()).dictionary_encode()) for side in range(3)]
-    found = shared(columns[0], [columns[1]], [columns[2]])
+    found = shared_shares(columns[0], [columns[1]], [columns[2]])
     for number, (part, whole, apart) in enumerate(rows):
         own = plain(part) - plain(apart)
         assert found[number] == pytest.approx(len(own & plain(whole)) / len(own) if own else 0)

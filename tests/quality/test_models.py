@@ -8,8 +8,8 @@ import pytest
 from benchmarks.train_classifier import train
 from tests.make import batch_of, trajectory
 from tests.quality.contract import cuts_change_nothing, keeps_the_contract
-from trajmill.quality.prose import joined_prose, prose_lines, runs
-from trajmill.quality.registry import configured
+from trajmill.quality.prose import join_prose, prose_lines, runs
+from trajmill.quality.registry import make_signal
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.classifier import lines_of, with_pairs, words
 from trajmill.quality.signals.language import READ, readable
@@ -35,7 +35,7 @@ def measured(*trajectories):
 
 
 def test_the_language_of_a_trajectory_is_that_of_its_prose(languages: str):
-    signal = configured("language", {"model": languages, "languages": ["good"]})
+    signal = make_signal("language", {"model": languages, "languages": ["good"]})
     view = measured(
         trajectory(f'{{"text": "{ENGLISH}, and {ENGLISH}"}}', "drwxr-xr-x 2 root", native_id="a"),
         trajectory("total 2", f"{GERMAN}, {GERMAN}", native_id="b"),
@@ -47,12 +47,12 @@ def test_the_language_of_a_trajectory_is_that_of_its_prose(languages: str):
     assert german < 0.1
     assert none == 1
     assert asked < 0.1
-    both = configured("language", {"model": languages, "languages": ["good", "bad"]})
+    both = make_signal("language", {"model": languages, "languages": ["good", "bad"]})
     assert both.measure(view).tolist() == pytest.approx([1] * 7, abs=1e-4)
 
 
 def test_the_language_of_a_trajectory_that_is_cut_is_that_of_its_whole_prose(languages: str):
-    signal = configured("language", {"model": languages, "languages": ["good"]})
+    signal = make_signal("language", {"model": languages, "languages": ["good"]})
     asked = Task(None, "es gibt drei Dateien in diesem Ordner")
     keeps_the_contract(signal)
     for shown in ([ENGLISH, "total 2", GERMAN, ENGLISH], ["x", ENGLISH, GERMAN], ["x", "y"]):
@@ -64,7 +64,7 @@ def test_the_language_of_a_trajectory_that_is_cut_is_that_of_its_whole_prose(lan
 def test_what_is_no_model_or_no_label_is_told_with_what_there_is(languages: str, tmp_path: Path):
     def fault(**settings: object) -> str:
         with pytest.raises(ConfigError) as caught:
-            configured("language", settings)
+            make_signal("language", settings)
         return str(caught.value)
 
     (tmp_path / "noise.bin").write_bytes(b"\x00\x01" * 5000)
@@ -113,8 +113,8 @@ def test_a_run_counts_once_and_prose_ends_at_its_bound():
     line = "this is shown on every single screen"
     view = measured(trajectory(line, line, f"{line}\nand here is something that is new"))
     (lines,) = prose_lines(view, 1000)
-    assert joined_prose([lines, [line]], 1000) == f"{line}\nand here is something that is new"
-    assert [joined_prose([lines], 10) for lines in prose_lines(view, 10)] == [line[:10]]
+    assert join_prose([lines, [line]], 1000) == f"{line}\nand here is something that is new"
+    assert [join_prose([lines], 10) for lines in prose_lines(view, 10)] == [line[:10]]
 
 
 def test_words_are_told_apart_by_signs_and_numbers_are_alike():

@@ -27,7 +27,7 @@ from trajmill.quality.near import (
     step_kinds,
 )
 from trajmill.quality.settings import FEW
-from trajmill.quality.sketch import SIZE, Sketches, absent_shares, portions, sketched
+from trajmill.quality.sketch import SIZE, Sketches, absent_shares, make_sketches, portions
 from trajmill.schemas import Observation, Trajectory
 
 VOCABULARY = [f"word{number}" for number in range(5000)]
@@ -54,7 +54,7 @@ def sketches_of(*logs: list[str], form: str = "stream", dialect: str | None = No
         ]
         trajectories.append(Trajectory(str(number), "terminal", steps))
     batch = batch_of(*trajectories)
-    return Sketches.of(pa.Table.from_batches([sketched(batch)]), trajectory_starts(batch))
+    return Sketches.of(pa.Table.from_batches([make_sketches(batch)]), trajectory_starts(batch))
 
 
 def background_of(sketches: Sketches, tasks: list[int]) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import string
 import pytest
 
 from trajmill.quality.scrub import scrub_text
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 
 LETTERS = string.ascii_letters + string.digits
 
@@ -34,12 +34,12 @@ def test_what_scrubbing_put_into_a_text_is_found_to_the_letter(name, seed):
     clean = scrub_text(text)
     assert clean != text
     changed = [place for place, (one, other) in enumerate(zip(text, clean, strict=True)) if one != other]
-    spans = replaced_spans(clean)
+    spans = placeholder_spans(clean)
     assert len(spans) == 1
     assert spans[0][0] <= changed[0]
     assert changed[-1] < spans[0][1]
     assert spans[0][1] - spans[0][0] <= 36
-    assert replaced_spans(text) == []
+    assert placeholder_spans(text) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_scrubbing_put_into_a_text_is_found_to_the_letter(name, seed):
 )
 def test_names_and_addresses_of_nobody_are_found(text, kept):
     clean = scrub_text(text)
-    [(begin, end)] = replaced_spans(clean)
+    [(begin, end)] = placeholder_spans(clean)
     assert clean != text
     assert f"{clean[:begin]}{{}}{clean[end:]}" == kept
 
@@ -60,4 +60,4 @@ def test_names_and_addresses_of_nobody_are_found(text, kept):
 def test_ordinary_text_holds_none():
     words = ["user guide", "host.py", "deadbeef" * 5, "00000000", "11111111-2222", "192.168.0.1", "src/lamp/user1.py"]
     words += [drawn(size, seed) for size in (8, 20, 64) for seed in range(300)]
-    assert replaced_spans(" ".join(words)) == []
+    assert placeholder_spans(" ".join(words)) == []

@@ -29,7 +29,7 @@ from trajmill.schemas import (
     json_text,
 )
 from trajmill.schemas.invariants import check
-from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema, leaves
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema, leaves
 
 PASSWORD = "tr0ub4dor7staple"
 MAIL = "carol.jones@corp.io"
@@ -128,7 +128,7 @@ def test_every_column_that_holds_what_a_log_says_is_scrubbed_and_no_other_change
 
 
 def test_a_column_that_is_not_scrubbed_holds_a_closed_set_a_digest_or_what_no_log_says() -> None:
-    flat = encoded_schema()
+    flat = encode_schema()
     lists = [
         f"{side}.attachments.{field.name}"
         for side in ("observation", "next_observation")

@@ -15,14 +15,14 @@ from tests.make import Outcome, Task, batch_of, call, trajectory
 from tests.quality.test_contamination import index_of
 from tests.quality.whole import histories, measured
 from trajmill.quality import lookback
-from trajmill.quality.contamination_matches import Exposing, exposed
+from trajmill.quality.contamination_matches import Exposing, find_matches
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.lookback import Reaching
 from trajmill.quality.measure import Measuring
 from trajmill.quality.registry import signals
 from trajmill.quality.replicate import Following
 from trajmill.quality.signal import Measured
-from trajmill.quality.sketch import SIZE, Sketching, sketched
+from trajmill.quality.sketch import SIZE, Sketching, make_sketches
 from trajmill.quality.spans import Labelling
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.variety import Varying
@@ -64,7 +64,10 @@ def test_cuts_between_turns_change_nothing_that_is_measured(contents, cuts):
     for name in NAMES:
         column = f"signal.{name}"
         assert found[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6)
-    assert joined(Sketching(), pieces(batch, cuts)).to_pydict() == pa.Table.from_batches([sketched(batch)]).to_pydict()
+    assert (
+        joined(Sketching(), pieces(batch, cuts)).to_pydict()
+        == pa.Table.from_batches([make_sketches(batch)]).to_pydict()
+    )
 
 
 @pytest.mark.parametrize("kind", [Measuring(NAMES, TokenCounter()), Labelling(), Varying()])
@@ -155,7 +158,7 @@ def test_a_sketch_that_holds_only_a_sample_is_the_same_sample_from_stretches(cut
     texts = [words(number, SIZE // 2) for number in range(6)]
     batch = batch_of(trajectory("a"), trajectory(*texts, native_id="long"), trajectory("b", native_id="c"))
     found = joined(Sketching(), pieces(batch, {cut + 1 for cut in cuts}))
-    whole = sketched(batch)
+    whole = make_sketches(batch)
     assert len({*whole["limit"].to_pylist()}) == 2
     assert found["limit"].to_pylist() == whole["limit"].to_pylist()
     for left, right in zip(found["shingles"].to_pylist(), whole["shingles"].to_pylist(), strict=True):
@@ -173,4 +176,6 @@ def test_cuts_change_neither_histories_nor_what_is_shown_of_benchmarks(contents,
     assert joined(Following(), pieces(batch, cuts)).to_pydict() == pa.Table.from_batches([whole]).to_pydict()
     index = index_of({"b:1": [["a b c d"]], "b:2": [["f g h i j"]]}, names=(("b:1", "id", "e"),))
     found = joined(Exposing(index), pieces(batch, cuts)).to_pylist()
-    assert {tuple(one.values()) for one in found} == {tuple(one.values()) for one in exposed(batch, index).to_pylist()}
+    assert {tuple(one.values()) for one in found} == {
+        tuple(one.values()) for one in find_matches(batch, index).to_pylist()
+    }

@@ -13,8 +13,8 @@ from trajmill.quality.shingle import words
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.turns import KEEPS, SHORT, Turns, compared, keeps_loss, new_text
-from trajmill.quality.values import action_values, decoded
+from trajmill.quality.turns import KEEPS, SHORT, Turns, compare_texts, keeps_loss, new_text
+from trajmill.quality.values import action_values, decode_leaves
 from trajmill.schemas import KEYSTROKES, Action, Observation, Step, Trajectory, call_text, keystrokes_text
 
 JSON = st.recursive(
@@ -55,12 +55,12 @@ def word_list(text):
 
 @given(JSON, st.booleans())
 def test_the_values_of_json_are_its_leaves_and_no_keys(value, ascii_only):
-    found = decoded(pa.array([json.dumps(value, ensure_ascii=ascii_only)]))[0].as_py()
+    found = decode_leaves(pa.array([json.dumps(value, ensure_ascii=ascii_only)]))[0].as_py()
     assert word_list(found) == word_list("\n".join(leaves(value)))
 
 
 def test_values_are_decoded_one_a_line():
-    found = decoded(
+    found = decode_leaves(
         pa.array(['{"path": "/a/b", "lines": [1, 2], "new": "x = \\"y\\"\\nz"}', "{}", '{"a": "\\u00e9t\\u00e9"}'])
     )
     assert found.to_pylist() == ["/a/b\n1\n2\nx =  y  z", "", "été"]
@@ -100,7 +100,7 @@ PROSE = st.text(st.sampled_from("abc AB.\n"), max_size=14)
 @given(st.lists(st.tuples(st.none() | PROSE, st.none() | PROSE), max_size=6))
 def test_measures_are_those_of_the_paper(rows):
     columns = [pa.array([row[side] for row in rows], pa.string()).dictionary_encode() for side in (0, 1)]
-    found = compared(*map(Texts.of, columns))
+    found = compare_texts(*map(Texts.of, columns))
     for number, (action, shown) in enumerate(rows):
         known = action is not None and shown is not None
         a, o = (set(word_list(text.lower())) if known else set() for text in (action or "", shown or ""))
@@ -179,7 +179,7 @@ def test_an_echo_is_told_by_values_and_new_lines_where_names_and_standing_lines_
     action = call("echo_text", text="hello")
     measured = acting((action, "a b c", "a b c\nhello"), form="screen")
     assert signal("turn_category").measure(measured).tolist() == [list(KEEPS).index("echo")]
-    assert measured.once(lambda m: compared(m.texts("action", "text"), new_text(m))).overlap[0] == 0.2
+    assert measured.once(lambda m: compare_texts(m.texts("action", "text"), new_text(m))).overlap[0] == 0.2
 
 
 def test_the_mask_keeps_each_category_at_its_share():

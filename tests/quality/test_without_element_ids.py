@@ -9,8 +9,8 @@ from tests.make import batch_of, call
 from tests.quality.whole import histories, measured
 from trajmill.quality.fingerprint import transition_hashes
 from trajmill.quality.replicate import Words, agreement
-from trajmill.quality.sketch import sketched
-from trajmill.quality.without_element_ids import unnumbered
+from trajmill.quality.sketch import make_sketches
+from trajmill.quality.without_element_ids import remove_element_ids
 from trajmill.schemas import Observation, Step, Trajectory
 
 
@@ -38,12 +38,12 @@ def one(native_id: str, more: int, element: int) -> Trajectory:
 
 def test_two_trajectories_that_number_one_screen_in_two_ways_hold_the_same_transition():
     batch = batch_of(one("a", 0, 3), one("b", 40, 43), one("c", 40, 42))
-    hashes = transition_hashes(unnumbered(batch))
+    hashes = transition_hashes(remove_element_ids(batch))
     assert (hashes[0] == hashes[1]).all()
     assert (hashes[0] != hashes[2]).any(), "another element was clicked"
     column = measured(batch)["transition_hash"].to_pylist()
     assert column[0] == column[1] != column[2]
-    steps = sketched(batch)["step_hash"].to_pylist()
+    steps = make_sketches(batch)["step_hash"].to_pylist()
     assert steps[0] == steps[1] != steps[2]
     history, answer = (histories(batch)[name].to_pylist() for name in ("history", "answer"))
     assert history[0] == history[1] != history[2]
@@ -71,7 +71,7 @@ def test_texts_of_other_dialects_keep_what_looks_like_a_number():
     for dialect in (None, "browsergym-axtree"):
         steps = [Step(call("wait"), screen(*lines, dialect=dialect), screen(*others, dialect=dialect), 0, 0)]
         batch = batch_of(Trajectory("t", "web", steps))
-        assert unnumbered(batch) is batch
+        assert remove_element_ids(batch) is batch
         assert measured(batch, ["no_op"])["signal.no_op"].to_pylist() == [0]
 
 
@@ -83,7 +83,7 @@ def test_a_text_that_two_dialects_share_is_a_tree_only_where_it_is_one():
             call("a", element="#2"), None, screen("HTTP 200\n\n#4 text", dialect="http+uitree/1", form="response"), 1, 1
         ),
     ]
-    batch = unnumbered(batch_of(Trajectory("t", "web", steps)))
+    batch = remove_element_ids(batch_of(Trajectory("t", "web", steps)))
     rows = batch.to_pylist()
     assert rows[0]["observation"]["content"] == "window\n  text"
     assert rows[0]["next_observation"]["content"] == text
@@ -93,9 +93,9 @@ def test_a_text_that_two_dialects_share_is_a_tree_only_where_it_is_one():
 
 
 def test_an_action_on_an_element_that_does_not_stand_there_keeps_its_number():
-    (row,) = unnumbered(batch_of(one("a", 40, 3))).to_pylist()
+    (row,) = remove_element_ids(batch_of(one("a", 40, 3))).to_pylist()
     assert json.loads(row["action"]["arguments"]) == {"element": "#3"}
-    (row,) = unnumbered(batch_of(one("a", 40, 43))).to_pylist()
+    (row,) = remove_element_ids(batch_of(one("a", 40, 43))).to_pylist()
     assert json.loads(row["action"]["arguments"]) == {"element": "#3"}
 
 

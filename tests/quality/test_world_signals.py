@@ -18,7 +18,7 @@ from trajmill.quality.screens import canonical_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.binary_content import binary_shares
 from trajmill.quality.signals.opaque_content import with_long_words
-from trajmill.quality.signals.undeclared_tool import declared
+from trajmill.quality.signals.undeclared_tool import declared_names
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import (
@@ -67,7 +67,7 @@ def calling(space, *names):
     ],
 )
 def test_calls_of_tools_that_the_list_does_not_hold_are_marked(space):
-    assert declared(json.dumps(space)) == {"add", "divide"}
+    assert declared_names(json.dumps(space)) == {"add", "divide"}
     assert measure("undeclared_tool", calling(space, "add", "subtract", "subtract")) == [0, 1, 1]
     assert measure("undeclared_tool", calling(space, "add", "divide")) == [0, 0]
 

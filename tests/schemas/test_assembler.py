@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.make import batch_of, call, steps_of, trajectory
 from trajmill.schemas import Action, Agent, Assembler, Observation, Outcome, Step, Task, Trajectory
 from trajmill.schemas.invariants import check
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 
 def test_a_batch_holds_what_the_trajectory_said():
@@ -66,7 +66,7 @@ def test_a_long_trajectory_is_split_at_turns_and_keeps_its_steps():
 def test_an_empty_assembler_gives_an_empty_batch_of_the_schema():
     batch = Assembler().take()
     assert batch.num_rows == 0
-    assert batch.schema == encoded_schema()
+    assert batch.schema == encode_schema()
     assert check(batch) is batch
 
 

@@ -15,7 +15,7 @@ from trajmill.pipelines.storage.parquet import read_transitions, write_parquet
 from trajmill.schemas import SCHEMA_VERSION, ConfigError, ShardError, scan_transitions
 from trajmill.schemas.invariants import check
 from trajmill.schemas.migrations import LACKING
-from trajmill.schemas.transition import VERSION_KEY, encoded_schema
+from trajmill.schemas.transition import VERSION_KEY, encode_schema
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -23,7 +23,7 @@ GOLDEN = ROOT / "tests" / "golden"
 @pytest.fixture
 def out(tmp_path):
     batches = [batch_of(trajectory("a", None)), batch_of(trajectory("b", native_id="u"))]
-    write_parquet(Folder(str(tmp_path)), "transitions/terminal/part-00000-x.parquet", encoded_schema(), batches)
+    write_parquet(Folder(str(tmp_path)), "transitions/terminal/part-00000-x.parquet", encode_schema(), batches)
     return tmp_path
 
 

@@ -30,7 +30,7 @@ from trajmill.schemas import (
 from trajmill.schemas.invariants import check
 from trajmill.schemas.plugins import plugins
 from trajmill.schemas.trajectory import trajectory_id
-from trajmill.schemas.transition import PLAIN_TEXT, SHARED_TEXT, dictionary_columns, encoded_schema, leaves
+from trajmill.schemas.transition import PLAIN_TEXT, SHARED_TEXT, dictionary_columns, encode_schema, leaves
 
 
 def fields_of(schema: pa.Schema):
@@ -62,7 +62,7 @@ def test_the_seven_domains_are_in_the_json_schema():
 
 
 def test_repeating_text_is_dictionary_encoded_and_unique_text_is_not():
-    kinds = dict(leaves(encoded_schema()))
+    kinds = dict(leaves(encode_schema()))
     assert all(pa.types.is_dictionary(kinds[path]) for path in SHARED_TEXT)
     assert not any(pa.types.is_dictionary(kinds[path]) for path in PLAIN_TEXT)
     assert set(dictionary_columns()) == {path for path, kind in kinds.items() if pa.types.is_dictionary(kind)}

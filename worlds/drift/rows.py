@@ -23,7 +23,7 @@ from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.judge.world_models import answering
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_transitions, rows_of, transition_files
-from trajmill.quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes
+from trajmill.quality.fingerprint import Lanes, combine_hashes, mixed, struct_text, text_hashes
 from trajmill.quality.lookback import Reaching
 from trajmill.quality.replicate import Words
 from trajmill.quality.segments import goes_on
@@ -36,7 +36,7 @@ from trajmill.quality.signals.error_observation import shown_erroneous
 from trajmill.quality.texts import Flags, Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.turns import turns
-from trajmill.quality.without_element_ids import TREE, unnumbered
+from trajmill.quality.without_element_ids import TREE, remove_element_ids
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -277,12 +277,12 @@ class _Measuring:
         return found.filter(pl.Series((content.index >= 0) & _of_world(view)))
 
     def _hashes(self, view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
-        batch = unnumbered(view.batch)
+        batch = remove_element_ids(view.batch)
         log = logs(view.batch)
         place = np.where(places(batch) != 0, places(batch), log)
         lead = np.repeat(place[:, None], 2, axis=1)
         answer = text_hashes(struct_text(batch, "next_observation", "content"))
-        action = combined(
+        action = combine_hashes(
             [
                 *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
                 text_hashes(batch["interleaved"]),
@@ -293,7 +293,7 @@ class _Measuring:
         previous = np.concatenate([self._last, answer[:-1]])
         previous[batch["step"].to_numpy() == 0] = 0
         seen = np.where(told[:, None], text_hashes(struct_text(batch, "observation", "content")), previous)
-        done = mixed(combined([seen, action]) + step * _ODD)
+        done = mixed(combine_hashes([seen, action]) + step * _ODD)
         before = np.cumsum(done, axis=0, dtype=np.uint64) - done
         before -= np.repeat(before[view.starts], view.lengths, axis=0)
         if goes_on(batch):
@@ -304,11 +304,11 @@ class _Measuring:
             "place": place,
             "log": log,
             "logged": self._logged(view, log),
-            "key": combined([lead, before, seen, action])[:, 0],
-            "context": combined([lead, seen, action])[:, 0],
-            "act": combined([lead, action])[:, 0],
+            "key": combine_hashes([lead, before, seen, action])[:, 0],
+            "context": combine_hashes([lead, seen, action])[:, 0],
+            "act": combine_hashes([lead, action])[:, 0],
             "trajectory": text_hashes(copies)[:, 0],
-            "step_hash": mixed(combined([action, answer]) + step * _ODD)[:, 0],
+            "step_hash": mixed(combine_hashes([action, answer]) + step * _ODD)[:, 0],
             "answer": answer[:, 0],
         }
 
@@ -321,7 +321,7 @@ class _Measuring:
         if goes_on(view.batch):
             so_far[: view.lengths[0]] += self._acted
         self._acted = so_far[-1:]
-        return np.where(log != 0, combined([np.repeat(log[:, None], 2, axis=1), so_far, act])[:, 0], 0)
+        return np.where(log != 0, combine_hashes([np.repeat(log[:, None], 2, axis=1), so_far, act])[:, 0], 0)
 
     def _sketches(self, view: Measured) -> dict[str, npt.NDArray[np.uint32]]:
         own = np.minimum(
@@ -345,7 +345,7 @@ def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
     for struct, name in (("environment", "instance_id"), ("task", "id"), ("task", "instruction")):
         column = struct_text(batch, struct, name)
         known = column.is_valid().to_numpy(zero_copy_only=False)
-        lanes = combined([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
+        lanes = combine_hashes([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
         found = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), found)
     return found
 

@@ -28,7 +28,7 @@ from trajmill.pipelines.recipe.recipe_file import SALT, SALTED
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import RUN, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_batches, read_table, read_transitions, write_parquet
-from trajmill.pipelines.storage.units import MANIFEST, finish_stage, finish_unit, read_manifest, written_names
+from trajmill.pipelines.storage.units import MANIFEST, finish_stage, finish_unit, manifest_names, read_manifest
 from trajmill.quality.scrub import scrub_text
 from trajmill.schemas import SCHEMA_VERSION, ConfigError
 from trajmill.schemas.manifest import FileEntry, Manifest
@@ -230,14 +230,14 @@ class Replay:
         """Replays what lies in a folder, and returns the counts of its manifest."""
         files = _files(place)
         labels = [_label(file.name) for file in files]
-        owner.intend({*(f"{STAGE}/{file.name}" for file in files), *written_names(STAGE, labels)})
+        owner.intend({*(f"{STAGE}/{file.name}" for file in files), *manifest_names(STAGE, labels)})
         held = place.held(owner.token, replaces=True)
         (held / STAGE).remove(MANIFEST)
         self._runs, self._scrub = RunFolders(place), _scrubbing(place)
         made = [self._unit(held, file) for file in files]
         digest = hashlib.sha256(json.dumps([[one.name, one.sha256] for unit in made for one in unit.files]).encode())
         sealed = finish_stage(held / STAGE, "replay", digest.hexdigest(), labels)
-        wanted = {f"{STAGE}/{one.name}" for one in sealed.files} | written_names(STAGE, labels)
+        wanted = {f"{STAGE}/{one.name}" for one in sealed.files} | manifest_names(STAGE, labels)
         owner.prune([STAGE, f"_units/{STAGE}"], wanted)
         return sealed.counts
 

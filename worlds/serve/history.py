@@ -21,12 +21,12 @@ import pyarrow as pa
 from trajmill.pipelines.recipe.recipe import Mix, Pool
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.fixed_texts import ASKING, COMMANDS
-from trajmill.pipelines.render.pieces import MARK, View, capped
-from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, prompt_tokens, shaped_prompt
+from trajmill.pipelines.render.pieces import MARK, View, cap
+from trajmill.pipelines.render.prompts import CONTEXT, Prompt, Wording, make_prompt, prompt_tokens
 from trajmill.pipelines.render.turns import Turn, turns
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.render.windows import windows
-from trajmill.quality.control_strings import unescaped
+from trajmill.quality.control_strings import unescape
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import TRANSITION_SCHEMA, Action
 from trajmill.synthesis.tagged_prompts import tagged_system
@@ -61,15 +61,15 @@ class Manner:
     def seen(self, text: str) -> str:
         """A text as it is kept: capped as in samples, unless it is that already, as a model says it that learnt so."""
         most = self.mix.observation_chars
-        return text if most is None or is_capped(text, most) else capped(text, most)
+        return text if most is None or is_capped(text, most) else cap(text, most)
 
     def said(self, text: str) -> str:
         """What a model says is observed, as it is kept."""
-        return self.seen(unescaped(text) if View.of(self.mix).escapes else text)
+        return self.seen(unescape(text) if View.of(self.mix).escapes else text)
 
 
 def is_capped(text: str, most: int) -> bool:
-    """Whether a text is what `capped` makes of a longer one."""
+    """Whether a text is what `cap` makes of a longer one."""
     tail, head = most // 2, most - most // 2
     middle = text[head : len(text) - tail]
     met = _MARKED.fullmatch(middle)
@@ -151,7 +151,7 @@ class History:
     def _prompt(self) -> Prompt:
         manner, key = self._manner, self.scenario.key or self.scenario.id
         wording = Wording.of(manner.mix, manner.pool)
-        made = shaped_prompt(self.scenario.shape, self._context, key, wording, View.of(manner.mix))
+        made = make_prompt(self.scenario.shape, self._context, key, wording, View.of(manner.mix))
         if not manner.tagged or manner.pool != "sft":
             return made
         return made._replace(text=tagged_system(made.text, made.template, wording.folder))

@@ -29,7 +29,7 @@ _LEAST_S: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What the jobs of a run may take together.
+    """Limits of cost and time for all jobs of a run together.
 
     Attributes:
         hours: of time; None as many as the cost allows.
@@ -89,7 +89,7 @@ class Meter:
             self._taken += time.monotonic() - begun
 
     def left(self, seconds: int) -> int:
-        """What is left of so many.
+        """Return what is left of so many seconds.
 
         Raises:
             ShardError: less than a job can be begun with.
@@ -117,7 +117,7 @@ VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "temp_location": ("TRAJMILL_DATAFLOW_TEMP",),
     "sdk_container_image": ("TRAJMILL_DATAFLOW_IMAGE",),
 }
-"""Where an option that is not given is looked for."""
+"""Environment variables that stand in for an option that is not given."""
 
 _WANTED: Final[Mapping[str, str]] = {
     "project": "--project=ID",
@@ -138,7 +138,7 @@ _QUIET: Final = "disable_logging_submission_environment"
 
 
 def is_installed() -> bool:
-    """Whether the packages of the extra are there."""
+    """Return True if the packages of the extra are there."""
     try:
         return find_spec("google.cloud.dataflow") is not None and find_spec("gcsfs") is not None
     except ModuleNotFoundError:
@@ -156,23 +156,23 @@ def require_installed() -> None:
 
 
 def cores_of(machine: str) -> int:
-    """The cores of a machine type, of which each works by itself.
+    """Return the cores of a machine type, of which each works by itself.
 
     Raises:
         ConfigError: its name does not tell.
     """
-    found = _CORES.fullmatch(machine)
-    if found is None:
+    match = _CORES.fullmatch(machine)
+    if match is None:
         raise ConfigError(
             f"--machine_type={machine} does not tell how many cores that has; wanted one such as {MACHINE}."
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def job_flags(
-    given: Sequence[str], workers: int, ceiling: Ceiling, variables: Mapping[str, str] | None = None
+    user_flags: Sequence[str], workers: int, ceiling: Ceiling, variables: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The flags that jobs take beside those that are given, which win.
+    """Return the flags that jobs take beside those that are given, which win.
 
     Args:
         given: flags of Beam, as on a command line.
@@ -185,8 +185,12 @@ def job_flags(
             may cost more than they are allowed to.
     """
     require_installed()
-    known = options_of(given)
-    known |= {name: found for name in _WANTED if not known.get(name) and (found := _variable(name, variables))}
+    known = options_of(user_flags)
+    known |= {
+        name: from_environment
+        for name in _WANTED
+        if not known.get(name) and (from_environment := _variable(name, variables))
+    }
     faults = [f"{_WANTED[name]} is missing" for name in _WANTED if not known.get(name)]
     faults += [
         f"--{name}={known[name]} is none such as {_WANTED.get(name, 'it should be')}"
@@ -211,15 +215,17 @@ def job_flags(
         "number_of_worker_harness_threads": 1,
         "sdk_location": "container",
     }
-    told = options_of([])
-    chosen = tuple(f"--{name}={value}" for name, value in mine.items() if known[name] == told[name] or name in _WANTED)
+    defaults = options_of([])
+    chosen = tuple(
+        f"--{name}={value}" for name, value in mine.items() if known[name] == defaults[name] or name in _WANTED
+    )
     limit = f"--dataflow_service_options={TIME_LIMIT}={ceiling.seconds(machines)}"
     return (f"--runner={RUNNER}", *chosen, f"--experiments={_QUIET}", limit)
 
 
 def _variable(name: str, variables: Mapping[str, str] | None) -> str:
     there = os.environ if variables is None else variables
-    return next((there[one] for one in VARIABLES[name] if there.get(one)), "")
+    return next((there[variable] for variable in VARIABLES[name] if there.get(variable)), "")
 
 
 def options_of(flags: Sequence[str]) -> dict[str, Any]:
@@ -228,35 +234,35 @@ def options_of(flags: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: a flag has no valid value.
     """
-    from trajmill.pipelines.execution.beam_flags import parsed
+    from trajmill.pipelines.execution.beam_flags import parse_flags
 
-    return dict(vars(parsed(flags)[0]))
+    return dict(vars(parse_flags(flags)[0]))
 
 
 def faults_of(options: Any, runner: Any) -> list[str]:
-    """What Beam finds wrong with options, without what it would look for, or make, in the cloud."""
+    """List what Beam finds wrong with options, without what it would look for, or make, in the cloud."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
     from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 
     validator = PipelineOptionsValidator(options, runner)
     faults = list(validator.validate_cloud_options(options.view_as(GoogleCloudOptions)))
-    others = [kind for kind in validator.OPTIONS if kind is not GoogleCloudOptions and "validate" in vars(kind)]
-    return faults + [fault for kind in others for fault in options.view_as(kind).validate(validator)]
+    kinds = [kind for kind in validator.OPTIONS if kind is not GoogleCloudOptions and "validate" in vars(kind)]
+    return faults + [fault for kind in kinds for fault in options.view_as(kind).validate(validator)]
 
 
 def time_limit(options: Any) -> int | None:
-    """The seconds after which the service cancels a job with these options; None for never."""
+    """Return the seconds after which the service cancels a job with these options; None for never."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    told = options.view_as(GoogleCloudOptions).dataflow_service_options or ()
-    found = [one.partition("=")[2] for one in told if one.partition("=")[0] == TIME_LIMIT]
-    return min(map(int, found)) if found else None
+    service_options = options.view_as(GoogleCloudOptions).dataflow_service_options or ()
+    limits = [option.partition("=")[2] for option in service_options if option.partition("=")[0] == TIME_LIMIT]
+    return min(map(int, limits)) if limits else None
 
 
 def limit_to(options: Any, seconds: int) -> None:
-    """Has the service cancel a job with these options after so many seconds."""
+    """Have the service cancel a job with these options after so many seconds."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     view = options.view_as(GoogleCloudOptions)
-    others = [one for one in view.dataflow_service_options or () if one.partition("=")[0] != TIME_LIMIT]
-    view.dataflow_service_options = [*others, f"{TIME_LIMIT}={seconds}"]
+    other_options = [option for option in view.dataflow_service_options or () if option.partition("=")[0] != TIME_LIMIT]
+    view.dataflow_service_options = [*other_options, f"{TIME_LIMIT}={seconds}"]

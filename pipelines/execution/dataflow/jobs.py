@@ -17,8 +17,8 @@ FILES: Final = "/opt/trajmill/files"
 METER: Final = Meter()
 
 
-def require_reachable(options: Any, places: Sequence[str]) -> None:
-    """Returns if a job can reach what it has to, as far as that is seen from here.
+def require_reachable(options: Any, paths: Sequence[str]) -> None:
+    """Check that a job can reach what it has to, as far as that is seen from here.
 
     Args:
         options: of the job.
@@ -30,7 +30,7 @@ def require_reachable(options: Any, places: Sequence[str]) -> None:
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    here = [one for one in places if url_of(one) is None and not one.startswith(f"{FILES}/")]
+    here = [path for path in paths if url_of(path) is None and not path.startswith(f"{FILES}/")]
     if here:
         raise ConfigError(
             f"Workers of Dataflow do not see {here[0]}: raw logs and --out are URLs there, such as gs://bucket/out. "
@@ -39,15 +39,15 @@ def require_reachable(options: Any, places: Sequence[str]) -> None:
     temporary = options.view_as(GoogleCloudOptions).temp_location
     bucket = temporary.removeprefix("gs://").partition("/")[0]
     try:
-        found = filesystem_of(f"gs://{bucket}")[0].exists(bucket)
+        exists = filesystem_of(f"gs://{bucket}")[0].exists(bucket)
     except Exception as error:
         raise ShardError(f"The bucket of --temp_location={temporary} cannot be looked at: {error}") from error
-    if not found:
+    if not exists:
         raise ConfigError(f"There is no bucket {bucket}, which --temp_location names. Make it, or name another.")
 
 
-def finished(pipeline: Any, work: str) -> None:
-    """Submits a pipeline as a job and returns when that is done; who stops waiting before cancels it.
+def run_job(pipeline: Any, work: str) -> None:
+    """Submit a pipeline as a job and return when that is done; who stops waiting before cancels it.
 
     Args:
         pipeline: of the job.

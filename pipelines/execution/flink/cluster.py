@@ -29,7 +29,7 @@ def missing() -> tuple[str, ...]:
 
 
 def jars() -> Path:
-    """The folder of the jars, filled at the first call: 160 jars, 157 MB.
+    """Return the folder of the jars, filled at the first call: 160 jars, 157 MB.
 
     Raises:
         ConfigError: Java or Maven is missing.
@@ -42,9 +42,9 @@ def jars() -> Path:
     if cache.is_dir():
         return cache
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache.parent, prefix=".unfinished-") as made:
-        lib = Path(made) / "lib"
-        pom = shutil.copy(HERE / "pom.xml", made)
+    with tempfile.TemporaryDirectory(dir=cache.parent, prefix=".unfinished-") as temporary:
+        lib = Path(temporary) / "lib"
+        pom = shutil.copy(HERE / "pom.xml", temporary)
         goal = "dependency:copy-dependencies"
         call(["mvn", "-B", "-q", "-f", pom, goal, f"-DoutputDirectory={lib}", "-DincludeScope=runtime"], "Flink")
         if not cache.is_dir():
@@ -99,7 +99,7 @@ network is what they come to by default."""
 
 
 class FlinkServers(Servers):
-    """What runs for one command.
+    """Servers of a Flink cluster that run for one command.
 
     Args:
         folder: an empty folder for logs, settings and temporary files.
@@ -173,12 +173,12 @@ class FlinkServers(Servers):
 
 
 def _managers(rest: int) -> int:
-    """How many TaskManagers a cluster has; 0 where it does not answer yet."""
+    """Count the TaskManagers of a cluster; 0 where it does not answer yet."""
     import urllib.request
 
     try:
         with urllib.request.urlopen(f"http://localhost:{rest}/overview", timeout=5) as answer:
-            told: dict[str, int] = json.load(answer)
+            overview: dict[str, int] = json.load(answer)
     except (OSError, ValueError):
         return 0
-    return told.get("taskmanagers", 0)
+    return overview.get("taskmanagers", 0)

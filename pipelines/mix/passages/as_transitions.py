@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.mix.passages.passage import Message, Passage
 from trajmill.quality.fingerprint import struct_text, trajectory_starts
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 BATCH_CHARACTERS: Final = 8 << 20
 BATCH_PASSAGES: Final = 4096
@@ -51,7 +51,7 @@ def _struct(kind: pa.DataType, fields: dict[str, pa.Array], rows: int) -> pa.Str
 
 def as_transitions(passages: Sequence[Passage]) -> pa.RecordBatch:
     """A batch of `encoded_schema()` with a row for each text of each passage, in order."""
-    schema = encoded_schema()
+    schema = encode_schema()
     lengths = [len(passage.messages) for passage in passages]
     rows = sum(lengths)
     owner = np.repeat(np.arange(len(passages)), lengths)

@@ -30,7 +30,7 @@ from trajmill.pipelines.plan.raw_files import NOT_OPENED
 from trajmill.pipelines.storage.parquet import ParquetSink
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.pipelines.storage.units import finish_unit
-from trajmill.quality.contamination_matches import MATCH_SCHEMA, exposed
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, find_matches
 from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.quality.registry import signal
 from trajmill.quality.scrub import scrub, scrub_name, scrub_reject
@@ -234,7 +234,7 @@ def _measure_batch(passages: list[Passage], reading: _Reading) -> Iterator[tuple
         return
     yield from _rows(batch, passages, tokens, reading)
     if preparing.benchmarks:
-        matches = exposed(batch, read_index(preparing.measures, preparing.benchmarks))
+        matches = find_matches(batch, read_index(preparing.measures, preparing.benchmarks))
         row = matches["row"].to_numpy() + np.uint32(reading.pieces)
         yield "matches", matches.set_column(0, MATCH_SCHEMA.field(0), pa.array(row.astype(np.uint32)))
     reading.pieces += batch.num_rows

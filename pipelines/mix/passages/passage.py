@@ -111,8 +111,8 @@ class Passage:
         return sum(len(message.content) for message in self.messages)
 
 
-def joined_text(messages: Sequence[Message]) -> str:
-    """All that a passage says, with who says it, as one text."""
+def join_text(messages: Sequence[Message]) -> str:
+    """Join all that a passage says, with who says it, as one text."""
     return _PIECES.join(f"{message.role}{_WITHIN}{message.content}" for message in messages)
 
 
@@ -125,10 +125,10 @@ def normalize_text(text: str) -> str:
 def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
     """128-bit hashes of what passages say: normalized, and letter by letter; each of shape (passages, 2)."""
     plain = [
-        joined_text([Message(message.role, normalize_text(message.content)) for message in messages])
+        join_text([Message(message.role, normalize_text(message.content)) for message in messages])
         for messages in passages
     ]
-    exact = [joined_text(messages) for messages in passages]
+    exact = [join_text(messages) for messages in passages]
     return text_hashes(pa.array(plain, pa.string())), text_hashes(pa.array(exact, pa.string()))
 
 

@@ -106,19 +106,21 @@ class Preparation:
         return passage_schema(self.components[unit.component].kind, simulated=self.simulated)
 
     def units(self) -> list[PassageUnit]:
-        """Every file of every component, as far as it is read.
+        """List every file of every component, as far as it is read.
 
         Raises:
             ConfigError: a component's path names nothing.
         """
         units: list[PassageUnit] = []
         for number, component in enumerate(self.components):
-            files = [one for one in component_files(component) if self.only is None or one.place in self.only]
+            files = [
+                raw_file for raw_file in component_files(component) if self.only is None or raw_file.place in self.only
+            ]
             for index, file in enumerate(files):
                 label, part = f"{component.name}-{index:05d}", f"{component.name}/part-{index:05d}.parquet"
                 stamp = f"{file.bytes}:{file.changed}"
-                one = PassageUnit(len(units), number, label, part, file.name, file.place, stamp, file.fault)
-                units.append(one)
+                unit = PassageUnit(len(units), number, label, part, file.name, file.place, stamp, file.fault)
+                units.append(unit)
         return units
 
     def unit_digest(self, unit: PassageUnit) -> str:

@@ -41,11 +41,11 @@ from trajmill.pipelines.storage.units import (
     finish_stage,
     finish_unit,
     is_done,
+    manifest_names,
     stage_names,
     unit_manifests,
-    written_names,
 )
-from trajmill.quality.contamination_matches import MATCH_SCHEMA, decided, tasks_showing
+from trajmill.quality.contamination_matches import MATCH_SCHEMA, choose_items, tasks_showing
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, ContractError, Reject, reject_table
 from trajmill.schemas.manifest import Manifest
 
@@ -109,7 +109,7 @@ Left = dict[int, npt.NDArray[np.bool_]]
 
 
 def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[int, list[Lost]]:
-    """By number of the unit the passages that are not kept, by place.
+    """Return the passages that are not kept, by number of the unit and by place.
 
     Raises:
         ShardError: what was read of a unit is not there.
@@ -124,9 +124,9 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
     decided = read_kept_keys(preparing.decided, len(keys))
     keys |= decided
     is_kept |= {number: np.ones(item.size, np.bool_) for number, item in decided.items()}
-    for unit, place, kept_unit, kept_place in exact_copies(keys, is_kept):
+    for unit, passage, kept_unit, kept_place in exact_copies(keys, is_kept):
         if unit in lost:
-            lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept_unit].words(kept_place)}"))
+            lost[unit].append(Lost(passage, DUPLICATE, f"equal to {keys[kept_unit].words(kept_place)}"))
     return {number: sorted(some) for number, some in lost.items()}
 
 
@@ -173,7 +173,7 @@ def _drop_contaminated(
     run, tasks = np.unique(np.unique(np.concatenate(runs_and_tasks), axis=0)[:, 0], return_counts=True)
     weights = index.weights(rules.common, run, tasks.astype(np.uint64))
     for number, table in matches.items():
-        rows, items, _ = decided(table, index, weights, rules.min_score)
+        rows, items, _ = choose_items(table, index, weights, rules.min_score)
         for passage_index, item in zip(
             np.searchsorted(keys[number].starts, rows).tolist(), items.tolist(), strict=True
         ):
@@ -289,7 +289,7 @@ def names_to_write(units: Sequence[PassageUnit]) -> set[str]:
     labels = [unit.label for unit in units]
     names = {f"{STAGE}/{unit.part}" for unit in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
     names |= {f"{READ}/{read_file(label, kind)}" for label in labels for kind in ("", "keys", "benchmarks", "rejects")}
-    return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
+    return names.union(*(manifest_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
 
 
 def names_to_keep(preparing: Preparation) -> Iterator[tuple[str, set[str]]]:
@@ -311,7 +311,7 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     kept_counts = Counter[str]()
     sink = ParquetSink(preparing.parts, unit.part, preparing.schema(unit), shard=True)
     try:
-        for batch in _kept_batches(work, preparing):
+        for batch in _filter_batches(work, preparing):
             sink.write(batch)
             kept_counts["kept"] += batch.num_rows
             for name in ("tokens", "loss_tokens"):
@@ -336,8 +336,8 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     return finish_unit(preparing.parts, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (entry,), named))
 
 
-def _kept_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
-    """The passages of a unit that are kept, in the order of the file."""
+def _filter_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
+    """Yield the passages of a unit that are kept, in the order of the file."""
     lost_indices = np.array([lost_passage.place for lost_passage in work.lost], np.int64)
     begun = 0
     for batch in read_batches(preparing.read, read_file(work.unit.label)):

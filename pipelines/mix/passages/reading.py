@@ -27,7 +27,7 @@ from trajmill.schemas.trajectory import WORLD_MODEL
 
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
 _NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")
-"""What `tables` makes of bytes that are no UTF-8."""
+"""Pattern of the replacement that `tables` makes for bytes that are no UTF-8."""
 
 _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -35,7 +35,7 @@ _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "model"), "assistant"),
     **dict.fromkeys(("tool", "function", "observation", "tool_response", "ipython"), "tool"),
 }
-"""Who speaks, by the words of the layouts in use (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
+"""Role of the speaker, by the words of the layouts in use (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
 
 _ENVIRONMENT, _REASONING = _TELLING = ("environment", "reasoning")
 """Columns by which rows say who answered them."""
@@ -76,14 +76,14 @@ def check_columns(component: Passages, blob: Blob) -> None:
     if schema is None:
         return
     names = list(schema.names)
-    for column in _required_columns(component):
+    for column in _columns_of(component):
         if column not in names and column.partition(".")[0] not in names:
             nearest = get_close_matches(column, names, 1)
             message = f"Component '{component.name}' has no column '{column}' in {blob.uri}"
             raise ConfigError(f"{message}; it has {', '.join(names)}.", nearest[0] if nearest else None)
 
 
-def _required_columns(component: Passages) -> list[str]:
+def _columns_of(component: Passages) -> list[str]:
     columns = component.columns
     named = (component.content, columns.tools, columns.id, columns.licence)
     return [*(name for name in named if name is not None), *component.where]
@@ -97,7 +97,7 @@ def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -
         blob: of one file.
         simulated: whether rows are wanted that say of themselves that a world model answered them.
     """
-    wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _required_columns(component))]
+    wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _columns_of(component))]
     offset, begun = 0, False
     try:
         table = Table(blob)
@@ -193,8 +193,8 @@ def _messages(columns: Any, value: Any) -> tuple[Message, ...]:
             raise _FaultError("bad_messages", f"column '{columns.messages}' is no JSON: {error}") from error
     if not isinstance(value, list) or not value:
         raise _FaultError("no_messages", f"column '{columns.messages}' holds no list of messages")
-    messages = tuple(_message(columns, one) for one in value)
-    if not any(one.role == "assistant" and one.content.strip() for one in messages):
+    messages = tuple(_message(columns, entry) for entry in value)
+    if not any(message.role == "assistant" and message.content.strip() for message in messages):
         raise _FaultError("no_target", "no message of an assistant to learn from")
     return messages
 

@@ -18,7 +18,7 @@ from trajmill.schemas.manifest import PROGRAM_VERSION, Manifest
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How shards are written for somebody.
+    """Layout in which shards are written for another tool.
 
     Attributes:
         write: writes it.

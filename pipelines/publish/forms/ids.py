@@ -49,8 +49,8 @@ def write(job: Job) -> None:
 
 def _axolotl(job: Job) -> dict[str, object]:
     files = [name for name in job.out.names(".parquet") if name.startswith("sft/")]
-    told = {"path": ".", "ds_type": "parquet", "data_files": files, "split": "train", "type": None}
-    return {"datasets": [told], "sequence_len": job.window or _LONGEST, "excess_length_strategy": "raise"}
+    source = {"path": ".", "ds_type": "parquet", "data_files": files, "split": "train", "type": None}
+    return {"datasets": [source], "sequence_len": job.window or _LONGEST, "excess_length_strategy": "raise"}
 
 
 def _verl(job: Job) -> dict[str, object]:
@@ -67,33 +67,33 @@ def _verl(job: Job) -> dict[str, object]:
 
 
 def _batches(job: Job, file: ShardFile) -> Iterator[pa.RecordBatch]:
-    held: list[tuple[Conversation | Document, Tokens]] = []
+    pairs: list[tuple[Conversation | Document, Tokens]] = []
     size = 0
     for pair in job.conversations(file) if file.pool == "sft" else job.documents(file):
-        held.append(pair)
+        pairs.append(pair)
         size += len(pair[1].ids)
         if size >= _BATCH_TOKENS:
-            yield _batch(held)
-            held, size = [], 0
-    if held:
-        yield _batch(held)
+            yield _batch(pairs)
+            pairs, size = [], 0
+    if pairs:
+        yield _batch(pairs)
 
 
-def _batch(held: list[tuple[Conversation | Document, Tokens]]) -> pa.RecordBatch:
-    tokens = [one for _, one in held]
+def _batch(pairs: list[tuple[Conversation | Document, Tokens]]) -> pa.RecordBatch:
+    tokens = [sample_tokens for _, sample_tokens in pairs]
     columns = [
-        pa.array([sample.id for sample, _ in held]),
-        pa.array([sample.domain for sample, _ in held]),
-        pa.array([sample.trajectory_id for sample, _ in held]),
-        lists([one.ids for one in tokens], pa.int32()),
-        lists([one.labels for one in tokens], pa.int32()),
-        lists([np.ones(len(one.ids), np.int8) for one in tokens], pa.int8()),
-        lists([one.loss.astype(np.int8) for one in tokens], pa.int8()),
+        pa.array([sample.id for sample, _ in pairs]),
+        pa.array([sample.domain for sample, _ in pairs]),
+        pa.array([sample.trajectory_id for sample, _ in pairs]),
+        lists([sample_tokens.ids for sample_tokens in tokens], pa.int32()),
+        lists([sample_tokens.labels for sample_tokens in tokens], pa.int32()),
+        lists([np.ones(len(sample_tokens.ids), np.int8) for sample_tokens in tokens], pa.int8()),
+        lists([sample_tokens.loss.astype(np.int8) for sample_tokens in tokens], pa.int8()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def lists(arrays: list[npt.NDArray[np.generic]], kind: pa.DataType) -> pa.ListArray:
-    """A column of lists from numpy arrays, without Python numbers between."""
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in arrays])]).astype(np.int32)
+    """Build a column of lists from numpy arrays, without Python numbers between."""
+    offsets = np.concatenate([[0], np.cumsum([len(array_) for array_ in arrays])]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(arrays), kind))

@@ -1,4 +1,4 @@
-"""What writing a form needs: the shards, the folder, the tokenizer, and what was asked for."""
+"""Job of writing a form: the shards, the folder, the tokenizer, and the options."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ class FormFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Writing]:
-        """A file that appears under its name, complete, when the block ends without error."""
+        """Open a file that appears under its name, complete, when the block ends without error."""
         with self.folder.writing(name) as path:
-            made = Writing(path)
-            yield made
-            entry = FileEntry(name, made.rows, Path(path).stat().st_size, sha256_of(path))
+            output = Writing(path)
+            yield output
+            entry = FileEntry(name, output.rows, Path(path).stat().st_size, sha256_of(path))
         self._files.append(entry)
 
     def write(self, name: str, data: bytes | str, rows: int = 0) -> None:
         """Writes a whole file."""
-        with self.writing(name) as made:
-            Path(made.path).write_bytes(data if isinstance(data, bytes) else data.encode())
-            made.rows = rows
+        with self.writing(name) as output:
+            Path(output.path).write_bytes(data if isinstance(data, bytes) else data.encode())
+            output.rows = rows
 
     def parquet(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Writes a Parquet file, a row group a batch."""
@@ -82,13 +82,13 @@ class FormFolder:
         """Writes the manifest: files, counts, and digests of tokenizer and chat template."""
         files = tuple(sorted(self._files, key=lambda file: file.name))
         counts = {name: count for name, count in sorted(self.counts.items()) if count}
-        made = Manifest(STAGE, form, digest, SCHEMA_VERSION, files, counts, models=dict(models))
-        self.folder.write(MANIFEST, made.to_json())
-        return made
+        manifest = Manifest(STAGE, form, digest, SCHEMA_VERSION, files, counts, models=dict(models))
+        self.folder.write(MANIFEST, manifest.to_json())
+        return manifest
 
 
 LEFT_OUT: Final = "left_out_"
-"""What the names of counts begin with that say why samples are not in a form."""
+"""Prefix of the names of counts that tell for which reason samples are not in a form."""
 
 
 @dataclass(frozen=True)
@@ -145,19 +145,19 @@ class Job:
         self.out.counts[f"{LEFT_OUT}{reason}.{domain}"] += 1
 
     def _count(self, domain: str, tokens: Tokens, *texts: str) -> None:
-        found = {
+        counts = {
             "samples": 1,
             "tokens": len(tokens.ids),
             "loss_tokens": int(tokens.loss.sum()),
             "straddlers": tokens.straddlers,
             "control_strings": sum(map(self.tokenizing.control_strings, texts)),
         }
-        self.out.counts.update({f"{name}.{domain}": count for name, count in found.items()})
+        self.out.counts.update({f"{name}.{domain}": count for name, count in counts.items()})
 
     def weights(self, pool: str) -> dict[str, float]:
-        """The share of each domain in the tokens of a pool, of those that the form has rows of."""
-        held = {file.domain for file in self.shards.files(pool)}
-        tokens = {domain: count for domain, count in self.shards.tokens(pool).items() if domain in held}
+        """Return the share of each domain in the tokens of a pool, of those that the form has rows of."""
+        domains = {file.domain for file in self.shards.files(pool)}
+        tokens = {domain: count for domain, count in self.shards.tokens(pool).items() if domain in domains}
         total = sum(tokens.values())
         return {domain: round(count / total, 6) for domain, count in tokens.items()}
 

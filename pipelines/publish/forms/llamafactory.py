@@ -53,52 +53,52 @@ def _config(window: int) -> dict[str, object]:
 
 
 def _batches(job: Job, window: int) -> Iterator[pa.RecordBatch]:
-    for made in _packed(job, window):
-        yield pa.RecordBatch.from_arrays(_columns(made, window + 1, job.tokenizing.padding), schema=SCHEMA)
+    for packs_of_batch in _pack(job, window):
+        yield pa.RecordBatch.from_arrays(_columns(packs_of_batch, window + 1, job.tokenizing.padding), schema=SCHEMA)
 
 
-def _packed(job: Job, window: int) -> Iterator[list[list[Tokens]]]:
-    """Packs of samples, some at a time."""
-    held: list[Tokens] = []
+def _pack(job: Job, window: int) -> Iterator[list[list[Tokens]]]:
+    """Pack samples, some at a time."""
+    pending: list[Tokens] = []
     size = 0
     for file in job.shards.files("sft"):
         for _, tokens in job.conversations(file):
-            held.append(tokens)
+            pending.append(tokens)
             size += len(tokens.ids)
             if size >= _HELD_TOKENS:
-                yield packs(held, window)
-                held, size = [], 0
-    if held:
-        yield packs(held, window)
+                yield packs(pending, window)
+                pending, size = [], 0
+    if pending:
+        yield packs(pending, window)
 
 
 def packs(samples: Sequence[Tokens], window: int) -> list[list[Tokens]]:
-    """The samples, longest first, each in the first pack that has room for it."""
-    made: list[tuple[int, list[Tokens]]] = []
+    """Put the samples, longest first, each in the first pack that has room for it."""
+    filled: list[tuple[int, list[Tokens]]] = []
     opened = 0
-    for sample in sorted(samples, key=lambda one: -len(one.ids)):
-        while opened < len(made) and made[opened][0] == window:
+    for sample in sorted(samples, key=lambda sample_tokens: -len(sample_tokens.ids)):
+        while opened < len(filled) and filled[opened][0] == window:
             opened += 1
         size = len(sample.ids)
-        at = next((at for at in range(opened, len(made)) if made[at][0] + size <= window), None)
-        if at is None:
-            made.append((size, [sample]))
+        number = next((number for number in range(opened, len(filled)) if filled[number][0] + size <= window), None)
+        if number is None:
+            filled.append((size, [sample]))
         else:
-            made[at] = (made[at][0] + size, [*made[at][1], sample])
-    return [held for _, held in made]
+            filled[number] = (filled[number][0] + size, [*filled[number][1], sample])
+    return [pack for _, pack in filled]
 
 
-def _columns(made: Sequence[Sequence[Tokens]], length: int, padding: int) -> list[pa.Array]:
-    """Columns of packs, each filled up to the same length."""
-    found: list[list[np.ndarray]] = [[] for _ in SCHEMA.names]
-    for pack in made:
-        room = length - sum(len(one.ids) for one in pack)
+def _columns(packs_: Sequence[Sequence[Tokens]], length: int, padding: int) -> list[pa.Array]:
+    """Build columns of packs, each filled up to the same length."""
+    columns: list[list[np.ndarray]] = [[] for _ in SCHEMA.names]
+    for pack in packs_:
+        room = length - sum(len(sample.ids) for sample in pack)
         filled = (
-            [*(one.ids for one in pack), np.full(room, padding)],
-            [*(np.full(len(one.ids), number) for number, one in enumerate(pack, 1)), np.zeros(room)],
-            [*(np.arange(len(one.ids)) for one in pack), np.zeros(room)],
-            [*(one.labels for one in pack), np.full(room, IGNORED)],
+            [*(sample.ids for sample in pack), np.full(room, padding)],
+            [*(np.full(len(sample.ids), number) for number, sample in enumerate(pack, 1)), np.zeros(room)],
+            [*(np.arange(len(sample.ids)) for sample in pack), np.zeros(room)],
+            [*(sample.labels for sample in pack), np.full(room, IGNORED)],
         )
-        for column, parts in zip(found, filled, strict=True):
+        for column, parts in zip(columns, filled, strict=True):
             column.append(np.concatenate(parts).astype(np.int32))
-    return [lists(list(column), pa.int32()) for column in found]
+    return [lists(list(column), pa.int32()) for column in columns]

@@ -36,11 +36,11 @@ def write(job: Job) -> None:
     """Writes the documents of `cpt`, domain by domain."""
     for domain in sorted({file.domain for file in job.shards.files("cpt")}):
         shards = []
-        for number, samples in enumerate(_filled(_samples(job, domain))):
+        for number, samples in enumerate(_fill_shards(_samples(job, domain))):
             name, data = f"shard.{number:05d}.mds", shard(samples)
             job.out.write(f"cpt/{domain}/{name}", data, len(samples))
-            told = {"basename": name, "bytes": len(data), "hashes": {}}
-            shards.append({**_CONFIG, "samples": len(samples), "raw_data": told, "zip_data": None})
+            raw_data = {"basename": name, "bytes": len(data), "hashes": {}}
+            shards.append({**_CONFIG, "samples": len(samples), "raw_data": raw_data, "zip_data": None})
         index = json.dumps({"version": 2, "shards": shards}, sort_keys=True)
         job.out.write(f"cpt/{domain}/index.json", index)
     mixes.streams(job)
@@ -67,15 +67,15 @@ def _array(values: npt.NDArray[Any]) -> bytes:
     return bytes([1 << 2 | width]) + len(values).to_bytes(1 << width, "little") + values.tobytes()
 
 
-def _filled(samples: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Samples by shard: a shard is closed before a sample that would make it larger than its bound."""
-    held: list[bytes] = []
+def _fill_shards(samples: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Group samples by shard: a shard is closed before a sample that would make it larger than its bound."""
+    pending: list[bytes] = []
     size = room = 4 + 4 + len(_HEAD)
     for sample in samples:
-        if held and size + len(sample) + 4 > SHARD_BYTES:
-            yield held
-            held, size = [], room
-        held.append(sample)
+        if pending and size + len(sample) + 4 > SHARD_BYTES:
+            yield pending
+            pending, size = [], room
+        pending.append(sample)
         size += len(sample) + 4
-    if held:
-        yield held
+    if pending:
+        yield pending

@@ -41,7 +41,7 @@ def documents(prefix: str) -> list[np.ndarray]:
 
 
 def masked_documents(prefix: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(tokens, whether each bears the loss) of each document.
+    """Return (tokens, loss mask) of each document.
 
     Raises:
         ValueError: tokens and mask do not fit each other.
@@ -77,8 +77,8 @@ def masked(dataset: type) -> type:
             finally:
                 self.dataset = tokens
             bears = mask[1:] if self.config.add_extra_token_to_sequence else np.append(mask[1:], 0)
-            kept = sample["loss_mask"].new_tensor((bears == 1).astype(np.float32))
-            return {**sample, "loss_mask": sample["loss_mask"] * kept}
+            loss_mask = sample["loss_mask"].new_tensor((bears == 1).astype(np.float32))
+            return {**sample, "loss_mask": sample["loss_mask"] * loss_mask}
 
     MaskedDataset.__name__ = f"Masked{dataset.__name__}"
     return MaskedDataset

@@ -13,24 +13,25 @@ SEED: Final = 0
 
 
 def _of_domain(job: Job, pool: str, ending: str) -> dict[str, list[str]]:
-    """The files of a pool that hold rows, by domain, with `ending` taken off their names."""
-    found: dict[str, list[str]] = {}
+    """Return the files of a pool that hold rows, by domain, with `ending` taken off their names."""
+    files: dict[str, list[str]] = {}
     for name in job.out.names(ending):
         parts = name.split("/")
         if parts[0] == pool:
-            found.setdefault(parts[1], []).append(name.removesuffix(ending) if ending != ".parquet" else name)
-    return found
+            files.setdefault(parts[1], []).append(name.removesuffix(ending) if ending != ".parquet" else name)
+    return files
 
 
-def interleave(job: Job, pool: str, of: str | None = None) -> None:
-    """`interleave.<pool>.json`: what `datasets.interleave_datasets` takes, where the form has rows of the pool.
+def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
+    """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, where the form has rows of the
+    pool.
 
     Args:
         job: of the export.
         pool: the folder of the files.
         of: the pool by whose tokens they are weighed, where it is another.
     """
-    files, weights = _of_domain(job, pool, ".parquet"), job.weights(of or pool)
+    files, weights = _of_domain(job, pool, ".parquet"), job.weights(weighed_as or pool)
     domains = [domain for domain in files if weights.get(domain)]
     if domains:
         total = sum(weights[domain] for domain in domains)
@@ -98,9 +99,10 @@ def levanter(job: Job, pool: str, ending: str) -> None:
 
 
 def streams(job: Job) -> None:
-    """`streams.json`: arguments of mosaicml-streaming's `Stream`, a domain each."""
-    found = {name.split("/")[1] for name in job.out.names(".mds")}
+    """Write `streams.json`: arguments of mosaicml-streaming's `Stream`, a domain each."""
+    domains = {name.split("/")[1] for name in job.out.names(".mds")}
     weights = job.weights("cpt")
     job.write_json(
-        "streams.json", [{"local": f"cpt/{domain}", "proportion": weights.get(domain, 0.0)} for domain in sorted(found)]
+        "streams.json",
+        [{"local": f"cpt/{domain}", "proportion": weights.get(domain, 0.0)} for domain in sorted(domains)],
     )

@@ -33,14 +33,14 @@ def write(job: Job) -> None:
     """Writes `rl`, a file a shard."""
     longest = 0
     for file in job.shards.files("rl"):
-        with job.out.writing(file.name) as made, Path(made.path).open("wb") as sink:
+        with job.out.writing(file.name) as output, Path(output.path).open("wb") as sink:
             with job.shards.folder.open(file.name) as source:
                 shutil.copyfileobj(source, sink)
             sink.flush()
             for row in job.shards.rows(file, ("extra_info",)):
-                made.rows += 1
+                output.rows += 1
                 longest = max(longest, row["extra_info"]["max_response_tokens"] or 0)
-        job.out.counts[f"samples.{file.domain}"] += made.rows
+        job.out.counts[f"samples.{file.domain}"] += output.rows
     job.out.write(REWARD, Path(reward.__file__).read_bytes())
     job.write_yaml("verl.yaml", _verl(job, longest), "For verl's RL trainers, started in this folder.")
     mixes.interleave(job, "rl")

@@ -28,13 +28,13 @@ def write_split(
         name: of the split.
     """
     features = {field.name: _feature(field.type) for field in schema}
-    told = schema.with_metadata({"huggingface": orjson.dumps({"info": {"features": features}})})
-    with job.out.writing(f"{folder}/{FILE}") as made, pa.OSFile(made.path, "wb") as sink:
-        with pa.ipc.new_stream(sink, told) as stream:
+    described_schema = schema.with_metadata({"huggingface": orjson.dumps({"info": {"features": features}})})
+    with job.out.writing(f"{folder}/{FILE}") as output, pa.OSFile(output.path, "wb") as sink:
+        with pa.ipc.new_stream(sink, described_schema) as stream:
             for batch in batches:
-                stream.write_batch(batch.replace_schema_metadata(told.metadata))
-                made.rows += batch.num_rows
-        rows = made.rows
+                stream.write_batch(batch.replace_schema_metadata(described_schema.metadata))
+                output.rows += batch.num_rows
+        rows = output.rows
     content = f"{job.shards.digest}{job.tokenizing.digest}{''.join(map(str, words))}"
     state: dict[str, object] = {
         "_data_files": [{"filename": FILE}],

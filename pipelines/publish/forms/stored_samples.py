@@ -102,8 +102,11 @@ class StoredShards:
     def files(self, pool: str) -> list[ShardFile]:
         """The Parquet files of a pool, in the order of their names."""
         parts = [file.name.split("/") for file in self.manifest.files if file.name.endswith(".parquet")]
-        found = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
-        return sorted((one for one in found if one.pool == pool), key=lambda one: one.name)
+        files = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
+        return sorted(
+            (file_of_pool for file_of_pool in files if file_of_pool.pool == pool),
+            key=lambda file_of_pool: file_of_pool.name,
+        )
 
     def tokens(self, pool: str) -> dict[str, int]:
         """Tokens of a pool by domain, as the manifest counts them."""
@@ -135,8 +138,8 @@ class StoredShards:
             for span in row["spans"] or ():
                 spans.setdefault(span["message"], []).append(Span(span["begin"], span["end"], span["label"]))
             messages = tuple(
-                Message(one["role"], one["content"], tuple(spans.get(number, ())) if one["loss"] else ())
-                for number, one in enumerate(row["messages"])
+                Message(message["role"], message["content"], tuple(spans.get(number, ())) if message["loss"] else ())
+                for number, message in enumerate(row["messages"])
             )
             yield Conversation(**{column: row[column] for column in _COMMON}, messages=messages)
 
@@ -148,5 +151,5 @@ class StoredShards:
 
 
 def _by_domain(manifest: Manifest, prefix: str) -> dict[str, int]:
-    found = {key.removeprefix(prefix): count for key, count in manifest.counts.items() if key.startswith(prefix)}
-    return {domain: count for domain, count in sorted(found.items()) if count}
+    counts = {key.removeprefix(prefix): count for key, count in manifest.counts.items() if key.startswith(prefix)}
+    return {domain: count for domain, count in sorted(counts.items()) if count}

@@ -45,36 +45,36 @@ def write(job: Job) -> None:
         if write_split(job, folder, SCHEMA, _batches(job, domain), domain, job.window):
             folders.append(folder)
     job.copy_module(PLUGIN)
-    told = {
+    settings = {
         "cached_dataset": folders,
         "external_plugins": [PLUGIN],
         "template": "trajmill_ids",
         "max_length": job.window or 262_144,
     }
-    job.write_yaml("swift.yaml", told, "For ms-swift, started in this folder.")
+    job.write_yaml("swift.yaml", settings, "For ms-swift, started in this folder.")
 
 
 def _batches(job: Job, domain: str) -> Iterator[pa.RecordBatch]:
-    held: list[tuple[Conversation, Tokens]] = []
+    pairs: list[tuple[Conversation, Tokens]] = []
     for file in job.shards.files("sft"):
         if file.domain == domain:
             for pair in job.conversations(file):
-                held.append(pair)
-                if len(held) == _BATCH:
-                    yield _batch(held)
-                    held = []
-    if held:
-        yield _batch(held)
+                pairs.append(pair)
+                if len(pairs) == _BATCH:
+                    yield _batch(pairs)
+                    pairs = []
+    if pairs:
+        yield _batch(pairs)
 
 
-def _batch(held: list[tuple[Conversation, Tokens]]) -> pa.RecordBatch:
-    tokens = [one for _, one in held]
+def _batch(pairs: list[tuple[Conversation, Tokens]]) -> pa.RecordBatch:
+    tokens = [sample_tokens for _, sample_tokens in pairs]
     columns = [
-        pa.array([sample.id for sample, _ in held]),
-        pa.array([sample.domain for sample, _ in held]),
-        pa.array([_UNREAD] * len(held), _MESSAGES),
-        lists([one.ids for one in tokens], pa.int32()),
-        lists([one.labels for one in tokens], pa.int32()),
-        pa.array([[len(one.ids)] for one in tokens], pa.list_(pa.int32())),
+        pa.array([sample.id for sample, _ in pairs]),
+        pa.array([sample.domain for sample, _ in pairs]),
+        pa.array([_UNREAD] * len(pairs), _MESSAGES),
+        lists([sample_tokens.ids for sample_tokens in tokens], pa.int32()),
+        lists([sample_tokens.labels for sample_tokens in tokens], pa.int32()),
+        pa.array([[len(sample_tokens.ids)] for sample_tokens in tokens], pa.list_(pa.int32())),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -21,7 +21,7 @@ from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.publish.forms import mixes
 from trajmill.pipelines.publish.forms.job import Job
 from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
-from trajmill.pipelines.publish.forms.tokenizing import joined_spans
+from trajmill.pipelines.publish.forms.tokenizing import join_spans
 
 _TURN: Final = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 LAST_SCHEMA: Final = pa.schema(
@@ -52,28 +52,28 @@ None of them knows spans. The forms `ids`, `llamafactory` and `swift` train what
 
 
 def jsonl(job: Job) -> None:
-    """`.jsonl.zst` of documents, with the ranges without loss where datatrove's tokenizer looks for them."""
+    """Write `.jsonl.zst` of documents, with the ranges without loss where datatrove's tokenizer looks for them."""
     for file in job.shards.files("cpt"):
         name = f"cpt/{file.domain}/{file.stem}.jsonl.zst"
-        with job.out.writing(name) as made, Path(made.path).open("wb") as raw:
+        with job.out.writing(name) as output, Path(output.path).open("wb") as raw:
             with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as stream:
                 for sample in job.shards.documents(file):
                     stream.write(orjson.dumps(_line(job, sample)) + b"\n")
-                    made.rows += 1
+                    output.rows += 1
                     _count(job, file.domain, sample.text)
             raw.flush()
     if job.opened is not None:
-        told = {"eos_token": job.opened.decoded([job.opened.end_of_document]), "save_loss_metadata": True}
-        job.write_yaml("datatrove.yaml", told, "For datatrove's DocumentTokenizer, with the same tokenizer.")
+        settings = {"eos_token": job.opened.decoded([job.opened.end_of_document]), "save_loss_metadata": True}
+        job.write_yaml("datatrove.yaml", settings, "For datatrove's DocumentTokenizer, with the same tokenizer.")
     mixes.levanter(job, "cpt", ".jsonl.zst")
 
 
 def _line(job: Job, sample: Document) -> dict[str, Any]:
-    spans = [{"begin": one.begin, "end": one.end, "label": one.label} for one in sample.spans]
+    spans = [{"begin": span.begin, "end": span.end, "label": span.label} for span in sample.spans]
     about = {"domain": sample.domain, "trajectory_id": sample.trajectory_id, "template": sample.template}
-    ranges = gaps(joined_spans(sample.spans), len(sample.text))
+    ranges = gaps(join_spans(sample.spans), len(sample.text))
     if job.opened is not None:
-        ranges = widened(ranges, job.opened.starts(sample.text), len(sample.text))
+        ranges = widen(ranges, job.opened.starts(sample.text), len(sample.text))
     return {
         "id": sample.id,
         "text": sample.text,
@@ -88,49 +88,49 @@ def gaps(spans: list[tuple[int, int]], length: int) -> list[list[int]]:
     return [[begin, end] for begin, end in zip(edges[::2], edges[1::2], strict=True) if begin < end]
 
 
-def widened(ranges: list[list[int]], starts: list[int], length: int) -> list[list[int]]:
-    """Ranges up to where a token begins: datatrove trains the token that a range without loss ends in."""
-    made: list[list[int]] = []
+def widen(ranges: list[list[int]], starts: list[int], length: int) -> list[list[int]]:
+    """Widen ranges up to where a token begins: datatrove trains the token that a range without loss ends in."""
+    merged: list[list[int]] = []
     for begin, end in ranges:
-        at = bisect_left(starts, end)
-        until = starts[at] if at < len(starts) else length
-        if made and begin <= made[-1][1]:
-            made[-1][1] = max(made[-1][1], until)
+        token = bisect_left(starts, end)
+        until = starts[token] if token < len(starts) else length
+        if merged and begin <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], until)
         else:
-            made.append([begin, until])
-    return made
+            merged.append([begin, until])
+    return merged
 
 
 def sft_last(job: Job) -> None:
     """Prompt and completion of single targets, of a trajectory no more than the cap: those wholly meant go first."""
-    taken = _taken(job)
+    taken = _choose_targets(job)
     for file in job.shards.files("sft"):
         job.out.parquet(f"sft_last/{file.domain}/{file.stem}.parquet", LAST_SCHEMA, _last_batches(job, file, taken))
-    mixes.interleave(job, "sft_last", of="sft")
+    mixes.interleave(job, "sft_last", weighed_as="sft")
 
 
-def _taken(job: Job) -> set[tuple[str, int]]:
-    """(sample, number of its message) of the targets, at most so many a trajectory, chosen by hash."""
+def _choose_targets(job: Job) -> set[tuple[str, int]]:
+    """Choose (sample, number of its message) of the targets, at most so many a trajectory, by hash."""
     best: dict[str, list[tuple[bool, int, str, int]]] = {}
     for file in job.shards.files("sft"):
         for sample in job.shards.conversations(file):
             for number, unmeant in _targets(sample).items():
                 order = -keyed_hash(f"last:{sample.id}:{number}", mixes.SEED)
-                held = best.setdefault(sample.trajectory_id, [])
-                heapq.heappush(held, (not unmeant, order, sample.id, number))
-                if len(held) > job.targets:
-                    heapq.heappop(held)
-    return {(key, number) for held in best.values() for _, _, key, number in held}
+                heap = best.setdefault(sample.trajectory_id, [])
+                heapq.heappush(heap, (not unmeant, order, sample.id, number))
+                if len(heap) > job.targets:
+                    heapq.heappop(heap)
+    return {(key, number) for heap in best.values() for _, _, key, number in heap}
 
 
 def _targets(sample: Conversation) -> dict[int, int]:
-    """Messages that bear loss, with how many of their characters bear none."""
-    found = {}
+    """Map messages that bear loss to the number of their characters that bear none."""
+    unmeant = {}
     for number, message in enumerate(sample.messages):
-        meant = sum(end - begin for begin, end in joined_spans(message.spans))
+        meant = sum(end - begin for begin, end in join_spans(message.spans))
         if meant:
-            found[number] = len(message.content) - meant
-    return found
+            unmeant[number] = len(message.content) - meant
+    return unmeant
 
 
 def _last_batches(job: Job, file: ShardFile, taken: set[tuple[str, int]]) -> Iterator[pa.RecordBatch]:
@@ -151,7 +151,7 @@ def _last_batches(job: Job, file: ShardFile, taken: set[tuple[str, int]]) -> Ite
                 }
             )
             job.out.counts[f"unmeant_characters.{file.domain}"] += unmeant
-            _count(job, file.domain, *(one["content"] for one in plain[: number + 1]))
+            _count(job, file.domain, *(message_["content"] for message_ in plain[: number + 1]))
         if len(rows) >= _BATCH:
             yield pa.RecordBatch.from_pylist(rows, schema=LAST_SCHEMA)
             rows = []
@@ -160,14 +160,16 @@ def _last_batches(job: Job, file: ShardFile, taken: set[tuple[str, int]]) -> Ite
 
 
 def trainers(job: Job) -> None:
-    """The shards of `sft` as they are, with what TRL, ms-swift, LLaMA-Factory, verl and Levanter are told of them."""
+    """Write the shards of `sft` as they are, with configuration files of TRL, ms-swift, LLaMA-Factory, verl and
+    Levanter.
+    """
     for file in job.shards.files("sft"):
-        with job.out.writing(file.name) as made, Path(made.path).open("wb") as sink:
+        with job.out.writing(file.name) as output, Path(output.path).open("wb") as sink:
             with job.shards.folder.open(file.name) as source:
                 shutil.copyfileobj(source, sink)
             sink.flush()
             for sample in job.shards.conversations(file):
-                made.rows += 1
+                output.rows += 1
                 _count(job, file.domain, *(message.content for message in sample.messages))
     files = job.out.names(".parquet")
     domains = sorted({name.split("/")[1] for name in files})
@@ -177,14 +179,16 @@ def trainers(job: Job) -> None:
         "columns": {"messages": "messages"},
         "tags": {**tags, "system_tag": "system"},
     }
-    job.write_json("dataset_info.json", {f"trajmill_{one}": {"file_name": f"sft/{one}", **info} for one in domains})
+    job.write_json(
+        "dataset_info.json", {f"trajmill_{domain}": {"file_name": f"sft/{domain}", **info} for domain in domains}
+    )
     weights = job.weights("sft")
     factory = {
         "stage": "sft",
         "dataset_dir": ".",
-        "dataset": ",".join(f"trajmill_{one}" for one in domains),
+        "dataset": ",".join(f"trajmill_{domain}" for domain in domains),
         "mix_strategy": "interleave_under",
-        "interleave_probs": ",".join(str(weights.get(one, 0.0)) for one in domains),
+        "interleave_probs": ",".join(str(weights.get(domain, 0.0)) for domain in domains),
         "mask_history": False,
     }
     job.write_yaml("llamafactory.yaml", factory, "It ignores `loss`: for turns without it take the form llamafactory.")

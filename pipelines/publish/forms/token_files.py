@@ -19,7 +19,7 @@ from trajmill.pipelines.publish.forms.job import Job
 from trajmill.pipelines.publish.forms.stored_samples import ShardFile
 
 MASK: Final = "_loss_mask"
-"""What the name of a mask has behind that of its tokens."""
+"""Suffix of the name of a mask, behind that of its tokens."""
 
 MEGATRON_MODULE: Final = "megatron_reader.py"
 _MAGIC: Final = b"MMIDIDX\x00\x00"
@@ -83,15 +83,17 @@ def olmo(job: Job) -> None:
 
 
 def _raw_files(job: Job, file: ShardFile, files: dict[str, np.dtype[np.generic]]) -> list[int]:
-    """Writes the ids of a shard's documents to the first file and their mask to the second; the documents' lengths."""
+    """Write the ids of a shard's documents to the first file and their mask to the second; return the documents'
+    lengths.
+    """
     lengths: list[int] = []
     with ExitStack() as stack:
         entries = [stack.enter_context(job.out.writing(name)) for name in files]
         streams = [stack.enter_context(Path(entry.path).open("wb")) for entry in entries]
         for _, tokens in job.documents(file):
             values: tuple[npt.NDArray[np.generic], ...] = (tokens.ids, tokens.loss)
-            for stream, of, dtype in zip(streams, values, files.values(), strict=True):
-                stream.write(of.astype(dtype).tobytes())
+            for stream, column, dtype in zip(streams, values, files.values(), strict=True):
+                stream.write(column.astype(dtype).tobytes())
             lengths.append(len(tokens.ids))
         for stream, entry in zip(streams, entries, strict=True):
             stream.flush()

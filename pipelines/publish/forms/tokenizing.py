@@ -90,7 +90,7 @@ class Encoded:
 
     def inside(self, spans: Iterable[Span]) -> tuple[Mask, int]:
         """(tokens that lie wholly inside the spans, how many lie partly inside)."""
-        joined = joined_spans(spans)
+        joined = join_spans(spans)
         if not joined or not len(self.ids):
             return np.zeros(len(self.ids), np.bool_), 0
         first, last = (np.array([span[side] for span in joined], np.int64) for side in (0, 1))
@@ -101,8 +101,8 @@ class Encoded:
         return within, int(np.count_nonzero(met & ~within & (self.ends > self.begins)))
 
 
-def joined_spans(spans: Iterable[Span]) -> list[tuple[int, int]]:
-    """Spans [begin, end) in order, those that touch as one."""
+def join_spans(spans: Iterable[Span]) -> list[tuple[int, int]]:
+    """Join spans [begin, end) that touch, in order."""
     joined: list[tuple[int, int]] = []
     for span in sorted((span.begin, span.end) for span in spans):
         if joined and span[0] <= joined[-1][1]:
@@ -112,15 +112,15 @@ def joined_spans(spans: Iterable[Span]) -> list[tuple[int, int]]:
     return joined
 
 
-def bears_to_the_end(text: str, spans: Iterable[Span]) -> bool:
-    """Whether the last character of a text bears the loss."""
-    joined = joined_spans(spans)
+def has_loss_at_end(text: str, spans: Iterable[Span]) -> bool:
+    """Return True if the last character of a text bears the loss."""
+    joined = join_spans(spans)
     return bool(joined) and bool(text) and joined[-1][1] >= len(text)
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """What a template puts around the contents of a conversation, by roles: one more piece than contents."""
+    """Tokens that a template puts around the contents of a conversation, by roles: one more piece than contents."""
 
     pieces: tuple[Ids, ...]
     closings: tuple[int, ...]
@@ -144,7 +144,7 @@ class Tokenizing:
     _frames: dict[tuple[str, ...], _Frame] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self._whole = _opened(Path(self.path))
+        self._whole = _open(Path(self.path))
         if self.chat_template is not None:
             self._whole.chat_template = _read(Path(self.chat_template), "--chat-template")
         backend = self._whole.backend_tokenizer
@@ -196,28 +196,28 @@ class Tokenizing:
         self._whole.save_pretrained(folder)
 
     def control_strings(self, text: str) -> int:
-        """How often a text holds what would be a control token if it were not taken for plain text."""
+        """Count the control tokens that a text would hold if it were not taken for plain text."""
         return sum(text.count(token) for token in self._control if token.strip())
 
     def decoded(self, ids: Iterable[int]) -> str:
-        """The text of ids, control tokens included."""
-        return str(self._whole.backend_tokenizer.decode([int(one) for one in ids], skip_special_tokens=False))
+        """Decode ids to text, control tokens included."""
+        return str(self._whole.backend_tokenizer.decode([int(token_id) for token_id in ids], skip_special_tokens=False))
 
     def plain(self, text: str) -> Encoded:
-        """A text as tokens, none of them a control token.
+        """Encode a text as tokens, none of them a control token.
 
         Raises:
             ConfigError: the tokenizer makes a control token of it all the same.
         """
-        made = self._plain.encode(text, add_special_tokens=False)
-        ids = np.array(made.ids, np.int32)
-        if not self._control_ids.isdisjoint(made.ids):
+        encoding = self._plain.encode(text, add_special_tokens=False)
+        ids = np.array(encoding.ids, np.int32)
+        if not self._control_ids.isdisjoint(encoding.ids):
             raise ConfigError(f"tokenizer: {self.path} makes control tokens of plain text, so it cannot be used here.")
-        offsets = np.array(made.offsets, np.int64).reshape(-1, 2)
+        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         return Encoded(ids, offsets[:, 0], offsets[:, 1])
 
     def starts(self, text: str) -> list[int]:
-        """Where each token begins, as trainers find it who hand a text to the tokenizer as it is."""
+        """Return the offset of each token, for trainers that hand a text to the tokenizer as it is."""
         return [begin for begin, _ in self._whole.backend_tokenizer.encode(text, add_special_tokens=False).offsets]
 
     def document(self, text: str, spans: Sequence[Span]) -> Tokens:
@@ -225,7 +225,7 @@ class Tokenizing:
         encoded = self.plain(text)
         loss, straddlers = encoded.inside(spans)
         ids = np.append(encoded.ids, np.int32(self.end_of_document))
-        return Tokens(ids, np.append(loss, bears_to_the_end(text, spans)), straddlers)
+        return Tokens(ids, np.append(loss, has_loss_at_end(text, spans)), straddlers)
 
     def conversation(self, messages: Sequence[Message]) -> Tokens:
         """A conversation as tokens.
@@ -240,7 +240,7 @@ class Tokenizing:
             encoded = self.plain(message.content)
             bears, partly = encoded.inside(message.spans)
             behind = np.zeros(len(piece), np.bool_)
-            behind[:closing] = bears_to_the_end(message.content, message.spans)
+            behind[:closing] = has_loss_at_end(message.content, message.spans)
             ids += [encoded.ids, piece]
             loss += [bears, behind]
             ends.append(length + len(encoded.ids) + closing)
@@ -265,21 +265,21 @@ class Tokenizing:
 
     def _frame(self, roles: tuple[str, ...]) -> _Frame:
         if roles not in self._frames:
-            places = [f"@@content-{number:06d}-of-trajmill@@" for number in range(len(roles))]
-            rest = self.shown([{"role": role, "content": place} for role, place in zip(roles, places, strict=True)])
+            marks = [f"@@content-{number:06d}-of-trajmill@@" for number in range(len(roles))]
+            rest = self.shown([{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)])
             texts = []
-            for place in places:
-                before, found, rest = rest.partition(place)
-                texts += [before] if found else []
+            for mark in marks:
+                before, separator, rest = rest.partition(mark)
+                texts += [before] if separator else []
             texts.append(rest)
-            if len(texts) <= len(places) or any(place in text for text in texts for place in places):
+            if len(texts) <= len(marks) or any(mark in text for text in texts for mark in marks):
                 raise ConfigError(f"The chat template of {self.path} does not show each content once, in order.")
             pieces = [self._with_control(text) for text in texts]
             self._frames[roles] = _Frame(tuple(pieces), tuple(self._closing(piece) for piece in pieces[1:]))
         return self._frames[roles]
 
     def frame_texts(self, roles: tuple[str, ...]) -> list[tuple[str, str]]:
-        """What the template puts before each content and behind the last: (what closes a turn, the rest)."""
+        """Return what the template puts before each content and behind the last: (what closes a turn, the rest)."""
         frame = self._frame(roles)
         cuts = (0, *frame.closings)
         return [
@@ -288,27 +288,27 @@ class Tokenizing:
         ]
 
     def bytes_of_tokens(self) -> dict[int, bytes] | None:
-        """The bytes of each token, of a byte-level tokenizer; None of any other."""
+        """Return the bytes of each token, of a byte-level tokenizer; None of any other."""
         whole = self._whole.backend_tokenizer
         if "ByteLevel" not in json.dumps(json.loads(whole.to_str())["decoder"]):
             return None
         added = whole.get_added_tokens_decoder()
-        found = {number: token.content.encode() for number, token in added.items()}
+        bytes_of = {number: token.content.encode() for number, token in added.items()}
         for token, number in whole.get_vocab(with_added_tokens=False).items():
-            found.setdefault(number, bytes(_BYTES.get(character, 0x3F) for character in token))
-        return found
+            bytes_of.setdefault(number, bytes(_BYTES.get(character, 0x3F) for character in token))
+        return bytes_of
 
     def _with_control(self, text: str) -> Ids:
         return np.array(self._whole.backend_tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
 
     def _closing(self, piece: Ids) -> int:
-        """Tokens up to the first control token; none where there is no such token."""
-        found = [position for position, one in enumerate(piece.tolist()) if one in self._control_ids]
-        return found[0] + 1 if found else 0
+        """Count the tokens up to the first control token; 0 where there is no such token."""
+        positions = [position for position, token in enumerate(piece.tolist()) if token in self._control_ids]
+        return positions[0] + 1 if positions else 0
 
 
-def _opened(path: Path) -> Any:
-    """The tokenizer, as `transformers` opens it."""
+def _open(path: Path) -> Any:
+    """Open the tokenizer with `transformers`."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no PyTorch, which is not needed
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.utils import logging
@@ -319,12 +319,12 @@ def _opened(path: Path) -> Any:
             return PreTrainedTokenizerFast(tokenizer_file=str(path))
         if not path.is_dir():
             raise ConfigError(f"--tokenizer: '{path}' is neither a tokenizer.json file nor a folder with one.")
-        made = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"--tokenizer: '{path}' cannot be read: {error}") from error
-    if not getattr(made, "is_fast", False):
+    if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(f"--tokenizer: '{path}' has no tokenizer.json, without which characters have no tokens.")
-    return made
+    return tokenizer
 
 
 def _plain(serialized: str) -> Any:
@@ -340,8 +340,8 @@ def _plain(serialized: str) -> Any:
     return Tokenizer.from_str(json.dumps(values))
 
 
-def _read(path: Path, what: str) -> str:
+def _read(path: Path, option: str) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{what}: '{path}' cannot be read: {error}") from error
+        raise ConfigError(f"{option}: '{path}' cannot be read: {error}") from error

@@ -51,14 +51,14 @@ class TokenIdDataset(Dataset):
         if len(ids) > self.max_length:
             if self.truncation == "error":
                 raise ValueError(f"row {item} has {len(ids)} tokens, over max_length={self.max_length}")
-            kept = slice(-self.max_length, None) if self.truncation == "left" else slice(self.max_length)
-            ids, mask = ids[kept], mask[kept]
+            window = slice(-self.max_length, None) if self.truncation == "left" else slice(self.max_length)
+            ids, mask = ids[window], mask[window]
         room = self.max_length - len(ids) if self.pad_mode == "right" else 0
-        made = {
+        tensors = {
             "input_ids": torch.tensor(ids + [self.padding] * room, dtype=torch.long),
             "position_ids": torch.tensor([*range(len(ids)), *[0] * room], dtype=torch.long),
             "loss_mask": torch.tensor(mask + [0] * room, dtype=torch.long),
         }
         if self.pad_mode == "right":
-            made["attention_mask"] = torch.tensor([1] * len(ids) + [0] * room, dtype=torch.long)
-        return made
+            tensors["attention_mask"] = torch.tensor([1] * len(ids) + [0] * room, dtype=torch.long)
+        return tensors

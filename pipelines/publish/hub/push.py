@@ -17,7 +17,7 @@ from typing import Final
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.publish.card import DESCRIBED_IN
 from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
-from trajmill.pipelines.publish.hub.secret_scan import Found, found_in
+from trajmill.pipelines.publish.hub.secret_scan import Found, find_secrets
 from trajmill.pipelines.publish.licences import COUNTED
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.storage.folders import Folder
@@ -38,7 +38,7 @@ _BLOB: Final = 10 << 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a push is asked to do.
+    """Options of a push.
 
     Attributes:
         allowed_licences: under which rows may be published, as they state them.
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push did, or would do.
+    """Result of a push, or of a dry run.
 
     Attributes:
         url: of the repository.
@@ -87,24 +87,24 @@ class Pushed:
 class FindingsError(ConfigError):
     """The files hold what looks like a secret, and nobody has allowed it."""
 
-    def __init__(self, found: tuple[Found, ...]) -> None:
+    def __init__(self, findings: tuple[Found, ...]) -> None:
         super().__init__(
-            f"Nothing was sent: {len(found):,} texts in what is to be published look like secrets. Look "
+            f"Nothing was sent: {len(findings):,} texts in what is to be published look like secrets. Look "
             "at each; what is no secret can be allowed by its digest: --allow-finding, or a file of --allow-findings."
         )
-        self.found = found
+        self.found = findings
 
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """What sets a repository apart from the dataset."""
+    """Difference between a repository and the dataset."""
 
     sent: dict[str, str] = field(default_factory=dict)
     """Name → sha256."""
     standing: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    """What others put in the place of ours, or where it would be loaded with ours."""
+    """Files of others in the place of ours, or where they would be loaded with ours."""
 
 
 def push(shards: Folder, repository: Repository, request: Request, tell: Callable[[str], None]) -> Pushed:
@@ -130,7 +130,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
             "show; `card: {images: true}` in the recipe lets them be published."
         )
     head = _head(repository, request, tell)
-    difference = _compared(shards, manifest, repository, head)
+    difference = _compare(shards, manifest, repository, head)
     if difference.foreign and not request.replace:
         raise ConfigError(_foreign(difference.foreign, repository))
     is_same = not (difference.sent or difference.removed)
@@ -138,14 +138,14 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
         raise ConfigError(f"{repository.name} has a tag '{request.tag}' already, of another state. Choose another.")
     if difference.sent:
         tell(f"looking through {len(difference.sent):,} files to send; {len(difference.standing):,} are there already")
-    allowed = _checked(shards, difference.sent, request.allowed, tell)
+    allowed = _check_secrets(shards, difference.sent, request.allowed, tell)
     sizes = {name: shards.size(name) for name in sorted(difference.sent)}
     removed = tuple(sorted(difference.removed))
     commit, is_new = head.commit, not head.exists
     if not request.dry_run:
         if not is_same:
             repository.make(head, private=request.private)
-            commit = _sent(shards, repository, head, difference, manifest, tell)
+            commit = _send(shards, repository, head, difference, manifest, tell)
         if request.tag and request.tag not in head.tags:
             repository.tag(request.tag, commit)
     return Pushed(
@@ -161,7 +161,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
 
 
 def _head(repository: Repository, request: Request, tell: Callable[[str], None]) -> Head:
-    """What stands in the repository; a dry run where the Hub cannot be asked looks through everything."""
+    """Return the head of the repository; a dry run where the Hub cannot be asked looks through everything."""
     try:
         return repository.head()
     except ShardError as error:
@@ -189,7 +189,7 @@ def manifest_of(shards: Folder) -> Manifest:
 
 
 def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
-    """Nothing, if every licence that the dataset's samples state is one of those.
+    """Check that every licence that the dataset's samples state is one of those allowed.
 
     Raises:
         ConfigError: one is not, or the manifest does not tell.
@@ -201,37 +201,37 @@ def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
         )
     refused = {name: count for name, count in counts.items() if name not in allowed}
     if refused:
-        told = ", ".join(f"'{name}' ({count:,} samples)" for name, count in sorted(refused.items()))
-        by = ", ".join(f"'{one}'" for one in sorted(allowed)) or "none"
+        described = ", ".join(f"'{name}' ({count:,} samples)" for name, count in sorted(refused.items()))
+        by = ", ".join(f"'{licence}'" for licence in sorted(allowed)) or "none"
         raise ConfigError(
-            f"Nothing was sent: the recipe does not let rows of these licences be published: {told}; it names {by}. "
+            f"Nothing was sent: the recipe does not let rows of these licences be published: {described}; it names {by}. "
             "Name what may be in `licence` or in `card.licences`, or take the rows out with `trajmill forget`."
         )
 
 
-def _compared(shards: Folder, manifest: Manifest, repository: Repository, head: Head) -> _Difference:
-    """What has to be sent and removed, and what stands in the way."""
+def _compare(shards: Folder, manifest: Manifest, repository: Repository, head: Head) -> _Difference:
+    """Compare the dataset with the repository: what has to be sent and removed, and what stands in the way."""
     data = shards.read(MANIFEST)
     ours = {file.name: file.sha256 for file in manifest.files} | {MANIFEST: hashlib.sha256(data).hexdigest()}
     earlier = _earlier(repository, head)
-    found = _Difference()
+    difference = _Difference()
     for name, sha256 in ours.items():
         there = head.files.get(name)
         if there is not None and _is(there, shards, name, sha256):
-            found.standing.append(name)
+            difference.standing.append(name)
             continue
-        found.sent[name] = sha256
+        difference.sent[name] = sha256
         if there is not None and name != MANIFEST and not _as_left(there, earlier.get(name), name, repository, head):
-            found.foreign.append(name)
+            difference.foreign.append(name)
     for name in sorted(head.files.keys() - ours.keys()):
         if name in earlier and (name in DESCRIBED_IN or name.partition("/")[0] in POOLS):
             is_ours = _as_left(head.files[name], earlier[name], name, repository, head)
-            found.removed.append(name)
-            found.foreign.extend([] if is_ours else [name])
+            difference.removed.append(name)
+            difference.foreign.extend([] if is_ours else [name])
         elif name.partition("/")[0] in POOLS:
-            found.removed.append(name)
-            found.foreign.append(name)
-    return found
+            difference.removed.append(name)
+            difference.foreign.append(name)
+    return difference
 
 
 def _earlier(repository: Repository, head: Head) -> dict[str, str]:
@@ -245,7 +245,7 @@ def _earlier(repository: Repository, head: Head) -> dict[str, str]:
 
 
 def _is(there: Stored, shards: Folder, name: str, sha256: str) -> bool:
-    """Whether the Hub holds the very bytes that the manifest tells of a file."""
+    """Return True if the Hub holds the very bytes that the manifest tells of a file."""
     if there.sha256:
         return there.sha256 == sha256
     if there.bytes != shards.size(name):
@@ -259,7 +259,7 @@ def _blob_of(data: bytes) -> str:
 
 
 def _as_left(there: Stored, sha256: str | None, name: str, repository: Repository, head: Head) -> bool:
-    """Whether a file is as an earlier push left it."""
+    """Return True if a file is as an earlier push left it."""
     if sha256 is None or there.sha256:
         return there.sha256 == sha256
     return there.bytes <= _BLOB and hashlib.sha256(repository.read(name, head.commit)).hexdigest() == sha256
@@ -267,15 +267,17 @@ def _as_left(there: Stored, sha256: str | None, name: str, repository: Repositor
 
 def _foreign(names: Iterable[str], repository: Repository) -> str:
     some = sorted(names)
-    told = ", ".join(some[:_EXAMPLES]) + (f" and {len(some) - _EXAMPLES:,} more" if len(some) > _EXAMPLES else "")
+    listed = ", ".join(some[:_EXAMPLES]) + (f" and {len(some) - _EXAMPLES:,} more" if len(some) > _EXAMPLES else "")
     return (
         f"Nothing was sent: in {repository.name} stand files that no push of this dataset left there, or that were "
-        f"changed since: {told}. Take another name or branch, or replace them with --replace."
+        f"changed since: {listed}. Take another name or branch, or replace them with --replace."
     )
 
 
-def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], tell: Callable[[str], None]) -> int:
-    """How many findings in what is sent are allowed.
+def _check_secrets(
+    shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], tell: Callable[[str], None]
+) -> int:
+    """Scan what is sent for secrets; return the number of findings that are allowed.
 
     Raises:
         FindingsError: some are not.
@@ -283,22 +285,22 @@ def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], t
     """
     for name, sha256 in sent.items():
         check_file(shards, name, sha256)
-    found, refused = 0, list[Found]()
+    count, refused = 0, list[Found]()
     order = sorted(sent, key=lambda name: ("/" not in name, name))  # rows first: there they can be looked at
     for number, name in enumerate(order):
         if number and number % _TOLD == 0:
             tell(f"looked through {number:,} of {len(order):,} files")
-        for one in found_in(shards, name):
-            found += 1
-            refused += [] if one.digest in allowed else [one]
+        for finding in find_secrets(shards, name):
+            count += 1
+            refused += [] if finding.digest in allowed else [finding]
             if len(refused) == _MOST:
                 raise FindingsError(tuple(refused))
     if refused:
         raise FindingsError(tuple(refused))
-    return found
+    return count
 
 
-def _sent(
+def _send(
     shards: Folder,
     repository: Repository,
     head: Head,
@@ -306,7 +308,7 @@ def _sent(
     manifest: Manifest,
     tell: Callable[[str], None],
 ) -> str:
-    """Sends what is to be sent; returns the commit that holds the dataset.
+    """Send the difference; return the commit that holds the dataset.
 
     Raises:
         ShardError: what the Hub holds then is not the dataset.
@@ -320,7 +322,9 @@ def _sent(
     )
     there = repository.head().files
     wrong = [
-        name for name, of in difference.sent.items() if name not in there or not _is(there[name], shards, name, of)
+        name
+        for name, digest in difference.sent.items()
+        if name not in there or not _is(there[name], shards, name, digest)
     ]
     if wrong:
         raise ShardError(f"The Hub holds other bytes than were sent, of {wrong[0]} and {len(wrong) - 1:,} more files.")

@@ -35,7 +35,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a branch of a repository holds.
+    """State of a branch of a repository.
 
     Attributes:
         exists: whether there is a repository.
@@ -79,11 +79,11 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """Where people look at it."""
+        """URL of the dataset's page."""
         return f"{self._api.endpoint}/datasets/{self.name}"
 
     def head(self) -> Head:
-        """What the branch holds now.
+        """Return the state of the branch.
 
         Raises:
             ConfigError: the Hub refuses to tell.
@@ -97,16 +97,16 @@ class Repository:
                 refs = self._api.list_repo_refs(self.name, repo_type=_KIND)
             except RepositoryNotFoundError:
                 return NOTHING
-            branches = {one.name: one.target_commit for one in refs.branches}
+            branches = {branch.name: branch.target_commit for branch in refs.branches}
             has_branch = self.branch in branches
             commit = branches.get(self.branch) or branches.get(MAIN, "")
-            tags = {one.name: one.target_commit for one in refs.tags}
+            tags = {tag.name: tag.target_commit for tag in refs.tags}
             try:
                 listed = self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=_KIND)
                 files = {
-                    one.path: Stored(one.size, one.lfs.sha256 if one.lfs is not None else "", one.blob_id)
-                    for one in (listed if commit else ())
-                    if isinstance(one, RepoFile)
+                    entry.path: Stored(entry.size, entry.lfs.sha256 if entry.lfs is not None else "", entry.blob_id)
+                    for entry in (listed if commit else ())
+                    if isinstance(entry, RepoFile)
                 }
             except RevisionNotFoundError:
                 files = {}
@@ -145,7 +145,7 @@ class Repository:
         message: str,
         tell: Callable[[int], None],
     ) -> str:
-        """Uploads files and commits them, with what is removed, in one commit; returns its id.
+        """Upload files and commit them, with what is removed, in one commit; return its id.
 
         What was uploaded for a commit that did not come about is not uploaded again.
 
@@ -165,15 +165,15 @@ class Repository:
         with _answers(f"upload to {self.name}"):
             added = []
             for path, (local, sha256) in sorted(files.items()):
-                one = CommitOperationAdd(path_in_repo=path, path_or_fileobj=local)
-                one.upload_info.sha256 = bytes.fromhex(sha256)  # known: it is not computed again
-                added.append(one)
+                addition = CommitOperationAdd(path_in_repo=path, path_or_fileobj=local)
+                addition.upload_info.sha256 = bytes.fromhex(sha256)  # known: it is not computed again
+                added.append(addition)
             for first in range(0, len(added), _BATCH):
                 some = added[first : first + _BATCH]
                 self._api.preupload_lfs_files(self.name, some, repo_type=_KIND, revision=self.branch, free_memory=False)
                 tell(first + len(some))
             gone = [CommitOperationDelete(path_in_repo=path, is_folder=False) for path in sorted(removed)]
-            made = self._api.create_commit(
+            commit_info = self._api.create_commit(
                 self.name,
                 [*added, *gone],
                 commit_message=message,
@@ -181,7 +181,7 @@ class Repository:
                 revision=self.branch,
                 parent_commit=parent,
             )
-        return str(made.oid)
+        return str(commit_info.oid)
 
     def tag(self, name: str, commit: str) -> None:
         """Tags a commit.
@@ -195,8 +195,8 @@ class Repository:
 
 
 @contextmanager
-def _answers(what: str) -> Iterator[None]:
-    """Tells errors of the Hub, of the way to it and of its library in our words."""
+def _answers(action: str) -> Iterator[None]:
+    """Translate errors of the Hub, of the network and of its library to ours."""
     from huggingface_hub.errors import (
         BadRequestError,
         HfHubHTTPError,
@@ -208,28 +208,28 @@ def _answers(what: str) -> Iterator[None]:
     try:
         yield
     except (LocalTokenNotFoundError, RepositoryNotFoundError) as error:
-        raise ConfigError(f"The Hub does not let you {what}: {_said(error)} {_LINK}") from None
+        raise ConfigError(f"The Hub does not let you {action}: {_first_line(error)} {_LINK}") from None
     except HFValidationError as error:
-        raise ConfigError(f"The Hub has no such name: {_said(error)}") from None
+        raise ConfigError(f"The Hub has no such name: {_first_line(error)}") from None
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         if status in (401, 403):
-            raise ConfigError(f"The Hub does not let you {what} ({status}). {_LINK}") from None
+            raise ConfigError(f"The Hub does not let you {action} ({status}). {_LINK}") from None
         if status in (409, 412):
-            raise ShardError(f"Somebody else changed it while this was to {what} ({status}).") from None
+            raise ShardError(f"Somebody else changed it while this was to {action} ({status}).") from None
         if isinstance(error, BadRequestError) and "metadata" in str(error).lower():
-            raise ConfigError(f"The Hub does not take the card: {_said(error)}") from None
-        raise ShardError(f"The Hub did not let this {what}: {_said(error)}") from None
+            raise ConfigError(f"The Hub does not take the card: {_first_line(error)}") from None
+        raise ShardError(f"The Hub did not let this {action}: {_first_line(error)}") from None
     except (OSError, RuntimeError, ValueError) as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
-        raise ShardError(f"The Hub cannot be asked to {what}: {_said(cause)}") from None
+        raise ShardError(f"The Hub cannot be asked to {action}: {_first_line(cause)}") from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "requests"):
             raise
-        raise ShardError(f"The Hub does not answer ({what}): {_said(error)}") from None
+        raise ShardError(f"The Hub does not answer ({action}): {_first_line(error)}") from None
 
 
-def _said(error: BaseException) -> str:
-    """The first line of what an error says, with no query of an address in it."""
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, with no query of a URL in it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {_QUERY.sub('?…', lines[0].strip()) if lines else 'no more is said'}"

@@ -42,7 +42,7 @@ _RANDOM: Final = "generic-api-key"
 
 _GITLEAKS: Final = "gitleaks"
 _NO_FILE: Final = "\n" * 40_000
-"""What begins as an archive or a PDF does, gitleaks takes for one, and reads nothing of what follows."""
+"""Padding so that gitleaks takes no text for an archive or a PDF by its beginning, of which it would read nothing."""
 
 _PREFIX: Final = 24
 """Characters before those of a placeholder by which an issuer tells its tokens, at most."""
@@ -53,7 +53,7 @@ _STARTS: Final = re.compile(r"[./_-]")
 
 
 def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
-    """Every place of the texts where another scanner finds a secret of an issuer, each text by itself, in order.
+    """Find with another scanner secrets of issuers in the texts, each text by itself, in order.
 
     Raises:
         ShardError: gitleaks is installed and fails.
@@ -63,17 +63,17 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
         text = value.as_py()
         if not text:
             continue
-        places = {
+        spans = {
             (*match.span(), kind)
             for kind, detector in _detectors()
             for pattern in detector.denylist
             for match in pattern.finditer(text)
             if any(detector.analyze_string(match[0]))
         }
-        found = {(*match.span(), kind) for secret, kind in secrets for match in re.finditer(re.escape(secret), text)}
-        places = {place for place in places | found if not _is_placeholder(text, *place[:2])}
-        places |= {(*match.span(), kind) for line, kind in lines for match in re.finditer(re.escape(line), text)}
-        for start, end, kind in sorted(places):
+        located = {(*match.span(), kind) for secret, kind in secrets for match in re.finditer(re.escape(secret), text)}
+        spans = {span for span in spans | located if not _is_placeholder(text, *span[:2])}
+        spans |= {(*match.span(), kind) for line, kind in lines for match in re.finditer(re.escape(line), text)}
+        for start, end, kind in sorted(spans):
             begin = len(text[:start].encode())
             data = text[start:end].encode()
             yield Finding(number, begin, begin + len(data), kind, digest_of(kind, data))
@@ -93,7 +93,9 @@ def _detectors() -> list[tuple[str, Any]]:
 
 
 def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """(secret, rule) of what gitleaks finds, and (line, rule) of what it has decoded; nothing where it is missing."""
+    """Return (secret, rule) of what gitleaks finds, and (line, rule) of what it has decoded; nothing where it is
+    missing.
+    """
     secrets: set[tuple[str, str]] = set()
     lines: set[tuple[str, str]] = set()
     program = shutil.which(_GITLEAKS)
@@ -102,18 +104,18 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple
     words = [program, "stdin", "--no-banner", "--exit-code", "0", "--report-format", "json", "--report-path", "-"]
     words.append("--ignore-gitleaks-allow")  # a log could hold the remark by which a line is passed over
     whole = _NO_FILE + "\n\n".join(text for text in texts.to_pylist() if text)
-    with TemporaryDirectory(prefix="trajmill-gitleaks-") as place:  # no settings of the working folder
+    with TemporaryDirectory(prefix="trajmill-gitleaks-") as folder:  # no settings of the working folder
         done = subprocess.run(  # noqa: S603 (its own words alone)
-            words, input=whole.encode(), capture_output=True, check=False, cwd=place
+            words, input=whole.encode(), capture_output=True, check=False, cwd=folder
         )
     written = whole.split("\n")
     try:
-        for one in json.loads(done.stdout if done.returncode == 0 else ""):
-            secret, kind = one["Secret"], f"{_GITLEAKS} {one['RuleID']}"
-            if not secret or one["RuleID"] == _RANDOM or _is_placeholder(secret, 0, len(secret)):
+        for finding in json.loads(done.stdout if done.returncode == 0 else ""):
+            secret, kind = finding["Secret"], f"{_GITLEAKS} {finding['RuleID']}"
+            if not secret or finding["RuleID"] == _RANDOM or _is_placeholder(secret, 0, len(secret)):
                 continue
-            if any(tag.startswith("decoded:") for tag in one["Tags"] or ()):
-                lines.add(("\n".join(written[one["StartLine"] - 1 : one["EndLine"]]), kind))
+            if any(tag.startswith("decoded:") for tag in finding["Tags"] or ()):
+                lines.add(("\n".join(written[finding["StartLine"] - 1 : finding["EndLine"]]), kind))
             else:
                 secrets.add((secret, kind))
     except (ValueError, KeyError, TypeError) as error:
@@ -122,7 +124,7 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple
 
 
 def _is_placeholder(text: str, start: int, end: int) -> bool:
-    """Whether a part of what was found is a placeholder, behind the first characters that tell its issuer.
+    """Return True if a part of what was found is a placeholder, behind the first characters that tell its issuer.
 
     A rule may end before the placeholder does, so what follows of the word counts.
     """
@@ -168,14 +170,14 @@ class Found:
 
     @property
     def place(self) -> str:
-        """Where it stands, in a line."""
+        """Position of the finding, in a line."""
         row = f"row {self.row:,}" + (f" ({self.id})" if self.id else "")
         where = f", {self.where}" if self.where else ""
         return f"{self.file}, {row}{where}, characters {self.start:,} to {self.end:,}"
 
 
-def found_in(folder: Folder, name: str) -> Iterator[Found]:
-    """Everything in a file that scrubbing would replace, and what other scanners find besides.
+def find_secrets(folder: Folder, name: str) -> Iterator[Found]:
+    """Find everything in a file that scrubbing would replace, and what other scanners find besides.
 
     Raises:
         ShardError: it cannot be read, or a scanner fails.
@@ -184,8 +186,8 @@ def found_in(folder: Folder, name: str) -> Iterator[Found]:
     for batch in _batches(folder, name):
         ids = _ids(batch)
         for column in batch.schema.names:
-            for texts, place in _texts(batch[column], column, lambda number: (number, "")):
-                yield from _told(name, texts, place, ids, first)
+            for texts, locate in _texts(batch[column], column, lambda number: (number, "")):
+                yield from _report_findings(name, texts, locate, ids, first)
         first += batch.num_rows
 
 
@@ -210,12 +212,12 @@ def _ids(batch: pa.RecordBatch) -> pa.Array | None:
     return pc.struct_field(batch["extra_info"], "id") if "extra_info" in batch.schema.names else None
 
 
-def _texts(array: pa.Array, name: str, place: _Place) -> Iterator[tuple[pa.Array, _Place]]:
-    """Every array of texts in an array, each with where its texts stand."""
+def _texts(array: pa.Array, name: str, locate: _Place) -> Iterator[tuple[pa.Array, _Place]]:
+    """Yield every array of texts in an array, each with a function that locates its texts."""
     if pa.types.is_struct(array.type):
         for field in array.type:
             below = f"{name}.{field.name}"
-            yield from _texts(pc.struct_field(array, field.name), below, place)
+            yield from _texts(pc.struct_field(array, field.name), below, locate)
     elif pa.types.is_list(array.type):
         offsets = array.offsets.to_numpy()
         items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
@@ -223,54 +225,56 @@ def _texts(array: pa.Array, name: str, place: _Place) -> Iterator[tuple[pa.Array
 
         def of_item(number: int) -> tuple[int, str]:
             at = int(np.searchsorted(starts, number, "right")) - 1
-            row, where = place(at)
+            row, where = locate(at)
             return row, f"{where}[{number - int(starts[at])}]"
 
         yield from _texts(items, name, of_item)
     elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        yield array, _named(name, place)
+        yield array, _add_column(name, locate)
 
 
-def _named(name: str, place: _Place) -> _Place:
-    """The place with the name of the column: numbers of items stand behind its first part."""
+def _add_column(name: str, locate: _Place) -> _Place:
+    """Add the name of the column to a location: numbers of items stand behind its first part."""
     head, dot, rest = name.partition(".")
 
     def named(number: int) -> tuple[int, str]:
-        row, where = place(number)
+        row, where = locate(number)
         return row, f"{head}{where}{dot}{rest}"
 
     return named
 
 
-def _told(name: str, texts: pa.Array, place: _Place, ids: pa.Array | None, first: int) -> Iterator[Found]:
+def _report_findings(name: str, texts: pa.Array, locate: _Place, ids: pa.Array | None, first: int) -> Iterator[Found]:
     own = list(findings(texts))
-    held = {(one.text, byte) for one in own for byte in range(one.start, one.end)}
-    others = (
-        one for one in second_findings(texts) if held.isdisjoint((one.text, at) for at in (one.start, one.end - 1))
+    known = {(finding.text, byte) for finding in own for byte in range(finding.start, finding.end)}
+    second_only = (
+        second
+        for second in second_findings(texts)
+        if known.isdisjoint((second.text, at) for at in (second.start, second.end - 1))
     )
-    for one in (*own, *others):
-        if one.digest in _of_templates():
+    for finding in (*own, *second_only):
+        if finding.digest in _of_templates():
             continue
-        text = texts[one.text].as_py().encode()
-        start, end = (len(text[:byte].decode("utf-8", "ignore")) for byte in (one.start, one.end))
+        text = texts[finding.text].as_py().encode()
+        start, end = (len(text[:byte].decode("utf-8", "ignore")) for byte in (finding.start, finding.end))
         if ids is None:
-            line = text.count(b"\n", 0, one.start)
-            begin = len(text[: text.rfind(b"\n", 0, one.start) + 1].decode("utf-8", "ignore"))
-            yield Found(name, line + 1, "", "", start - begin, end - begin, one.kind, one.digest)
+            line = text.count(b"\n", 0, finding.start)
+            begin = len(text[: text.rfind(b"\n", 0, finding.start) + 1].decode("utf-8", "ignore"))
+            yield Found(name, line + 1, "", "", start - begin, end - begin, finding.kind, finding.digest)
         else:
-            row, where = place(one.text)
-            yield Found(name, first + row, str(ids[row].as_py()), where, start, end, one.kind, one.digest)
+            row, where = locate(finding.text)
+            yield Found(name, first + row, str(ids[row].as_py()), where, start, end, finding.kind, finding.digest)
 
 
 @cache
 def _of_templates() -> frozenset[str]:
-    """Digests of what prompts show by themselves."""
-    found: Iterable[Finding] = findings(pa.array(built_in_texts(), pa.string()))
-    return frozenset(one.digest for one in found)
+    """Digest what prompts show by themselves."""
+    template_findings: Iterable[Finding] = findings(pa.array(built_in_texts(), pa.string()))
+    return frozenset(finding.digest for finding in template_findings)
 
 
 def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
-    """The digests that a person allows: named, or in files, at the beginning of each line that has one.
+    """Read the digests that a person allows: named, or in files, at the beginning of each line that has one.
 
     Raises:
         ConfigError: one is no digest, or a file cannot be read.
@@ -283,18 +287,21 @@ def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file} cannot be read: {error}") from error
         named += [words[0] for words in lines if words]
-    for one in named:
-        if not _DIGEST.fullmatch(one):
-            raise ConfigError(f"'{one[:40]}' is no digest of a finding: 32 hex digits, as push tells them.")
+    for digest in named:
+        if not _DIGEST.fullmatch(digest):
+            raise ConfigError(f"'{digest[:40]}' is no digest of a finding: 32 hex digits, as push tells them.")
     return frozenset(named)
 
 
-def listing(found: Iterable[Found]) -> str:
-    """Findings as a file for `allowances`, a line each digest: the digest, and as a remark what is known of it."""
+def listing(reported: Iterable[Found]) -> str:
+    """Format findings as a file for `allowances`, a line each digest: the digest, and as a remark what is known of it."""
     by_digest: dict[str, list[Any]] = {}
-    for one in found:
-        by_digest.setdefault(one.digest, [one, 0])[1] += 1
-    lines = [f"{digest}  # {one.kind}, {count} times; {one.place}\n" for digest, (one, count) in by_digest.items()]
+    for finding in reported:
+        by_digest.setdefault(finding.digest, [finding, 0])[1] += 1
+    lines = [
+        f"{digest}  # {finding.kind}, {count} times; {finding.place}\n"
+        for digest, (finding, count) in by_digest.items()
+    ]
     return "# Leave the lines of what may be published, after looking at each place; remove the others.\n" + "".join(
         lines
     )

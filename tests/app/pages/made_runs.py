@@ -12,7 +12,7 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.schemas import REJECT_SCHEMA, Reject, Trajectory, reject_table, verdict_schema
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 NAME = "part-00000-aaaaaaaa"
 RULES = {"loop": {"signal": "loop", "max": 0.5, "min": None, "use": "context", "cap": None}}
@@ -38,7 +38,7 @@ def made_run(
     """
     folder = Folder(str(out))
     batch = batch_of(*trajectories, uri=uri)
-    write_parquet(folder, f"transitions/{domain}/{NAME}.parquet", encoded_schema(), [batch])
+    write_parquet(folder, f"transitions/{domain}/{NAME}.parquet", encode_schema(), [batch])
     starts = trajectory_starts(batch)
     of = np.cumsum(np.bincount(starts, minlength=batch.num_rows)) - 1
     rows = [

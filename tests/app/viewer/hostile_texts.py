@@ -14,7 +14,7 @@ from tests.make import batch_of, trajectory
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.schemas import Reject
-from trajmill.schemas.transition import TRANSITION_SCHEMA, encoded_schema
+from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema
 
 LISTENER: Final = "LISTENER"
 """Stands in texts for an address that they try to reach."""
@@ -58,9 +58,9 @@ def hostile_run(out: Path, text: str, domain: str = "web") -> list[str]:
         attachment = {"sha256": text, "media_type": text, "role": text, "name": text}
         row["next_observation"] |= {"attachments": [attachment], "dialect": "uitree/1"}
         row["next_observation"]["content"] = f"#1 window {json.dumps(text)} value={json.dumps(text)} [0,0][9,9]"
-    table = pa.Table.from_pylist(rows, TRANSITION_SCHEMA).cast(encoded_schema())
+    table = pa.Table.from_pylist(rows, TRANSITION_SCHEMA).cast(encode_schema())
     name = f"transitions/{domain}/{NAME}.parquet"
-    write_parquet(Folder(str(out)), name, encoded_schema(), table.combine_chunks().to_batches())
+    write_parquet(Folder(str(out)), name, encode_schema(), table.combine_chunks().to_batches())
     made_rejects(out, "normalize", [Reject(text, text, text, text, text, 3, text, text, excerpt=text)])
     named = f"nearly equal to one of trajectory {keys[0][:16]}… {text}"
     copy = Reject("trajectory", "near_duplicate", named, text, trajectory_id=keys[1].partition("-")[0])

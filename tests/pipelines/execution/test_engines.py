@@ -28,7 +28,7 @@ from trajmill.pipelines.beam_worker import provisioned
 from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
 from trajmill.pipelines.execution.execution import IN_PROCESS, Execution
 from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
-from trajmill.pipelines.execution.runner import Taken, kept
+from trajmill.pipelines.execution.runner import Taken, keep_elements
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
 from trajmill.pipelines.plan.plan import Part
 from trajmill.pipelines.plan.recognition import Input
@@ -214,7 +214,7 @@ def part_of(inputs: int) -> Part:
 def test_what_workers_take_is_what_was_kept_or_nothing(tmp_path):
     out = Folder(str(tmp_path))
     work = [part_of(number) for number in (1, 9_000, 9_000, 3, 9_000)]
-    with kept(work, out) as places:
+    with keep_elements(work, out) as places:
         assert [Taken(out)(one) for one in places] == work
         assert len({one.block for one in places}) > 1
         (tmp_path / places[-1].block).write_bytes(b"another")

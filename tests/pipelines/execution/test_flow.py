@@ -15,7 +15,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from trajmill.pipelines.execution import exchange
 from trajmill.pipelines.execution.dispatch import run_over
-from trajmill.pipelines.execution.exchange import Exchange, Span, carried, fetched
+from trajmill.pipelines.execution.exchange import Exchange, Span, read_blocks, spill_or_pass
 from trajmill.pipelines.execution.execution import IN_PROCESS, LOCAL, MOST_PARTITIONS, Execution
 from trajmill.pipelines.execution.flow import (
     FlatMap,
@@ -31,7 +31,7 @@ from trajmill.pipelines.execution.flow import (
 )
 from trajmill.pipelines.execution.runner import BeamTransform, original
 from trajmill.pipelines.execution.runner import run_over as run_beam
-from trajmill.pipelines.judge.packed_rows import partitioned
+from trajmill.pipelines.judge.packed_rows import partition_records
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError, ContractError, ShardError
 from trajmill.schemas.manifest import Manifest
@@ -130,7 +130,7 @@ def test_records_of_equal_hashes_share_a_partition_and_none_is_lost(partitions):
     keys = np.zeros(1000, [("hash", "<u8"), ("row", "<u4")])
     keys["hash"] = np.random.default_rng(0).integers(0, 1 << 64, 500, np.uint64)[np.arange(1000) % 500]
     keys["row"] = np.arange(1000)
-    found = {number: np.frombuffer(data, keys.dtype) for number, data in partitioned(keys, "hash", partitions)}
+    found = {number: np.frombuffer(data, keys.dtype) for number, data in partition_records(keys, "hash", partitions)}
     assert set(found) <= set(range(partitions))
     assert np.array_equal(np.sort(np.concatenate(list(found.values())), order="row"), keys)
     hashes = [set(some["hash"].tolist()) for some in found.values()]
@@ -170,11 +170,11 @@ def test_spilled_blocks_can_be_read_twice(tmp_path):
 @pytest.mark.parametrize("spilled", [True, False])
 def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
     folder = Folder(str(tmp_path)) if spilled else None
-    sent = [carried(name, number, PARTS[number], folder) for name in ("a", "b") for number in PARTS]
+    sent = [spill_or_pass(name, number, PARTS[number], folder) for name in ("a", "b") for number in PARTS]
     by_key: dict[int, list[bytes | Span]] = {}
     for key, value in (one for part in sent for one in part):
         by_key.setdefault(key, []).append(value)
-    assert {key: sorted(fetched(values, folder)) for key, values in by_key.items()} == {
+    assert {key: sorted(read_blocks(values, folder)) for key, values in by_key.items()} == {
         7: [b"", b"", b"a", b"a", b"c", b"c"],
         9: [b"b" * 1000] * 2,
     }

@@ -14,7 +14,7 @@ from tests.pipelines.generations.test_append import bytes_of
 from tests.pipelines.generations.test_append_near_copies import Logs, of, verdicts
 from trajmill.pipelines.generations import compatibility
 from trajmill.pipelines.generations.append import Append, run_with_pools_of
-from trajmill.pipelines.generations.compatibility import changes, recorded, rule_sets
+from trajmill.pipelines.generations.compatibility import changes, record_values, rule_sets
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.generations import chain, commit, manifest_of
 from trajmill.pipelines.generations.traces import Selection
@@ -222,7 +222,7 @@ def stages(**values: Any) -> dict[str, Any]:
 
 
 def found(after: Recipe) -> dict[str, bool]:
-    return {one.key: one.is_free for one in changes(recorded(later_recipe()), recorded(after))}
+    return {one.key: one.is_free for one in changes(record_values(later_recipe()), record_values(after))}
 
 
 @pytest.mark.parametrize(

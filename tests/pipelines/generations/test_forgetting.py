@@ -20,7 +20,7 @@ from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.generations.traces import Selection, rewritten
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.normalize.forgotten_keys import NAME
-from trajmill.pipelines.publish.loading import loaded
+from trajmill.pipelines.publish.loading import verify_loading
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_forgotten_log_and_all_else_stays(grown, tmp_path, 
     assert gone.encode() not in left
     assert words.encode() not in left
     assert rows(out).equals(before.filter(pl.col("name") != name))
-    whole = loaded(verify(str(out)))
+    whole = verify_loading(verify(str(out)))
     assert whole.is_whole, whole.faults
 
 

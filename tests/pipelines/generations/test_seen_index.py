@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.places import Bearing, Places, Settled, settled
+from trajmill.pipelines.generations.places import Bearing, Places, Settled, assign_groups
 from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import POOLS
@@ -110,7 +110,7 @@ def tried(nodes: Sequence[Sequence[int]], order: Sequence[int], known: Known) ->
     told = [(node, *place) for node, place in known.items() if node in borne]
     rows = np.array(told, np.uint64).reshape(len(told), 3)
     places = Places(rows[:, 0], rows[:, 1], rows[:, 2].astype(np.int8))
-    return settled(Bearing.of(newcomer, node.astype(np.uint64)), np.array(order), places)
+    return assign_groups(Bearing.of(newcomer, node.astype(np.uint64)), np.array(order), places)
 
 
 def joined_one_by_one(nodes: Sequence[Sequence[int]], known: Known) -> list[tuple[int, int] | None]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from trajmill.pipelines.judge import measuring
-from trajmill.pipelines.judge.corpus_rule import UNITS, heard_at_last, scheduled
+from trajmill.pipelines.judge.corpus_rule import UNITS, final_answers, schedule_rounds
 from trajmill.pipelines.judge.judge import decisions
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measuring_digest
@@ -39,7 +39,7 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
 
 def test_each_round_has_a_name_that_spill_files_can_bear_and_a_level_after_all_that_it_hears():
     level: dict[str, int] = {}
-    levels = scheduled(decisions(judging()))
+    levels = schedule_rounds(decisions(judging()))
     for number, some in enumerate(levels):
         for one in some:
             assert re.fullmatch("[a-z_]+", one.round.name)
@@ -50,7 +50,7 @@ def test_each_round_has_a_name_that_spill_files_can_bear_and_a_level_after_all_t
         for one in some:
             heard = [name for name in one.hears if name != UNITS]
             assert all(level[name] < level[one.round.name] + (name in own) for name in heard)
-    assert set(heard_at_last(decisions(judging()))) <= level.keys()
+    assert set(final_answers(decisions(judging()))) <= level.keys()
 
 
 def test_by_a_recipe_that_asks_for_nothing_nobody_loses():

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, named, tied
+from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, name_groups, tie_groups
 from trajmill.quality.group import components
 
 EDGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30)
@@ -20,11 +20,11 @@ def test_groups_that_units_name_among_themselves_are_those_of_the_whole_corpus(e
     for unit, (nodes, groups) in units.items():
         for node, group in zip(nodes, groups, strict=True):
             partitions[int(node) % 3].append(np.array([(node, group, unit)], _NODE).tobytes())
-    told = [data for number in partitions for _, _, data in tied(number, partitions[number])]
+    told = [data for number in partitions for _, _, data in tie_groups(number, partitions[number])]
     found = {unit: dict(zip(groups.tolist(), groups.tolist(), strict=True)) for unit, (_, groups) in units.items()}
     if told:
         assert all(len(np.unique(np.frombuffer(data, _TIE)["unit"])) == 1 for data in told)
-        for name, unit, data in named(0, told):
+        for name, unit, data in name_groups(0, told):
             assert name == GROUPS
             found[unit].update((int(a), int(b)) for a, b in np.frombuffer(data, [("group", "<u8"), ("name", "<u8")]))
     whole = dict(zip(*components(np.array([edge[1:] for edge in edges], np.uint64)), strict=True))

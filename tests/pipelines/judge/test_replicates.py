@@ -14,7 +14,7 @@ from tests.pipelines.judge.test_near_duplicates import atif
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge import replicates
 from trajmill.pipelines.judge.corpus_rule import Answers
-from trajmill.pipelines.judge.packed_rows import partitioned
+from trajmill.pipelines.judge.packed_rows import partition_records
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -63,7 +63,7 @@ def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, p
     found: dict[str, list[bytes]] = {}
     parts: dict[int, list[bytes]] = {}
     for unit, of in enumerate(DOMAINS[:2]):
-        for number, data in partitioned(rows[rows["unit"] == unit], "key", partitions):
+        for number, data in partition_records(rows[rows["unit"] == unit], "key", partitions):
             parts.setdefault(number, []).append(bytes([DOMAINS.index(of)]) + data)
     for number, blocks in parts.items():
         for name, _, data in answers(number, blocks):
@@ -109,10 +109,10 @@ def test_rows_to_compare_are_the_same_in_however_many_partitions(monkeypatch: py
     for name in ("answer", "content", "rank"):
         rows[name] = chance.integers(0, 9, len(rows))
     rows["row"] = np.arange(len(rows))
-    whole, named = (answered(replicates.tallied, rows, 64), answered(replicates.named, rows, partitions))
+    whole, named = (answered(replicates.tally_groups, rows, 64), answered(replicates.tally_part, rows, partitions))
     assert named["tally"] == whole["tally"]
     assert len(named["rows_to_choose_from"]) > len(whole["rows_to_compare"]) > 0
-    chosen = answered(replicates.first_named, named["rows_to_choose_from"], 64)
+    chosen = answered(replicates.choose_compared, named["rows_to_choose_from"], 64)
     assert np.sort(chosen["rows_to_compare"]).tobytes() == np.sort(whole["rows_to_compare"]).tobytes()
 
 

@@ -12,7 +12,7 @@ from tests.connectors.wire_logs import HELLO, INITIALIZE, call
 from trajmill.pipelines.mix.reward import compute_score
 from trajmill.pipelines.recipe.recipe import Mix, Pool, Recipe
 from trajmill.pipelines.run import Run
-from trajmill.quality.control_strings import PATTERN, unescaped
+from trajmill.quality.control_strings import PATTERN, unescape
 
 MAIL = "carol.jones@corp.io"
 
@@ -90,7 +90,7 @@ def test_escaped_samples_are_those_that_were_kept_and_count_as_many(kept, logs, 
     for pool, samples in made.items():
         shown = [texts(pool, one) for one in samples]
         assert not any(re2.search(PATTERN, text) for some in shown for text in some)
-        assert [list(map(unescaped, some)) for some in shown] == [texts(pool, one) for one in kept[1][pool]]
+        assert [list(map(unescape, some)) for some in shown] == [texts(pool, one) for one in kept[1][pool]]
     for one in made["rl"]:
         truth = one["reward_model"]["ground_truth"]
         assert compute_score("", json.loads(truth)["observation"], truth)["score"] == 1.0

@@ -18,7 +18,7 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Action, Assembler, Environment, Observation, Origin, Step, Trajectory
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 
 NAME = "web/part-00000.parquet"
 SAYS = Observation("You have 3 steps left.", origin="harness")
@@ -62,7 +62,7 @@ def written(path: Path, *groups: list[Trajectory]) -> Written:
     folder, assembler = Folder(str(path)), Assembler()
     for number, one in enumerate({id(one): one for some in groups for one in some}.values()):
         assembler.add(one, Origin(f"{one.native_id}.{number}", "made", "made", "1", lambda _: "0" * 64), {})
-    batch, sink, begin = assembler.take(), ParquetSink(folder, NAME, encoded_schema()), 0
+    batch, sink, begin = assembler.take(), ParquetSink(folder, NAME, encode_schema()), 0
     times = Counter(id(one) for some in groups for one in some)
     for some in groups:
         size = sum(len(one.steps) // times[id(one)] for one in some)

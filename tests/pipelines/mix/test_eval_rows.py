@@ -14,7 +14,7 @@ from trajmill.pipelines.mix.candidates import training_environments
 from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.pipelines.mix.mixture import familiarity
 from trajmill.pipelines.mix.samples import began_at, count_eval_kinds
-from trajmill.pipelines.publish.card import told_apart
+from trajmill.pipelines.publish.card import count_eval_kinds_by_domain
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.run import Run
@@ -52,7 +52,7 @@ def test_kinds_of_rows_are_counted_and_summed_by_domain():
     kinds = count_eval_kinds(rows)
     assert kinds == {"environment_seen": 2, "environment_unseen": 1, "time_after": 2, "time_unknown": 1}
     counts = {"samples.eval.web": 3, **{f"{kind}.eval.web": number for kind, number in kinds.items()}}
-    assert told_apart(counts)["web"] | {"time_before": 0} == {
+    assert count_eval_kinds_by_domain(counts)["web"] | {"time_before": 0} == {
         **dict.fromkeys(("environment_unknown", "time_before"), 0),
         **kinds,
     }

@@ -31,7 +31,7 @@ from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories, turns
 from trajmill.quality.scrub import scrub_text
-from trajmill.quality.scrubbing.replaced import replaced_spans
+from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
 
@@ -216,7 +216,7 @@ def test_a_placeholder_is_not_asked_for():
     rows[0] |= {"scrubbed": 1, "next_observation": {**rows[0]["next_observation"], "content": f"token is {NAME}"}}
     for one in samples_of("rl", rows, Mix(), others=answers_of(rows, View())):
         truth = json.loads(one["reward_model"]["ground_truth"])
-        assert [tuple(span) for span in truth["volatile"]] == replaced_spans(truth["observation"])
+        assert [tuple(span) for span in truth["volatile"]] == placeholder_spans(truth["observation"])
 
 
 def test_answers_that_are_all_too_long_are_told_where_a_prompt_may_be_of_any_length():

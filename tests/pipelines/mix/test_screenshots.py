@@ -16,7 +16,7 @@ from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.mix.screenshots import resize_picture
 from trajmill.pipelines.publish.hub.push import Request, push
 from trajmill.pipelines.publish.hub.repository import Repository
-from trajmill.pipelines.publish.loading import loaded
+from trajmill.pipelines.publish.loading import verify_loading
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
@@ -109,7 +109,7 @@ def test_a_file_without_its_card_decodes_too_and_verifying_loads_it(out: Path, t
     files = str(out / "shards" / "sft" / "*" / "*.parquet")
     (row, *_) = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path))
     assert {image.size for image in row["images"]} == {(45, 30)}
-    found = loaded(verify(str(out)))
+    found = verify_loading(verify(str(out)))
     assert found.is_whole, found.faults
 
 

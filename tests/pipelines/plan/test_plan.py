@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.connector import FileSlice
 from trajmill.pipelines.plan import plan as planning
-from trajmill.pipelines.plan.plan import Plan, binned, make_plan
+from trajmill.pipelines.plan.plan import Plan, bin_inputs, make_plan
 from trajmill.pipelines.plan.raw_files import gather
 from trajmill.pipelines.plan.recognition import Input
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -122,7 +122,7 @@ def test_a_part_holds_as_many_inputs_as_its_bytes_and_their_number_allow(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "PART_INPUTS", most)
-        parts = [[one.bytes for one in part.inputs] for part in binned(inputs, RECIPE, part_bytes)]
+        parts = [[one.bytes for one in part.inputs] for part in bin_inputs(inputs, RECIPE, part_bytes)]
     assert [size for part in parts for size in part] == sizes
     for part, after in zip_longest(parts, parts[1:]):
         assert part
@@ -133,13 +133,13 @@ def test_a_part_holds_as_many_inputs_as_its_bytes_and_their_number_allow(sizes, 
 
 def test_what_is_compressed_is_weighed_by_what_it_may_come_to():
     inputs = [Input(name, "asciicast", "1", "", {"a": Place(name)}, 10, "s") for name in ("a.cast", "b.cast.gz")]
-    assert [len(binned(inputs, RECIPE, part_bytes).pop().inputs) for part_bytes in (89, 90)] == [1, 2]
+    assert [len(bin_inputs(inputs, RECIPE, part_bytes).pop().inputs) for part_bytes in (89, 90)] == [1, 2]
 
 
 def test_parts_that_hold_other_slices_of_one_file_have_other_digests():
     whole = Input("rows.jsonl", "table", "1", "", {"": Place("rows.jsonl")}, 10, "s")
     slices = [replace(whole, file_slice=FileSlice(begin, begin + 10)) for begin in (10, 20)]
-    assert len({binned([one], RECIPE)[0].digest for one in (whole, *slices)}) == 3
+    assert len({bin_inputs([one], RECIPE)[0].digest for one in (whole, *slices)}) == 3
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

@@ -18,7 +18,7 @@ from tests.pipelines.plan.test_plan import CAST
 from trajmill.connectors.registry import connectors
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.plan import planned_before, recognition
-from trajmill.pipelines.plan.plan import asked_digest
+from trajmill.pipelines.plan.plan import recognition_digest
 from trajmill.pipelines.plan.raw_files import RawFile, list_raw
 from trajmill.pipelines.recipe.recipe import Normalize, Recipe
 from trajmill.pipelines.run import Run
@@ -138,7 +138,7 @@ def test_a_plan_is_believed_whatever_the_order_of_a_mapping_in_the_recipe():
     columns = {"id": "episode", "observation": "before", "action": "command"}
     mapping = {"layout": "transitions", "domain": "os", "columns": columns, "kind": "model", "world_model": "m@1"}
     digests = [
-        asked_digest(Recipe(name="t", source="t", normalize=Normalize(dataset=mapping | {"sampling": sampling})))
+        recognition_digest(Recipe(name="t", source="t", normalize=Normalize(dataset=mapping | {"sampling": sampling})))
         for sampling in ({"top_k": 1, "seed": 2}, {"seed": 2, "top_k": 1}, {"seed": 1, "top_k": 2})
     ]
     assert digests[0] == digests[1] != digests[2]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.pipelines.hostile import FIXTURES, GOOD, zipped
-from trajmill.pipelines.plan.plan import Plan, make_plan, told_apart
+from trajmill.pipelines.plan.plan import Plan, make_plan, make_uris_distinct
 from trajmill.pipelines.plan.raw_files import gather
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
@@ -63,7 +63,7 @@ def test_a_number_is_not_one_that_another_input_has(tmp_path: Path):
     shutil.copytree(FIXTURES / "har/input/attached", tmp_path / "raw" / "run", dirs_exist_ok=True)
     plan = make_plan(RECIPE, [str(tmp_path / "raw")])
     assert uris(plan) == ["2/run", "3/run", "run"]
-    assert told_apart(plan.inputs[::-1]) == plan.inputs
+    assert make_uris_distinct(plan.inputs[::-1]) == plan.inputs
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ import pytest
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from trajmill.pipelines.generations.verification import verify
-from trajmill.pipelines.publish.loading import loaded
+from trajmill.pipelines.publish.loading import verify_loading
 
 
 def told(out):
     """What is found by loading, beyond what is found by checksums."""
     found = verify(str(out))
-    return [f"{fault.name} {fault.what}" for fault in loaded(found).faults[len(found.faults) :]]
+    return [f"{fault.name} {fault.what}" for fault in verify_loading(found).faults[len(found.faults) :]]
 
 
 def rewritten(out, before, after):

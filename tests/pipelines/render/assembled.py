@@ -17,12 +17,12 @@ from trajmill.pipelines.render.costs import COST_HASHES, Costing
 from trajmill.pipelines.render.fixed_texts import BETWEEN, MARKER
 from trajmill.pipelines.render.loss_spans import LossSpan, answer_spans
 from trajmill.pipelines.render.pieces import View
-from trajmill.pipelines.render.prompts import CONTEXT, Wording, shaped_prompt
+from trajmill.pipelines.render.prompts import CONTEXT, Wording, make_prompt
 from trajmill.pipelines.render.turns import Rows, Turn
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
-from trajmill.schemas.transition import encoded_schema
+from trajmill.schemas.transition import encode_schema
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 DEFAULTS: dict[str, Any] = {"row_id": "r", "num_segments": 1, "segment": 0, "source": "s", "scrubbed": 0}
@@ -36,7 +36,7 @@ OWNED: dict[str, Any] = {"group": "g", "task_hash": "t", "instance_hash": "i", "
 
 def batch_of(rows: Rows, names: Sequence[str] = NEEDED) -> pa.RecordBatch:
     """Some columns of rows, as transitions have them."""
-    fields = [pa.field(one.name, _nullable(one.type)) for one in map(encoded_schema().field, names)]
+    fields = [pa.field(one.name, _nullable(one.type)) for one in map(encode_schema().field, names)]
     told = [{name: {**DEFAULTS, **one}.get(name) for name in names} for one in rows]
     return pa.RecordBatch.from_pylist(told, schema=pa.schema(fields))
 
@@ -121,7 +121,7 @@ def prompt_of(rows: Rows, pool: str, view: View | None = None, seed: int = 0) ->
     chosen = view or View()
     (shape,) = unit_of(rows, chosen, TokenCounter()).shapes
     context = {name: rows[0]["context"].get(name) for name in CONTEXT}
-    return shaped_prompt(shape, context, rows[0]["trajectory_id"], Wording(pool, seed), chosen).text
+    return make_prompt(shape, context, rows[0]["trajectory_id"], Wording(pool, seed), chosen).text
 
 
 def targets(shown: Sequence[Turn]) -> list[int]:

@@ -13,7 +13,7 @@ from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.pipelines.render.loss_spans import CLASSES, in_escaped
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import turns
-from trajmill.quality.control_strings import escape_places, escaped
+from trajmill.quality.control_strings import escape, escape_places
 
 LINES = st.lists(st.sampled_from(["é", "ab", "漢字", "x\ty", "", "😀 end"]), min_size=1, max_size=6)
 
@@ -77,7 +77,7 @@ def test_spans_hold_every_character_of_what_bears_loss_and_nothing_else(steps):
 def test_spans_of_an_escaped_text_cover_the_characters_that_they_cover_in_the_text(text, cuts):
     places = sorted({min(at, len(text)) for at, _ in cuts} | {0, len(text)})
     spans = [(begin, end, cuts[0][1] if cuts else "new") for begin, end in pairwise(places)]
-    told = escaped(text)
+    told = escape(text)
     for shift, place in enumerate(escape_places(text)):
         told = told[: place + shift] + "\0" + told[place + shift + 1 :]
     moved = in_escaped(text, spans)

@@ -11,7 +11,7 @@ from tests.pipelines.render.assembled import document, messages, prompt_of, samp
 from tests.tables import table
 from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.edits import edit_of
-from trajmill.pipelines.render.fences import block, fenced, indented, is_structure
+from trajmill.pipelines.render.fences import block, indent_json, is_structure, put_in_fence
 from trajmill.pipelines.render.native_actions import native_action
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories, turns
@@ -201,7 +201,7 @@ def test_a_value_is_set_out_as_the_slow_way_does_however_it_is_written(value):
         json.dumps(value, indent=1),
         json.dumps(value, separators=(",", ":")),
     ):
-        assert block(text) == fenced(indented(text), "json")
+        assert block(text) == put_in_fence(indent_json(text), "json")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,9 @@ def test_a_value_is_set_out_as_the_slow_way_does_however_it_is_written(value):
     ],
 )
 def test_what_the_quick_way_would_change_stays_as_it_is_written(text):
-    assert block(text) == (fenced(indented(text), "json") if is_structure(text) else fenced(text, "text"))
+    assert block(text) == (
+        put_in_fence(indent_json(text), "json") if is_structure(text) else put_in_fence(text, "text")
+    )
 
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"

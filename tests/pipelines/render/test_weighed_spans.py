@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.pipelines.render.assembled import samples_of
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.recipe.recipe import LOSS_WEIGHTS, Mix
-from trajmill.pipelines.render.loss_spans import CLASSES, LossSpan, SpanWeights, answer_spans, drawn_spans
+from trajmill.pipelines.render.loss_spans import CLASSES, LossSpan, SpanWeights, answer_spans, draw_spans
 from trajmill.pipelines.render.turns import turns
 
 PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "action", None]), min_size=1, max_size=30)
@@ -27,7 +27,7 @@ def spans(session: list[list[str | None]], weights: SpanWeights | None = None, b
     """The spans of each answer of a session from a step on, those that are drawn if weights are given."""
     shown = turns([answered(number, labels) for number, labels in enumerate(session)])[begin:]
     every = [(turn.answer.key, answer_spans(turn.answer)) for turn in shown]
-    return [own for _, own in every] if weights is None else drawn_spans(every, weights)
+    return [own for _, own in every] if weights is None else draw_spans(every, weights)
 
 
 @given(SESSIONS, WEIGHTS, st.integers(0, 3))

@@ -20,7 +20,7 @@ from trajmill.pipelines.recipe.recipe import Mix, Overflow, Pool
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import turns, user_texts
-from trajmill.pipelines.render.windows import Group, _filled, _newest, windows
+from trajmill.pipelines.render.windows import Group, _fill_windows, _newest, windows
 from trajmill.pipelines.run import Run
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import Reject
@@ -107,7 +107,7 @@ def test_the_newest_groups_are_taken_as_long_as_they_fit_with_their_opening(most
     ("most", "found"), [(22, [(0, 3)]), (21, [(0, 2), (2, 3)]), (18, [(0, 2), (2, 3)]), (17, [(0, 1), (1, 2), (2, 3)])]
 )
 def test_windows_are_filled_in_turn_and_each_but_the_first_has_an_opening(most, found):
-    assert _filled([Group(5, 9), Group(3, 1), Group(4, 2)], 10, most) == found
+    assert _fill_windows([Group(5, 9), Group(3, 1), Group(4, 2)], 10, most) == found
 
 
 def test_what_is_too_long_is_dropped_where_the_recipe_says_so():
