@@ -296,7 +296,7 @@ def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
 
     Args:
         line: its first `COMPARED` characters count, when a sign stands for what the call says.
-        said: what its call says, the longest first.
+        quoted: what its call says, the longest first.
     """
     for value in quoted:
         if value in line:
@@ -396,7 +396,7 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
 
     Args:
         answers: how many answers of the group there are of each kind, of dtype `COUNT`, of all units.
-        told: how many of them have each skeleton.
+        skeletons: how many of them have each skeleton.
     """
     if not len(skeletons):
         return np.zeros(0, FRAME)

@@ -11,7 +11,7 @@ class Later:
     """Stands for a pattern, with all that it can do.
 
     Args:
-        made: compiles it.
+        make: compiles it.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:

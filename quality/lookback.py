@@ -114,7 +114,7 @@ def _following(batch: pa.RecordBatch, batches: Sequence[pa.RecordBatch]) -> tupl
 
     Args:
         batch: with at least one row.
-        others: the batches that follow, each beginning within the trajectory of the row before it.
+        batches: the batches that follow, each beginning within the trajectory of the row before it.
     """
     if not batches:
         return [], _is_complete(batch)

@@ -97,7 +97,8 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
 
 
 def _order_rows(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
-    """Return the order of rows by these columns, the first of most weight, and flags of those, in order, that are new."""
+    """Return the order of rows by these columns, the first of most weight, and flags of those, in order, that are
+    new."""
     order = np.lexsort(columns[::-1])
     new = np.ones(len(order), np.bool_)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in columns], axis=0)
@@ -114,7 +115,7 @@ def signatures(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) ->
     """Return the MinHash of each set: shape (count, bins); a set without a member has all ones.
 
     Args:
-        place: which set each member belongs to, sorted.
+        set_of_member: which set each member belongs to, sorted.
         hashes: the members, ascending within a set.
         count: of sets.
         bins: of the signature.
@@ -208,7 +209,7 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """Return the pairs to compare: each member of a bucket with its `BEST` best; each pair once, of dtype `PAIR`.
 
     Args:
-        found: of dtype `MEMBER`; all of a bucket are among them, in any order.
+        bucketed: of dtype `MEMBER`; all of a bucket are among them, in any order.
     """
     order, new = _order_rows(*(bucketed[name] for name in ("band", "rank", "tie", "unit", "row")))
     ranked = bucketed[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
@@ -309,7 +310,8 @@ _Ranks = npt.NDArray[np.uint32]
 
 
 def _rank_pairs(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
-    """Return the number of the worse and of the better one of each chosen pair, from the best, and how many there are."""
+    """Return the number of the worse and of the better one of each chosen pair, from the best, and how many there
+    are."""
     sides = ("", "other_")
     keys = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
     number = [np.searchsorted(keys, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]

@@ -139,8 +139,8 @@ class Sets:
 
         Args:
             texts: places of texts of these sets.
-            other: sets with as many bits.
-            others: places of its texts, one for each of `texts`; -1 for one without a member.
+            other_sets: sets with as many bits.
+            other_texts: places of its texts, one for each of `texts`; -1 for one without a member.
 
         Returns:
             (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.

@@ -298,7 +298,7 @@ def absent_shares(
         sketches: of the trajectories that might go.
         trajectories: their numbers, shape (pairs,).
         background: of each row of `sketches`, whether the step is one that its task's rollouts share.
-        others: of those that they are compared with.
+        other_sketches: of those that they are compared with.
         against: numbers of these, shape (pairs,).
     """
     absent, sizes = np.ones(len(trajectories)), np.zeros(len(trajectories))

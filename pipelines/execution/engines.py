@@ -51,7 +51,7 @@ def running(
     Args:
         name: one of `ENGINES`; any other is taken for one of Beam's runners, which is left to start by itself.
         workers: processes that work at once; the local runner's are another's matter.
-        given: flags for Beam's options that are added to these, and win.
+        user_flags: flags for Beam's options that are added to these, and win.
         ceiling: what the run may cost, where machines are rented for it.
 
     Raises:

@@ -141,7 +141,7 @@ class Execution:
         """Check that the runner can be reached, as far as its options say where it is, and can reach what it has to.
 
         Args:
-            places: paths and URLs that its workers read and write.
+            paths: paths and URLs that its workers read and write.
 
         Raises:
             ConfigError: as of `options`, or an address is none, or workers elsewhere see no such place.
@@ -204,7 +204,7 @@ def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None
 
     Args:
         options: of the runner.
-        places: paths and URLs that its workers read and write.
+        paths: paths and URLs that its workers read and write.
 
     Raises:
         ConfigError: an address is none, or workers elsewhere see no such place.

@@ -160,7 +160,7 @@ def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None
 
     Args:
         out: the output folder.
-        one: the generation.
+        generation: the generation.
         now: the recipe at hand, whose salt is taken.
     """
     if generation.recipe == now.digest():

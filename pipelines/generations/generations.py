@@ -287,7 +287,7 @@ def clear_abandoned(out: Folder, keep: Iterable[str], lease: timedelta | None = 
 
     Args:
         out: the output folder; one on this machine is locked by the caller, and its marker in a store was just written.
-        kept: folders of generations, relative to it, that are committed or that the caller works on.
+        keep: folders of generations, relative to it, that are committed or that the caller works on.
         lease: how long nobody may have written to what is removed; `LEASE` by default.
     """
     kept_folders = {name.removeprefix(f"{GENERATIONS}/") for name in keep}

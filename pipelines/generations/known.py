@@ -40,7 +40,7 @@ class KnownGenerations(Known):
 
     Args:
         digest: of all of it.
-        places: the folders of tables that say which group and pool nodes have.
+        ledgers: the folders of tables that say which group and pool nodes have.
         tombstones: of what was forgotten.
         stages: where the stages of runs lie; none where pools alone are kept.
         mixtures: what the stages of each run drew.

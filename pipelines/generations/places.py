@@ -193,7 +193,7 @@ def assign_places(
     Args:
         recipe: what widens groups.
         units: whose trajectories are placed.
-        found: those of them that are kept.
+        newcomers: those of them that are kept.
         judged: where their verdicts lie.
         pools: the folders of ledgers that say what nodes have.
     """

@@ -163,7 +163,7 @@ def _details(
         decisions: those that were made.
         reasons: of each row.
         survivor: what stands beside each loser.
-        said: what the signal of the rule that it broke says of its number, or None.
+        words: what the signal of the rule that it broke says of its number, or None.
     """
     by_reason = {reason: decision for decision in decisions for reason in decision.reasons}
 

@@ -177,7 +177,7 @@ class _Dealing:
 
     Args:
         wanted: of each pool and domain.
-        given: of them.
+        assigned: of them.
     """
 
     def __init__(self, wanted: list[list[float]], assigned: list[list[float]]) -> None:

@@ -185,7 +185,8 @@ def _settle(
 
 
 def _is_misrecognized(source: Input, rejects: Sequence[Reject], limit: int) -> bool:
-    """Return True if nothing but the shape of a file's beginning says its format, and all of it was read but refused."""
+    """Return True if nothing but the shape of a file's beginning says its format, and all of it was read but
+    refused."""
     if len(source.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
         return False
     with StoredBlob(source.uri, source.members, limit) as blob:

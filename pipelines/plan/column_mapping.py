@@ -49,7 +49,7 @@ class ColumnMapping:
 
         Args:
             name: relative to the raw root.
-            place: where it lies.
+            location: where it lies.
             head: its first bytes, decompressed.
 
         Raises:

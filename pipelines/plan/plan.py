@@ -40,9 +40,7 @@ __all__ = [
     "Part",
     "Plan",
     "Withdrawn",
-    "binned",
     "make_plan",
-    "told_apart",
 ]
 
 PART_INPUTS: Final = 20_000

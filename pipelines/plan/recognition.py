@@ -120,7 +120,7 @@ class Withdrawn:
     connector: str
     uri: str
     error: str
-    frame_of: str
+    raised_at: str
 
 
 @dataclass(slots=True)

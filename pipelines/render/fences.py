@@ -28,7 +28,7 @@ def block(text: str, language: str = "text") -> str:
 
     Args:
         text: to be fenced.
-        other: the language of what is neither.
+        language: the language of what is neither.
     """
     quick = _indent_plain(text)
     if quick is not None:

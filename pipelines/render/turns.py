@@ -136,7 +136,7 @@ def user_texts(
         states: the text before each action, where the message shows it; else null.
         view: how they are shown.
         escapable: of which rows escaping could change a text; None if that is not known.
-        told: by the place of a row, the words of others before its action.
+        words: by the place of a row, the words of others before its action.
         openings: by the place of a row, what else is known before it, which opens the message.
     """
     heads = pa.array([heading(number) for number in range(1, int(numbers.max(initial=0)) + 2)], pa.string())

@@ -120,7 +120,7 @@ def open_raw(location: Place, uri: str, member: str, limit: int) -> io.BufferedR
     """Open a raw file as a stream, decompressed.
 
     Args:
-        place: where it lies.
+        location: where it lies.
         uri: of the input, for faults.
         member: of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
@@ -168,7 +168,7 @@ class _FromFrame(io.RawIOBase):
     """A compressed file that can be read from its beginning, and from the frame of a slice.
 
     Args:
-        place: where it lies.
+        location: where it lies.
         uri: of the input, for faults.
         wanted: a slice with a frame.
     """

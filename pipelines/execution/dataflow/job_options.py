@@ -175,7 +175,7 @@ def job_flags(
     """Return the flags that jobs take beside those that are given, which win.
 
     Args:
-        given: flags of Beam, as on a command line.
+        user_flags: flags of Beam, as on a command line.
         workers: processes that are to work at once; so many machines are taken as have so many cores.
         ceiling: what the jobs may cost.
         variables: of the environment.

@@ -22,7 +22,7 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
 
     Args:
         options: of the job.
-        places: paths and URLs that its workers read and write.
+        paths: paths and URLs that its workers read and write.
 
     Raises:
         ConfigError: one is of this machine, or the bucket for temporary files is not there.

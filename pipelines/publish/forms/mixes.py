@@ -29,7 +29,7 @@ def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
     Args:
         job: of the export.
         pool: the folder of the files.
-        of: the pool by whose tokens they are weighed, where it is another.
+        weighed_as: the pool by whose tokens they are weighed, where it is another.
     """
     files, weights = _of_domain(job, pool, ".parquet"), job.weights(weighed_as or pool)
     domains = [domain for domain in files if weights.get(domain)]

@@ -133,5 +133,5 @@ def test_a_line_that_is_printed_for_the_table_of_harness_text_is_a_row_of_it(tmp
     pq.write_table(pa.Table.from_pylist([frame | counts], TABLE), tmp_path / "measures" / "harness_text.parquet")
     done = CliRunner().invoke(app, ["inspect", str(tmp_path), "--harness"])
     (form,) = read_forms(done.output.splitlines()[-1])
-    assert (form.agent, form.versions, form.tools, form.meaning) == ("crane", "1.2-1.2", {"bash"}, "after")
+    assert (form.agent, form.versions, [*form.tools], form.meaning) == ("crane", "1.2-1.2", ["bash"], "after")
     assert form.pattern.fullmatch("[done in 7 ms]")

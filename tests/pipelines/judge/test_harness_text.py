@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -68,7 +69,7 @@ def test_frames_are_listed_by_agent_and_the_most_frequent_first(tmp_path: Path):
     (tmp_path / "raw").mkdir()
     for agent, sessions in (("crane", 2), ("adder", 3)):
         for number in range(sessions):
-            made = log(agent, number, wrapped=True)
+            made: Any = log(agent, number, wrapped=True)
             for step in made["steps"][1 + number :: 2]:
                 step["observation"]["results"][0]["content"] += f"\n(left {number} ms)"
             (tmp_path / "raw" / f"{agent}{number}.json").write_text(json.dumps(made))

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import fsspec
@@ -20,7 +21,7 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.plan import planned_before, recognition
 from trajmill.pipelines.plan.plan import recognition_digest
 from trajmill.pipelines.plan.raw_files import RawFile, list_raw
-from trajmill.pipelines.recipe.recipe import Normalize, Recipe
+from trajmill.pipelines.recipe.recipe import Dataset, Normalize, Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.paths import Place
 
@@ -136,9 +137,17 @@ def test_a_plan_of_other_code_or_one_that_is_damaged_is_not_believed(raw, tmp_pa
 
 def test_a_plan_is_believed_whatever_the_order_of_a_mapping_in_the_recipe():
     columns = {"id": "episode", "observation": "before", "action": "command"}
-    mapping = {"layout": "transitions", "domain": "os", "columns": columns, "kind": "model", "world_model": "m@1"}
+    mapping: dict[str, Any] = {
+        "layout": "transitions",
+        "domain": "os",
+        "columns": columns,
+        "kind": "model",
+        "world_model": "m@1",
+    }
     digests = [
-        recognition_digest(Recipe(name="t", source="t", normalize=Normalize(dataset=mapping | {"sampling": sampling})))
+        recognition_digest(
+            Recipe(name="t", source="t", normalize=Normalize(dataset=Dataset(**mapping, sampling=sampling)))
+        )
         for sampling in ({"top_k": 1, "seed": 2}, {"seed": 2, "top_k": 1}, {"seed": 1, "top_k": 2})
     ]
     assert digests[0] == digests[1] != digests[2]

@@ -86,7 +86,8 @@ def test_a_recipe_says_whether_spans_are_drawn(loss):
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 def test_samples_that_are_made_together_have_the_spans_of_each_made_alone(pool):
-    rows = [[answered(number, labels) for number in range(2)] for labels in (["frame", None, "volatile"], [None])]
+    classes: list[list[str | None]] = [["frame", None, "volatile"], [None]]
+    rows = [[answered(number, labels) for number in range(2)] for labels in classes]
     rows[1] = [{**one, "trajectory_id": "u", "ordinal": 2} for one in rows[1]]
     alone = [one for some in rows for one in samples_of(pool, some, Mix(loss="spans"))]
     together = samples_of(pool, [*rows[0], *rows[1]], Mix(loss="spans"))
