@@ -1,4 +1,5 @@
-"""Settings that recipes may give of measuring, apart from what measures: a wrong recipe is told before that is loaded."""
+"""Settings that recipes may give of measuring, apart from what measures: a wrong recipe is told before that is
+loaded."""
 
 from __future__ import annotations
 

@@ -188,7 +188,8 @@ def count_rollouts(_: Key, packed: Packed) -> Answers:
 
 
 def steps(standing: Standing) -> Keys:
-    """Yield packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
+    """Yield packed steps of the same rollouts, by partition of the task and the step: a task may be half of the
+    corpus."""
     some = rollouts_of(standing)
     chosen = np.flatnonzero(some.counts & (some.task != some.content))
     trajectory, rows = some.sketches.rows(chosen)

@@ -163,7 +163,8 @@ class Archive:
         return None
 
     def _open_zip(self) -> zipfile.ZipFile:
-        """Open the archive by the directory at its end, of which nothing is believed before its entries were counted."""
+        """Open the archive by the directory at its end, of which nothing is believed before its entries were
+        counted."""
         count = entries(self._spool, MAX_MEMBERS)
         if count is None:
             raise self._fault("truncated", "it ends before the directory that names its members")

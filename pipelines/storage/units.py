@@ -30,7 +30,8 @@ def manifest_name(unit: str) -> str:
 
 
 def units_folder(stage: str) -> str:
-    """Return the folder of the manifests of a stage's units, for a stage by its folder relative to the output folder."""
+    """Return the folder of the manifests of a stage's units, for a stage by its folder relative to the output
+    folder."""
     parent, _, name = stage.rpartition("/")
     return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
 

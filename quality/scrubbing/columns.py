@@ -141,7 +141,8 @@ class Texts:
         return [number for number in numbers if number not in used]
 
     def pairs(self, numbers: Sequence[int], trajectory_of: Ints) -> Ints:
-        """Return (trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in order."""
+        """Return (trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in
+        order."""
         count = len(self.array)
         chosen = np.zeros(count, np.bool_)
         chosen[np.asarray(numbers, np.int64)] = True

@@ -204,7 +204,8 @@ def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
         described = ", ".join(f"'{name}' ({count:,} samples)" for name, count in sorted(refused.items()))
         by = ", ".join(f"'{licence}'" for licence in sorted(allowed)) or "none"
         raise ConfigError(
-            f"Nothing was sent: the recipe does not let rows of these licences be published: {described}; it names {by}. "
+            f"Nothing was sent: the recipe does not let rows of these licences be published: {described}; it names {by}.
+            "
             "Name what may be in `licence` or in `card.licences`, or take the rows out with `trajmill forget`."
         )
 
